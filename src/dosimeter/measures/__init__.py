@@ -1,8 +1,8 @@
 """The measures of a query: each is one noisy number per group, with its sensitivity and its grid.
 
-Takes an Argument, never a plan. Each class knows its sensitivity, its part of the profile queries, what leaving
-somebody out does to it, and its answer. ``AGGREGATES`` says how SQL's aggregates become measures. Sees data only as
-arrays.
+A measure is built from an Argument, never from a plan. Each class knows its sensitivity, its part of the profile
+queries (which list the distinct inputs of each group), what leaving one individual out does to it, and its exact
+answer. ``AGGREGATES`` says how SQL's aggregates become measures. Data arrives here only as arrays.
 """
 
 from dosimeter.measures.aggregates import AGGREGATES

@@ -1,4 +1,4 @@
-"""The table of the aggregates of SQL: how messages name each, how its column is named, and how it becomes measures.
+"""The table of the aggregates of SQL: their names in messages, their columns in an answer, how each becomes measures.
 
 A new aggregate is a row here, and a module with its reader and, if it needs them, a measure or an estimate of its own.
 N3: COUNT, SUM, MIN … are one measure; AVG through sums two; VAR and STDDEV three.
@@ -34,7 +34,7 @@ from dosimeter.measures.sums import read_sum
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate of SQL: its names in messages, the name of its column in an answer, and its reader."""
+    """One aggregate of SQL: its names in messages, the name of its column in an answer, the function that reads it."""
 
     names: tuple[str, ...]
     column: str

@@ -16,8 +16,8 @@ class Argument:
     """The argument of an aggregate, as one column of the profile query.
 
     ``role`` says what the column holds. ``value``: an integer on the grid, NULL where the row contributes nothing; real
-    value = integer × unit. ``presence``: whether the expression is not NULL. ``distinct``: the raw value, of which
-    equal ones count once.
+    value = integer × unit. ``presence``: whether the expression is not NULL. ``distinct``: the raw value; equal values
+    count once. ``label``: the argument as messages name it. ``lower``, ``upper``: the bounds, in steps of the unit.
     """
 
     role: Literal["value", "presence", "distinct"]
@@ -29,7 +29,7 @@ class Argument:
 
     @property
     def is_presence(self) -> bool:
-        """Return whether only presence is known of the expression."""
+        """Return whether the column only says if the expression is not NULL."""
         return self.role == "presence"
 
     @property
@@ -39,22 +39,22 @@ class Argument:
 
     @property
     def largest(self) -> int:
-        """Return the largest size of a value, in steps."""
+        """Return the largest absolute value within the bounds, in steps of the unit."""
         return max(abs(self.lower), abs(self.upper))
 
     @property
     def width(self) -> int:
-        """Return the distance between the bounds, in steps."""
+        """Return the distance between the bounds, in steps of the unit."""
         return self.upper - self.lower
 
     def column(self) -> exp.Expression:
-        """Write the column of a profile query: the value, or 1 where only presence counts."""
+        """Write the column of a profile query: the value, or 1 where only presence counts and there is a value."""
         if self.is_presence:
             return exp.Case(ifs=[exp.If(this=is_there(wrap(self.tree.copy())), true=exp.Literal.number(1))])
         return self.tree.copy()
 
     def centred(self, value: exp.Expression) -> exp.Expression:
-        """Write 2v − (L + U), in half steps, of a value of this argument (S2)."""
+        """Write 2v − (L + U) for a value v of this argument with bounds L and U, in half steps (S2)."""
         doubled = exp.Mul(this=exp.Literal.number(2), expression=wrap(value))
         middle = self.lower + self.upper
         shift: exp.Expression = exp.Literal.number(abs(middle))

@@ -23,7 +23,7 @@ from dosimeter.sql import expect_only, refusal
 
 @dataclass(frozen=True, slots=True)
 class _AnyCount(Total, ABC):
-    """A count of rows: leaving somebody out removes their own (C1)."""
+    """A count of rows: leaving an individual out removes their own rows from it (C1)."""
 
     name: ClassVar[str] = "count"
     depends_on: ClassVar[Dependence | None] = None
@@ -31,7 +31,7 @@ class _AnyCount(Total, ABC):
 
     @abstractmethod
     def _field(self) -> UnitField:
-        """Return the field that counts an individual's rows."""
+        """Return the field that counts an individual's rows in a group."""
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         return Fraction(int(people.sum()))
@@ -40,30 +40,30 @@ class _AnyCount(Total, ABC):
         return np.ones(len(values))
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field that counts an individual's rows."""
+        """Return the one field that counts an individual's rows in a group."""
         return (self._field(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many rows each individual has."""
+        """Return how many rows each entry has: those of one individual in one group."""
         return entries.numbers(self._field())
 
     def unit_steps(self, entries: Entries) -> Whole:
-        """Return how many rows each individual has."""
+        """Return how many rows each entry has, as exact integers."""
         return entries.whole(self._field())
 
 
 @dataclass(frozen=True, slots=True)
 class CountRows(_AnyCount):
-    """COUNT(*)."""
+    """COUNT(*): how many rows there are."""
 
     @classmethod
     def of_rows(cls, label: str, facts: Facts) -> CountRows:
-        """Return the measure with its sensitivity: the most rows of one individual."""
+        """Return the measure. Its sensitivity is the most rows that one individual has."""
         delta = float(facts.rows)  # S1
         return cls(label, Fraction(1), Fraction(1), delta, delta)
 
     def total(self) -> exp.Expression:
-        """Count the rows."""
+        """Write COUNT(*)."""
         return exp.Count(this=exp.Star())
 
     def native(self) -> Native:
@@ -80,12 +80,12 @@ class Count(ArgumentMeasure, _AnyCount):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: Facts) -> Count:
-        """Return the measure with its sensitivity: the most rows of one individual."""
+        """Return the measure. Its sensitivity is the most rows that one individual has."""
         delta = float(facts.rows)  # S1
         return cls(label, Fraction(1), Fraction(1), delta, delta, argument)
 
     def total(self) -> exp.Expression:
-        """Count the values."""
+        """Write COUNT of the argument's column."""
         return exp.Count(this=self.column())
 
     def native(self) -> Native:
@@ -121,7 +121,7 @@ def read_count(collector: Collector, call: Call) -> Identity:
 
 
 def read_count_if(collector: Collector, call: Call) -> Identity:
-    """Read COUNT_IF(condition): it counts the rows of COUNT(*) FILTER (WHERE condition)."""
+    """Read COUNT_IF(condition), which counts the same rows as COUNT(*) FILTER (WHERE condition)."""
     expect_only(call.node, "this")
     source = collector.take_condition(call, call.node.this)
     return Identity.of_count(
@@ -130,7 +130,7 @@ def read_count_if(collector: Collector, call: Call) -> Identity:
 
 
 def read_distinct(collector: Collector, call: Call) -> Identity:
-    """Read APPROX_COUNT_DISTINCT(x), as the exact number of distinct values."""
+    """Read APPROX_COUNT_DISTINCT(x) as COUNT(DISTINCT x): the exact number of different values is measured."""
     expect_only(call.node, "this")
     return _count_distinct(collector, call, call.node.this)
 

@@ -1,6 +1,6 @@
 """COUNT(DISTINCT x): how many different values, or individuals, there are.
 
-Leaving out the only holder of a value removes it (C4); an individual is held by nobody else.
+A value disappears when its only holder is left out (C4). Where x is the unit, everybody is the only holder of theirs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dosimeter.sql import alias, column_tree, is_there, window, wrap
 
 @dataclass(frozen=True, slots=True)
 class CountDistinct(Reducible, Total):
-    """COUNT(DISTINCT x)."""
+    """COUNT(DISTINCT x), where x is not the unit: how many different values there are."""
 
     name: ClassVar[str] = "count distinct"
     depends_on: ClassVar[Dependence | None] = Dependence.HOLDERS
@@ -41,11 +41,11 @@ class CountDistinct(Reducible, Total):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: Facts, values: int | None = None) -> CountDistinct:
-        """Return the measure with its sensitivity. ``values``: how many different ones there can be, if known."""
+        """Return the measure with its sensitivities. ``values``: how many different values x can have, if known."""
         return cls(label, Fraction(1), Fraction(1), *count_different(facts, values), argument)
 
     def total(self) -> exp.Expression:
-        """Count the different values."""
+        """Write COUNT(DISTINCT x)."""
         return exp.Count(this=exp.Distinct(expressions=[self.column()]))
 
     def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
@@ -58,12 +58,12 @@ class CountDistinct(Reducible, Total):
 
     @property
     def reduced_name(self) -> str:
-        """Return the name of the column that stands for the value in the profile: 1 for whoever alone has it."""
+        """Return the name of the profile's column that replaces the value: 1 where it has a single holder, else 0."""
         return f"{self.column_name}_alone"
 
     @classmethod
     def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
-        """Write, instead of the value, a flag: whether one individual holds it alone in their group (C4)."""
+        """Write the column that replaces the value: 1 where it has a single holder in the group, else 0 (C4)."""
         name = readers[0].column_name
         held = f"{name}_holders"
         stage = {held: window(exp.Sum(this=count_present_people(name, people)), [*groups, name])}
@@ -75,7 +75,7 @@ class CountDistinct(Reducible, Total):
         return values.astype(np.float64)  # C4: 1 for whoever alone holds a value
 
     def _condition(self, seen: Seen) -> exp.Expression:
-        """Write the test that a record's value is held by nobody else; or else, that it is shared or NULL."""
+        """Write the test that a record's value has a single holder or, if ``seen.value`` is 0, is shared or NULL."""
         alone = seen.value == 1
         tree = wrap(self.argument.tree.copy())
         held = exp.In(this=tree, query=seen.held(alone).subquery(copy=False))
@@ -84,11 +84,11 @@ class CountDistinct(Reducible, Total):
         return exp.Paren(this=exp.Or(this=exp.Is(this=tree.copy(), expression=exp.Null()), expression=held))
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field that counts the values that only the individual holds."""
+        """Return the field that counts the values that nobody else in the group holds."""
         return (self._held_alone(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many values only the individual holds."""
+        """Return, for each entry, how many values the individual alone holds in the group."""
         return entries.numbers(self._held_alone())  # C4
 
     def _held_alone(self) -> HeldAlone:
@@ -98,7 +98,7 @@ class CountDistinct(Reducible, Total):
 def count_different(facts: Facts, values: int | None) -> tuple[float, float]:
     """Return by how much m rows can change the numbers of different values in G groups, in L1 and in L2 (Q3).
 
-    ``values``: how many different ones a group can have of one individual; None if that is not known.
+    ``values``: how many different values one individual can have in a group; None if that is not known.
     """
     rows, groups = facts.rows, facts.groups
     if values is None or values >= rows:
@@ -110,7 +110,7 @@ def count_different(facts: Facts, values: int | None) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class CountIndividuals(ArgumentMeasure, Total):
-    """COUNT(DISTINCT unit): how many individuals there are, however many rows they have."""
+    """COUNT(DISTINCT unit): how many individuals there are, however many rows each has."""
 
     name: ClassVar[str] = "count individuals"
     depends_on: ClassVar[Dependence | None] = None
@@ -118,16 +118,16 @@ class CountIndividuals(ArgumentMeasure, Total):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: Facts) -> CountIndividuals:
-        """Return the measure with its sensitivity: 1 in each group that an individual can be in."""
+        """Return the measure. An individual changes it by 1 in each group that they can be in."""
         return cls(label, Fraction(1), Fraction(1), *count_different(facts, 1), argument)  # Q3
 
     @property
     def adds_up(self) -> bool:
-        """Return that it does not: an individual with rows in two groups is one individual of both together."""
+        """Return False: an individual with rows in two groups counts once in both together."""
         return False
 
     def total(self) -> exp.Expression:
-        """Count the individuals."""
+        """Write COUNT(DISTINCT unit)."""
         return exp.Count(this=exp.Distinct(expressions=[self.column()]))
 
     def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
@@ -142,24 +142,24 @@ class CountIndividuals(ArgumentMeasure, Total):
         return np.ones(len(values))  # C1
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field that counts an individual's rows with a unit."""
+        """Return the field that counts an individual's rows in a group where the argument is not NULL."""
         return (count_present(self.position),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return 1 for each individual who has such a row in the group."""
+        """Return 1 for each entry that has a row where the argument is not NULL, otherwise 0."""
         return self.unit_steps(entries).astype(np.float64)  # C1
 
     def unit_steps(self, entries: Entries) -> Whole:
-        """Return 1 for each individual who has such a row in the group."""
+        """Return 1 for each entry that has a row where the argument is not NULL, otherwise 0, as exact integers."""
         return (entries.whole(count_present(self.position)) > 0).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldAlone(Joined):
-    """The number of values that nobody else in the group holds (C4)."""
+    """The field that counts the values that one individual holds and nobody else in the group does (C4)."""
 
     def query(self, rows: UnitRows) -> exp.Select:
-        """Write the query that finds values with one holder, and counts them for each holder."""
+        """Write the query that finds each group's values with a single holder, and counts them for each holder."""
         unit, *groups = rows.key_columns()
         first, last = exp.Min(this=unit), exp.Max(this=unit.copy())
         lonely = (
@@ -177,5 +177,5 @@ class HeldAlone(Joined):
         )
 
     def nothing(self) -> exp.Expression:
-        """Write 0."""
+        """Write 0: an individual whom the query does not return holds no value alone."""
         return exp.Literal.number(0)

@@ -1,6 +1,6 @@
-"""An aggregate of the SELECT list, computed from measures: exact or noisy, it is the same arithmetic (N3).
+"""Estimates: the aggregates of the SELECT list, computed from measures. The arithmetic is the same with noise (N3).
 
-A new kind of estimate is a class that implements these methods.
+A new kind of estimate is a class that implements the abstract methods of Estimate.
 """
 
 from __future__ import annotations
@@ -19,53 +19,60 @@ from dosimeter.measures.argument import Argument
 
 @dataclass(frozen=True, slots=True)
 class Estimate(ABC):
-    """One aggregate as the analyst wrote it. ``measures``: the numbers of the measures that it is computed from."""
+    """One aggregate as the analyst wrote it, computed from measures.
+
+    ``measures``: the numbers of these measures in the plan; ``inputs`` of the methods are in the same order. ``label``:
+    the aggregate as messages and answers name it.
+    """
 
     measures: tuple[int, ...]
     label: str
 
     @property
     def alone(self) -> int | None:
-        """Return the number of the measure that the estimate is, as it is; None where it is computed."""
+        """Return the number of the measure that the estimate is equal to; None where it is computed from several."""
         return None
 
     @property
     def whole(self) -> bool:
-        """Return whether the estimate counts whole things."""
+        """Return whether the estimate is a whole number, such as a count."""
         return False
 
     @property
     @abstractmethod
     def width(self) -> float | None:
-        """Return the width of the range that the estimate is clamped to; None where it has no two ends."""
+        """Return the width of the range that the estimate is clamped to; None where the range has no two ends."""
 
     @property
     def counted(self) -> int | None:
-        """Return what is taken from the count, the first measure, to give a divisor (E1); None: nothing is divided."""
+        """Return what is subtracted from the count, the first measure, to give the divisor; None without one (E1)."""
         return None
 
     @abstractmethod
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> int | float:
-        """Return the aggregate from its measures, put back into its range if asked to."""
+        """Return the aggregate from the numbers of its measures, in real units. ``clamp``: put it into its range."""
 
     @abstractmethod
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return what the aggregate is a plain function of, from arrays of its measures; NaN where it divides by 0."""
+        """Return the aggregate before its last step (clamping, or a square root), for arrays of each measure's numbers.
+
+        It is a smooth function of the measures, and NaN where a divisor is not positive.
+        """
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return what is divided by besides the count: computed numbers that must be known to be positive (E1)."""
+        """Return the computed numbers, besides the count, that are divided by and must be known to be positive (E1)."""
         return ()
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
-        """Return the range that ``smooth`` is put back into."""
+        """Return both ends of the range that the result of ``smooth`` is put back into; infinite by default."""
         return -math.inf, math.inf
 
     def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return the aggregate from ``smooth``."""
+        """Return the aggregate from the result of ``smooth``: put it back into its range."""
         return np.clip(smooth, *self.limits(clamp=clamp))
 
     def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return how far the aggregate can be off where ``smooth`` can: the truth is in range (E1)."""
+        """Return how far the aggregate can be off where ``smooth`` can be off by ``error``: truth is in range (E1)."""
         low, high = self.limits(clamp=clamp)
         inside = np.clip(smooth, low, high)
         return np.minimum(error, np.maximum(inside - low, high - inside))
@@ -73,7 +80,10 @@ class Estimate(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Identity(Estimate):
-    """A measure itself. ``integer``: whether it counts whole things. ``lower`` and ``upper``: its range, if any."""
+    """An estimate that is one measure itself.
+
+    ``integer``: whether it counts whole things. ``lower`` and ``upper``: its range in real units, None without an end.
+    """
 
     integer: bool = False
     lower: Fraction | None = None
@@ -81,12 +91,12 @@ class Identity(Estimate):
 
     @classmethod
     def of_count(cls, measure: int, label: str) -> Identity:
-        """Return a count, which is whole and not negative."""
+        """Return the estimate of a count: a whole number, and not negative. ``measure``: the number of its measure."""
         return cls((measure,), label, integer=True, lower=Fraction(0))
 
     @classmethod
     def within(cls, measure: int, label: str, argument: Argument) -> Identity:
-        """Return a number that cannot leave the bounds of an argument."""
+        """Return the estimate of a number within the bounds of an argument. ``measure``: the number of its measure."""
         return cls((measure,), label, lower=argument.lower * argument.unit, upper=argument.upper * argument.unit)
 
     @property
@@ -101,11 +111,11 @@ class Identity(Estimate):
 
     @property
     def width(self) -> float | None:
-        """Return the distance between both ends of the range."""
+        """Return the distance between both ends of the range, in real units; None where an end is missing."""
         return None if self.lower is None or self.upper is None else float(self.upper - self.lower)
 
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> int | float:
-        """Return the measure, as a whole number where it counts and is one."""
+        """Return the measure: an int where it counts whole things and the number is whole, otherwise a float."""
         value = inputs[0]
         if clamp and self.lower is not None:
             value = max(value, self.lower)
@@ -114,39 +124,39 @@ class Identity(Estimate):
         return int(value) if self.integer and value.denominator == 1 else float(value)
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the measure."""
+        """Return the measure unchanged."""
         return inputs[0]
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
-        """Return the range of the measure, if clamped to it."""
+        """Return the range of the measure if ``clamp``, otherwise infinite ends."""
         low = -math.inf if not clamp or self.lower is None else float(self.lower)
         return low, math.inf if not clamp or self.upper is None else float(self.upper)
 
 
 @dataclass(frozen=True, slots=True)
 class FromSums(Estimate, ABC):
-    """An aggregate from COUNT and centred sums of one argument (S2). Its measures stand in this order."""
+    """An aggregate from COUNT and centred sums of one argument (S2). Its measures are in this order."""
 
     argument: Argument
 
     @property
     def counted(self) -> int:
-        """Return 0: the count itself divides."""
+        """Return 0: the count itself is the divisor."""
         return 0
 
     @property
     def half(self) -> Fraction:
-        """Return half the distance between the bounds."""
+        """Return half the distance between the bounds, in real units."""
         return self.argument.width * self.argument.unit / 2
 
 
 @dataclass(frozen=True, slots=True)
 class MeanFromSums(FromSums):
-    """AVG(x): the middle of the bounds, and the centred sum over the count; always within the bounds (E1)."""
+    """AVG(x): the middle of the bounds plus the centred sum over the count, always kept within the bounds (E1)."""
 
     @property
     def width(self) -> float:
-        """Return the distance between the bounds."""
+        """Return the distance between the bounds, in real units."""
         return float(2 * self.half)
 
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
@@ -156,12 +166,12 @@ class MeanFromSums(FromSums):
         return float(self.argument.middle + min(max(offset, -self.half), self.half))
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the means."""
+        """Return the means before clamping, NaN where the count is not positive."""
         count, total = inputs
         return float(self.argument.middle) + divide(total, count)
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
-        """Return the bounds."""
+        """Return the bounds, in real units, whether ``clamp`` is set or not."""
         return float(self.argument.middle - self.half), float(self.argument.middle + self.half)
 
 
@@ -171,7 +181,7 @@ class VarianceFromSums(FromSums):
 
     @property
     def width(self) -> float:
-        """Return the largest variance within the bounds."""
+        """Return the largest variance that values within the bounds can have."""
         return float(self.half**2)
 
     def _variance(self, inputs: Sequence[Fraction], clamp: bool) -> Fraction:
@@ -185,97 +195,97 @@ class VarianceFromSums(FromSums):
         return float(self._variance(inputs, clamp))
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the variances, negative ones too."""
+        """Return the variances before clamping, also negative ones; NaN where the count is not positive."""
         count, total, squares = inputs
         return divide(squares, count) - np.square(divide(total, count))
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
-        """Return 0 and, if clamped to it, the largest variance."""
+        """Return 0 and, if ``clamp``, the largest variance within the bounds, otherwise ∞."""
         return 0.0, float(self.half**2) if clamp else math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class DeviationFromSums(VarianceFromSums):
-    """STDDEV_POP(x): the root of the variance."""
+    """STDDEV_POP(x): the square root of the variance."""
 
     @property
     def width(self) -> float:
-        """Return the largest deviation within the bounds."""
+        """Return the largest standard deviation that values within the bounds can have."""
         return float(self.half)
 
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
-        """Return the deviation; 0 where the count is not positive."""
+        """Return the standard deviation; 0 where the count is not positive."""
         return math.sqrt(self._variance(inputs, clamp))
 
     def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return the deviations."""
+        """Return the standard deviations, from the variances that ``smooth`` gives."""
         return np.sqrt(VarianceFromSums.finish(self, smooth, clamp=clamp))
 
     def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return how far roots of variances can be off."""
+        """Return how far the standard deviations can be off where the variances ``smooth`` can be off by ``error``."""
         return _spread_root(smooth, error, self.limits(clamp=clamp))
 
 
 @dataclass(frozen=True, slots=True)
 class SampleVariance(VarianceFromSums):
-    """VAR_SAMP(x): the variance times n/(n − 1), which is at most 2; 0 where the count is not above 1."""
+    """VAR_SAMP(x): the variance times n/(n − 1), a factor of at most 2; 0 where the count is not above 1."""
 
     @property
     def counted(self) -> int:
-        """Return 1: n − 1 divides."""
+        """Return 1: the divisor is n − 1."""
         return 1
 
     @property
     def width(self) -> float:
-        """Return the largest variance of a sample within the bounds."""
+        """Return the largest sample variance that values within the bounds can have."""
         return 2.0 * float(self.half**2)
 
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
-        """Return the variance of the sample."""
+        """Return the sample variance; 0 where the count is not above 1."""
         count = inputs[0]
         return float(self._variance(inputs, clamp) * count / (count - 1)) if count > 1 else 0.0
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the variances of the samples, negative ones too."""
+        """Return the sample variances before clamping, also negative ones; NaN where the count is not above 1."""
         count = inputs[0]
         return VarianceFromSums.smooth(self, inputs) * divide(count, count - 1.0)
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
-        """Return 0 and, if clamped to it, the largest variance of a sample."""
+        """Return 0 and, if ``clamp``, the largest sample variance within the bounds, otherwise ∞."""
         return 0.0, 2.0 * float(self.half**2) if clamp else math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class SampleDeviation(SampleVariance):
-    """STDDEV_SAMP(x): the root of the sample's variance."""
+    """STDDEV_SAMP(x): the square root of the sample variance."""
 
     @property
     def width(self) -> float:
-        """Return the largest deviation of a sample within the bounds."""
+        """Return the largest sample standard deviation that values within the bounds can have."""
         return math.sqrt(2.0) * float(self.half)
 
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
-        """Return the deviation of the sample."""
+        """Return the sample standard deviation; 0 where the count is not above 1."""
         return math.sqrt(SampleVariance.value(self, inputs, clamp=clamp))
 
     def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return the deviations of the samples."""
+        """Return the sample standard deviations, from the variances that ``smooth`` gives."""
         return np.sqrt(SampleVariance.finish(self, smooth, clamp=clamp))
 
     def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return how far roots of variances can be off."""
+        """Return how far the standard deviations can be off where the variances ``smooth`` can be off by ``error``."""
         return _spread_root(smooth, error, self.limits(clamp=clamp))
 
 
 def divide(total: FloatArray, count: FloatArray) -> FloatArray:
-    """Return the quotients, NaN where the count is not positive."""
+    """Return total/count for each element, NaN where the count is not positive."""
     if np.all(count > 0):
         return total / count
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
 
 
 def _spread_root(squares: FloatArray, error: FloatArray, limits: tuple[float, float]) -> FloatArray:
-    """Return how far a root can be off where its square, which is not negative, can be off by so much."""
+    """Return how far each root can be off where its square, which lies within ``limits``, can be off by ``error``."""
     inside = np.clip(squares, *limits)
     up = np.sqrt(np.minimum(inside + error, limits[1])) - np.sqrt(inside)
     down = np.sqrt(inside) - np.sqrt(np.maximum(inside - error, 0.0))

@@ -16,32 +16,32 @@ MOST_ROWS = 2**40
 
 
 def find_largest(values: NDArray[Any]) -> int:
-    """Return the largest size of a number, 0 where there is none."""
+    """Return the largest absolute value in the array, 0 where it is empty."""
     return max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
 
 
 def exact_total(values: NDArray[Any], people: IntArray) -> int:
-    """Return Σ value · people, exactly: in 64 bits where these hold it, in Python's integers where they do not."""
+    """Return Σ value · people, exactly: in 64 bits where the sum fits, otherwise in Python's integers."""
     if values.dtype != object and find_largest(values) * int(people.sum()) < FITS:
         return int(np.dot(values, people))
     return int(np.dot(values.astype(object), people.astype(object)))
 
 
 def exact_squares(values: IntArray) -> NDArray[Any]:
-    """Return the squares of whole numbers, exactly."""
+    """Return the squares of whole numbers, exactly: in Python's integers where they do not fit into 64 bits."""
     squares: NDArray[Any] = values**2 if find_largest(values) ** 2 < FITS else values.astype(object) ** 2
     return squares
 
 
 def fits(largest: int) -> bool:
-    """Return whether 64 bits hold the sum of numbers of at most this size over every row of a table, and some more."""
+    """Return whether 64 bits can hold a sum over the rows of any table, of numbers up to this absolute value."""
     return largest * MOST_ROWS < FITS
 
 
 def exact_sum(tree: exp.Expression, largest: int) -> exp.Expression:
-    """Write a sum as DECIMAL(38, 0), or in 64 bits where these hold it (S8); an empty group sums to 0 (C6).
+    """Write a sum as BIGINT where 64 bits hold it, otherwise as DECIMAL(38, 0) (S8); an empty group sums to 0 (C6).
 
-    ``largest``: the largest size of what is added.
+    ``largest``: the largest absolute value of what one row adds.
     """
     kind = "BIGINT" if fits(largest) else "DECIMAL(38, 0)"
     total = exp.Sum(this=exp.Cast(this=tree, to=exp.DataType.build(kind)))

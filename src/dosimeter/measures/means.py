@@ -1,4 +1,4 @@
-"""AVG: as one number with a floor on rows (S2) or a sensitivity given by hand (S7), otherwise through sums."""
+"""AVG: one noisy quotient, with a floor on rows (S2) or a sensitivity given by hand (S7); otherwise through sums."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dosimeter.sql import as_double, expect_only
 
 @dataclass(frozen=True, slots=True)
 class _AnyMean(Bounded, ABC):
-    """mid + Σ(v − mid)/max(N, r), where r is the least number of rows that is divided by."""
+    """A mean: mid + Σ(v − mid)/max(N, r), with the middle of the bounds, N values, and a floor r on the divisor."""
 
     depends_on: ClassVar[Dependence | None] = Dependence.MEAN
     by_group: ClassVar[bool] = True
@@ -33,7 +33,7 @@ class _AnyMean(Bounded, ABC):
     @property
     @abstractmethod
     def floor(self) -> int:
-        """Return r."""
+        """Return r, the least number of rows that the sum is divided by."""
 
     @property
     def is_on_grid(self) -> bool:
@@ -53,11 +53,11 @@ class _AnyMean(Bounded, ABC):
         return self._leave_out(centred, np.ones_like(centred), people)
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the fields for the number of an individual's values and their centred total."""
+        """Return the fields for the number of an individual's values in a group, and for their centred sum."""
         return count_present(self.position), add_own_centred(self.argument, self.position)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the mean of the group minus the mean without all of the individual's values."""
+        """Return, for each entry, the group's mean minus its mean without the individual's values, in real units."""
         counts, totals = (entries.whole(field) for field in self.unit_fields())
 
         def leave_out(places: Places) -> FloatArray:
@@ -70,7 +70,7 @@ class _AnyMean(Bounded, ABC):
 
         N and T are the group's count and total, n and s the individual's own; r is ``floor``, M ``here``, A ``after``.
         T and s add up 2v − (L + U), so that an emptied group is 0: the middle of the bounds (C6). The numerator is
-        exact.
+        exact; the result is in real units. ``people``: how many individuals have each pair of n and s.
         """
         count, total = exact_total(own_count, people), exact_total(own_total, people)
         here = max(count, self.floor)
@@ -93,7 +93,10 @@ class BoundedMean(_AnyMean):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: Facts, min_rows: int) -> BoundedMean:
-        """Return the measure with its sensitivity: mw/(r + m), with GROUP BY mw/(r + 1)."""
+        """Return the measure. Its sensitivity is mw/(r + m), or mw/(r + 1) with GROUP BY.
+
+        m: the most rows of one individual. w: the distance between the bounds. r: ``min_rows``.
+        """
         width = argument.width * argument.unit
         delta = facts.rows * width / (min_rows + (facts.rows if facts.groups == 1 else 1))  # S2
         return cls(
@@ -117,7 +120,7 @@ class BoundedMean(_AnyMean):
         return self.min_rows
 
     def native(self) -> Native:
-        """Return S2 as a distance from the middle, in half steps: Σ(2v − (L + U)) / max(N, r)."""
+        """Return the distance of S2 from the middle of the bounds, in half steps: Σ(2v − (L + U)) / max(N, r)."""
         rows = exp.Greatest(this=exp.Count(this=self.column()), expressions=[exp.Literal.number(self.min_rows)])
         total = exp.Sum(this=self.argument.centred(self.column()))
         quotient = exp.Div(this=as_double(total), expression=as_double(rows), typed=False, safe=False)
@@ -126,18 +129,21 @@ class BoundedMean(_AnyMean):
 
 @dataclass(frozen=True, slots=True)
 class Mean(_AnyMean):
-    """AVG as SQL defines it, as one number. Only with a sensitivity given by hand (S7)."""
+    """AVG as SQL defines it: the quotient itself gets noise, not its sum and its count.
+
+    It needs a sensitivity given by hand (S7).
+    """
 
     name: ClassVar[str] = "mean"
 
     @classmethod
     def by_hand(cls, argument: Argument, label: str) -> Mean:
-        """Return the measure on no grid, with a sensitivity of 1 that stands for the one given by hand."""
+        """Return the measure without a grid. Its sensitivity of 1 is a placeholder for the one given by hand."""
         return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
 
     @property
     def floor(self) -> int:
-        """Return 1: an emptied group has a total of 0, whatever it is divided by."""
+        """Return 1: an emptied group has a total of 0, so its divisor does not matter."""
         return 1
 
     def native(self) -> Native:
@@ -146,7 +152,7 @@ class Mean(_AnyMean):
 
 
 def read_mean(collector: Collector, call: Call) -> Estimate:
-    """Read AVG(x)."""
+    """Read AVG(x): measured directly with a floor on rows or a sensitivity given by hand, otherwise through sums."""
     expect_only(call.node, "this")
     source = take_spread(collector, call)
     if collector.by_hand:

@@ -1,6 +1,7 @@
-"""The base class of every measure. A new measure is a class that implements all of these methods.
+"""The base class of every measure. A new measure is a class that implements all of its abstract methods.
 
-A measure is one noisy number per group. It holds its argument and its sensitivities; it never sees a plan.
+A measure is one noisy number per group. It holds its argument and its sensitivities; it never sees a plan. A *profile*
+is the result of a query that lists, for each group, the distinct inputs and how many individuals have each.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from dosimeter.sql import column_tree, is_there, whole_number, wrap
 
 
 class Dependence(Enum):
-    """What one individual's influence depends on besides their own rows. Then ε cannot be found privately (V2)."""
+    """What the effect of leaving one individual out depends on, besides their own rows.
+
+    Where it depends on any of these, ε cannot be found privately (V2).
+    """
 
     VALUES = "everybody else's values"
     HOLDERS = "who else holds the same value"
@@ -37,7 +41,11 @@ class Dependence(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class GroupColumn:
-    """The distinct inputs of one group: in whole steps, which are not NULL, and how many have each. Private."""
+    """The distinct inputs of a measure in one group, with one element per input in each array. Private data.
+
+    ``values``: the inputs, in whole steps of the unit. ``present``: whether each is not NULL. ``people``: how many
+    individuals have each.
+    """
 
     values: IntArray
     present: NDArray[np.bool_]
@@ -49,7 +57,7 @@ class GroupColumn:
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """A measure as SQL's own aggregate over a column.
+    """A measure as SQL's own aggregate over a column: to check effects by really leaving records out.
 
     ``worth``: the real value of one unit of the result. ``empty``: the result of an empty group (C6). ``exact``:
     whether results are whole numbers and are compared as such.
@@ -63,10 +71,11 @@ class Native:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Seen:
-    """The content of a profile row for one argument, where this is not NULL. Private.
+    """What one row of a profile holds of an argument, where this is not NULL. Private data.
 
-    ``reduced``: whether the profile keeps only what the measure reads of the value. ``kept`` gives all values of the
-    group, ``held`` a query for the values that one individual holds alone, or that several share.
+    ``reduced``: whether the profile keeps only what the measure reads of the value. ``kept`` returns all values that
+    the profile keeps of the group. ``held`` returns a query for the values that one individual holds alone (True), or
+    that several share (False).
     """
 
     value: int
@@ -82,7 +91,8 @@ class Seen:
 class Reduction:
     """The replacement of an argument in the profile by the few values that its measures read.
 
-    ``stages``: columns to add, each stage in a query around the one before. ``columns``: what replaces the argument.
+    ``stages``: columns to add, by name; each stage is a query around the one before. ``columns``: the columns that
+    replace the argument, by name.
     """
 
     stages: tuple[dict[str, exp.Expression], ...]
@@ -93,8 +103,9 @@ class Reduction:
 class Measure(ABC):
     """One noisy number per group.
 
-    ``unit``: the real value of one step of the exact integer. ``grid``: the step of the noise. ``name``: the name in
-    JSON and in the ledger. ``by_group``: whether leaving somebody out depends on the rest of their group.
+    ``name``: the name of the kind in JSON and in the ledger. ``label``: the measure as messages name it. ``unit``: the
+    real value of one step of the exact integer. ``grid``: the step of the noise, in real units. ``by_group``: whether
+    the effect of leaving somebody out depends on the other people of their group.
     """
 
     name: ClassVar[str]
@@ -108,7 +119,7 @@ class Measure(ABC):
     sensitivity_l2: float
 
     def sensitivity(self, norm: Norm) -> float:
-        """Return the global sensitivity in this norm."""
+        """Return the global sensitivity in the L1 or the L2 norm, in real units."""
         return self.sensitivity_l1 if norm == 1 else self.sensitivity_l2
 
     @property
@@ -118,12 +129,15 @@ class Measure(ABC):
 
     @property
     def adds_up(self) -> bool:
-        """Return whether the number of several groups together is the sum of theirs, whoever is in several of them."""
+        """Return whether several groups together have the sum of their numbers, even if an individual is in two."""
         return self.additive
 
     @property
     def parameters(self) -> tuple[str | None, int | None]:
-        """Return what distinguishes measures of one class over the same argument: a fraction, a floor on rows."""
+        """Return the fraction of a quantile and the floor on the rows of a mean, each None where the measure has none.
+
+        They tell apart measures of one class over the same argument.
+        """
         return None, None
 
     @property
@@ -140,21 +154,21 @@ class Measure(ABC):
 
     @abstractmethod
     def largest_total(self, individuals: int | None) -> int:
-        """Return the largest size of the measure over so many people, in whole steps of the noise grid."""
+        """Return the largest absolute value over so many people (None: undeclared), in steps of the noise grid."""
 
     # ------------------------------------------------------------ answer
 
     @abstractmethod
     def total(self) -> exp.Expression | None:
-        """Write the exact answer in whole steps of the unit, as SQL over a group's rows; None if it is no total.
+        """Write SQL that adds up the exact answer over a group's rows, in steps of the unit; None if it is no total.
 
-        An argument is read from its column, by its name in a profile query.
+        The SQL reads the argument from its column in a profile query.
         """
 
     def value(self, column: GroupColumn) -> Fraction | exp.Expression:
-        """Return the exact answer from the group's distinct inputs.
+        """Return the exact answer of a group, in real units, from the group's distinct inputs.
 
-        Where these are not enough, return SQL instead: a query over the group's rows has to add it up.
+        Where these are not enough, return SQL instead, which computes the answer in a query over the group's rows.
         """
         present = column.present
         values, people = column.values[present], column.people[present]
@@ -162,16 +176,22 @@ class Measure(ABC):
 
     @abstractmethod
     def _value(self, values: IntArray, people: IntArray) -> Fraction | exp.Expression:
-        """Return the exact answer, or the SQL that gives it, from at least one input, none of them NULL."""
+        """Return the exact answer in real units, or the SQL that gives it, from one or more inputs without NULL."""
 
     @abstractmethod
     def native(self) -> Native:
-        """Return the measure as SQL defines it, over the profile's columns, for really leaving records out."""
+        """Return the measure as SQL's own aggregate over the profile's columns.
+
+        It serves to check effects by really leaving records out.
+        """
 
     # ------------------------------------------------------------ leaving one individual out
 
     def row_effects(self, column: GroupColumn) -> FloatArray:
-        """Return c_i = q(x) − q(x₋ᵢ) in real units, for each distinct input. A NULL contributes nothing (C7)."""
+        """Return c_i = q(x) − q(x₋ᵢ) in real units for each distinct input, where everybody has one row.
+
+        A NULL contributes nothing (C7).
+        """
         result = np.zeros(len(column.people))
         present = column.present
         if present.any():
@@ -180,18 +200,21 @@ class Measure(ABC):
 
     @abstractmethod
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        """Return the effects of individuals with one row each, none of them NULL."""
+        """Return c_i in real units for each of these inputs, none of them NULL, where everybody has one row."""
 
     @abstractmethod
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the fields that the profile must hold of an individual with several rows."""
+        """Return the fields that the profile must hold per individual and group, where one can have several rows."""
 
     @abstractmethod
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return c_i in real units for each entry: all rows of an individual in one group are left out at once."""
+        """Return c_i in real units for each entry: what leaving out all rows of one individual in one group changes."""
 
     def unit_steps(self, entries: Entries) -> Whole | None:
-        """Return what each entry adds to the answer, in steps of the unit; None where entries do not add up to it."""
+        """Return what each entry (one individual's rows in one group) adds to the group's answer, in steps of the unit.
+
+        None where the answer is not the sum of such parts.
+        """
         return None
 
 
@@ -199,7 +222,8 @@ class Measure(ABC):
 class ArgumentMeasure(Measure, ABC):
     """A measure over the argument of an aggregate.
 
-    ``position``: the argument's number in the plan. ``nth``: the measure's among those of its class that read it.
+    ``position``: the number of the argument in the plan. ``nth``: the number of this measure among those of its class
+    that read the same argument.
     """
 
     argument: Argument
@@ -216,11 +240,14 @@ class ArgumentMeasure(Measure, ABC):
         return column_tree(self.column_name)
 
     def _centre(self, values: IntArray) -> IntArray:
-        """Return 2v − (L + U), in half steps (S2)."""
+        """Return 2v − (L + U) for each value v, given in steps of the unit, with bounds L and U: in half steps (S2)."""
         return 2 * values - (self.argument.lower + self.argument.upper)
 
     def condition(self, seen: Seen | None) -> exp.Expression:
-        """Write the test that the records of a profile row pass; None is a row where the argument is NULL."""
+        """Write the SQL test that the records behind one profile row pass.
+
+        ``seen``: what the row holds of the argument; None where the argument is NULL.
+        """
         tree = wrap(self.argument.tree.copy())
         if seen is None:
             return exp.Is(this=tree, expression=exp.Null())
@@ -229,7 +256,7 @@ class ArgumentMeasure(Measure, ABC):
         return self._condition(seen)
 
     def _condition(self, seen: Seen) -> exp.Expression:
-        """Write the test for a value that the profile keeps."""
+        """Write the SQL test that the records behind one profile row pass, where the argument is not NULL."""
         return exp.EQ(this=wrap(self.argument.tree.copy()), expression=whole_number(seen.value))
 
 
@@ -237,7 +264,7 @@ class ArgumentMeasure(Measure, ABC):
 class Reducible(ArgumentMeasure, ABC):
     """A measure that reads only a few values instead of its whole argument.
 
-    Where all measures of an argument are of one such class, the profile keeps these values and drops the argument.
+    Where all measures of an argument are of one such class, the profile keeps these few values and drops the argument.
     """
 
     @property
@@ -248,42 +275,46 @@ class Reducible(ArgumentMeasure, ABC):
     @classmethod
     @abstractmethod
     def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
-        """Write the columns for all measures of this class that read the argument.
+        """Write the columns that replace the argument, for all measures of this class that read it: the ``readers``.
 
-        ``groups``: the group columns. ``people``: the column that counts individuals. ``rows``: the most rows of one.
+        ``groups``: the names of the group columns. ``people``: the name of the column that counts individuals.
+        ``rows``: the most rows that one individual has.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Total(Measure, ABC):
-    """A number to which each individual adds at most Δ, so that it is at most Δ times the people (S1)."""
+    """A measure to which each individual adds at most Δ, so that n people make it at most nΔ (S1)."""
 
     @property
     def is_on_grid(self) -> bool:
-        """Return whether totals, in steps of their unit, are whole steps of the grid."""
+        """Return whether every step of the unit is a whole number of steps of the noise grid."""
         return (self.unit / self.grid).denominator == 1
 
     def largest_total(self, individuals: int | None) -> int:
-        """Return the largest size that so many people can reach together."""
+        """Return the largest absolute value that so many people can reach together, in steps of the noise grid."""
         people = individuals or UNDECLARED_PEOPLE
         return math.ceil(people * Fraction(self.sensitivity_l1) / self.grid)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounded(ArgumentMeasure, ABC):
-    """A number that stays within the bounds of its argument, however many people there are."""
+    """A measure that stays within the bounds of its argument, however many people there are."""
 
     @property
     def empty(self) -> Fraction:
-        """Return the middle of the bounds (C6)."""
+        """Return the middle of the bounds, in real units (C6)."""
         return self.argument.middle
 
     def largest_total(self, individuals: int | None) -> int:
-        """Return the larger bound, however many people are in the table."""
+        """Return the larger absolute bound, in whole steps of the noise grid, however many people are in the table."""
         return math.ceil(self.argument.largest * self.argument.unit / self.grid)
 
 
 def count_present_people(name: str, people: str) -> exp.Expression:
-    """Write the number of individuals that a profile row stands for, 0 where the argument is NULL."""
+    """Write the number of individuals behind a profile row, 0 where the argument is NULL.
+
+    ``name``: the argument's column. ``people``: the column that counts individuals.
+    """
     present = is_there(column_tree(name))
     return exp.Case(ifs=[exp.If(this=present, true=column_tree(people))], default=exp.Literal.number(0))

@@ -1,4 +1,4 @@
-"""VAR_POP, STDDEV_POP and the same of samples: through sums (S2), or by hand as one number each (S7)."""
+"""VAR_POP, STDDEV_POP and their sample versions: through sums (S2), or one number with a sensitivity by hand (S7)."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from dosimeter.sql import expect_only, refusal
 
 @dataclass(frozen=True, slots=True)
 class _Spread(ArgumentMeasure, ABC):
-    """A number from count, Σ and Σ² of centred half steps. It is 0 for an emptied group (C6)."""
+    """A measure from the count, Σ and Σ² of centred values, in half steps. It is 0 for an emptied group (C6)."""
 
     by_group: ClassVar[bool] = True
 
     @classmethod
     def by_hand(cls, argument: Argument, label: str) -> Self:
-        """Return the measure on no grid, with a sensitivity of 1 that stands for the one given by hand."""
+        """Return the measure without a grid. Its sensitivity of 1 is a placeholder for the one given by hand."""
         return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
 
     @property
@@ -47,7 +47,7 @@ class _Spread(ArgumentMeasure, ABC):
         return False
 
     def total(self) -> exp.Expression | None:
-        """Return None: a spread is no total."""
+        """Return None: a variance or a standard deviation is no total."""
         return None
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
@@ -55,12 +55,12 @@ class _Spread(ArgumentMeasure, ABC):
         return self._leave_out(np.ones_like(centred), centred, exact_squares(centred), people)
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the fields for the number of an individual's values, their centred total, and their sum of squares."""
+        """Return the fields for the number of an individual's values, their centred sum, and their sum of squares."""
         argument, position = self.argument, self.position
         return count_present(position), add_own_centred(argument, position), add_own_squares(argument, position)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the spread of the group minus the spread without all of the individual's values."""
+        """Return, for each entry, the group's number minus the number without the individual's values."""
         counts, totals, squares = (entries.whole(field) for field in self.unit_fields())
 
         def leave_out(places: Places) -> FloatArray:
@@ -71,7 +71,11 @@ class _Spread(ArgumentMeasure, ABC):
     def _leave_out(
         self, counts: NDArray[Any], totals: NDArray[Any], squares: NDArray[Any], people: IntArray
     ) -> FloatArray:
-        """Return the effects from the group's totals minus the individual's own, exactly (S7)."""
+        """Return the effect of leaving each individual out, in real units, from exact sums (S7).
+
+        ``counts``, ``totals``, ``squares``: each individual's own sums. ``people``: how many individuals have the same
+        ones.
+        """
         count, total, square = (exact_total(own, people) for own in (counts, totals, squares))
         here = variance(count, total, square)
         own = zip(counts.tolist(), totals.tolist(), squares.tolist(), strict=True)
@@ -79,18 +83,21 @@ class _Spread(ArgumentMeasure, ABC):
 
     @abstractmethod
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
-        """Return how far the measure falls from one variance to each of the others, all in quarter square steps."""
+        """Return by how much the measure falls, in real units, from the variance ``here`` to each variance in ``left``.
+
+        All variances are in quarter square steps.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Variance(_Spread):
-    """VAR_POP(x)."""
+    """VAR_POP(x) as one noisy number, with a sensitivity given by hand."""
 
     name: ClassVar[str] = "variance"
     depends_on: ClassVar[Dependence | None] = Dependence.VARIANCE
 
     def largest_total(self, individuals: int | None) -> int:
-        """Return w²/4, however many people are in the table."""
+        """Return w²/4, with bounds w apart, in steps of the noise grid, however many people are in the table."""
         return math.ceil((self.argument.width * self.unit / 2) ** 2 / self.grid)
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
@@ -107,13 +114,13 @@ class Variance(_Spread):
 
 @dataclass(frozen=True, slots=True)
 class Deviation(_Spread):
-    """STDDEV_POP(x)."""
+    """STDDEV_POP(x) as one noisy number, with a sensitivity given by hand."""
 
     name: ClassVar[str] = "standard deviation"
     depends_on: ClassVar[Dependence | None] = Dependence.DEVIATION
 
     def largest_total(self, individuals: int | None) -> int:
-        """Return w/2, however many people are in the table."""
+        """Return w/2, with bounds w apart, in steps of the noise grid, however many people are in the table."""
         return math.ceil(self.argument.width * self.unit / 2 / self.grid)
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
@@ -134,7 +141,10 @@ def _measure_variance(centred: IntArray, people: IntArray) -> Fraction:
 
 
 def variance(count: int, total: int, squares: int) -> Fraction:
-    """Return the variance from the count, the sum and the sum of squares of 2v − (L + U); 0 without values (C6)."""
+    """Return the variance, in quarter square steps, from the count, sum and sum of squares of 2v − (L + U).
+
+    It is 0 without values (C6).
+    """
     return Fraction(count * squares - total * total, count * count) if count else Fraction(0)
 
 
@@ -152,12 +162,12 @@ def read_deviation(collector: Collector, call: Call) -> Estimate:
 
 
 def read_sample_variance(collector: Collector, call: Call) -> Estimate:
-    """Read VAR_SAMP(x), which VARIANCE(x) is another name of."""
+    """Read VAR_SAMP(x), also written VARIANCE(x)."""
     return _read_sample(collector, call, SampleVariance)
 
 
 def read_sample_deviation(collector: Collector, call: Call) -> Estimate:
-    """Read STDDEV_SAMP(x), which STDDEV(x) is another name of."""
+    """Read STDDEV_SAMP(x), also written STDDEV(x)."""
     return _read_sample(collector, call, SampleDeviation)
 
 
@@ -171,7 +181,10 @@ def _read_sample(collector: Collector, call: Call, kind: type[VarianceFromSums])
 def _read_spread(
     collector: Collector, call: Call, by_hand: type[_Spread], from_sums: type[VarianceFromSums]
 ) -> Estimate:
-    """Read an aggregate as one number where a sensitivity is given by hand (S7), otherwise through sums (S2)."""
+    """Read an aggregate as one measure where a sensitivity is given by hand (S7), otherwise through sums (S2).
+
+    ``by_hand``: the class of that measure. ``from_sums``: the class of the estimate from sums.
+    """
     expect_only(call.node, "this")
     source = take_spread(collector, call)
     if collector.by_hand:

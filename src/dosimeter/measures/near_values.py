@@ -1,7 +1,7 @@
-"""The values around a quantile: all that it can become when one individual's rows are left out (C3).
+"""The values around a quantile: all that the quantile can become when one individual's rows are left out (C3).
 
-Leaving out up to m rows moves a quantile's rank by at most m, so that values further away can be moved to the border
-without changing any outcome. Gives trees that can be transpiled for any engine.
+Leaving out up to m rows moves a quantile's rank by at most m, so values of more distant ranks can be clamped to the
+nearest value that is kept without changing any outcome. The SQL trees here can be transpiled for any engine.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def is_near(
 ) -> list[exp.Expression]:
     """Write the two tests that a value's ranks come within m + 1 of the quantile's rank p(N − 1).
 
-    That is one rank more than needed on either side, which also covers the rounding of a double. ``upto`` counts the
-    values up to this one, ``same`` those that equal it, ``total`` all.
+    That is one rank more than needed on either side, which also covers the rounding of a double. ``rows``: m, the most
+    rows of one individual. ``upto``: how many values are at most this one. ``same``: how many equal it. ``total``: N.
     """
     reach = rows + 1
     last = exp.Sub(this=total, expression=exp.Literal.number(1))
@@ -53,17 +53,18 @@ def is_near(
 
 @dataclass(frozen=True, slots=True)
 class NearValues(Joined):
-    """An individual's values, clamped to those around a quantile of their group.
+    """The field that lists an individual's values, clamped to those around a quantile of their group.
 
-    Where these are few, they are counted in columns of their own; otherwise they are listed in one text.
+    Where few values lie around the quantile, each gets a column that counts it; otherwise they are listed in one text.
     """
 
     fraction: Fraction
 
     def near_query(self, rows: UnitRows) -> exp.Select:
-        """Write the query for the values around the quantile, per group (C3).
+        """Write the query for the values around the quantile, one row per value and group (C3).
 
-        Beside each value v it gives how often v occurs (c), how many values there are up to v, and how many in all.
+        Beside each value v it returns how often v occurs (c), how many values are at most v (upto), and how many there
+        are in all (total).
         """
         groups = rows.key_columns()[1:]
         histogram = (
@@ -80,10 +81,11 @@ class NearValues(Joined):
         )
 
     def places_query(self, rows: UnitRows, places: Sequence[Sequence[str]]) -> exp.Select:
-        """Write the query for the values around the quantile in one row, under these names for each group, in order.
+        """Write the query that returns the values around the quantile of every group as the columns of one row.
 
-        They are queried again where they are needed: a value of the data never appears in the text of a query, which
-        servers write to their logs.
+        ``places``: the column names of each group, for its values in ascending order. The values are queried again
+        where they are needed: a value of the data never appears in the text of a query, which servers write to their
+        logs.
         """
         groups = rows.key_columns()[1:]
         place = exp.Window(
@@ -104,7 +106,10 @@ class NearValues(Joined):
         return exp.select(*columns).from_(placed.subquery("placed", copy=False), copy=False)
 
     def count_at(self, value: exp.Expression, places: Sequence[exp.Expression], at: int) -> exp.Expression:
-        """Write the count of an individual's values that equal the one at this place, or lie beyond the border."""
+        """Write the count of an individual's values that equal ``places[at]``, one of the values around the quantile.
+
+        The first also counts all values below it, the last all above.
+        """
         if len(places) == 1:
             return exp.Count(this=value)
         kind = exp.LTE if at == 0 else exp.GTE if at == len(places) - 1 else exp.EQ
@@ -112,7 +117,10 @@ class NearValues(Joined):
         return exp.Count(this=exp.Case(ifs=[exp.If(this=test, true=exp.Literal.number(1))]))
 
     def query(self, rows: UnitRows) -> exp.Select:
-        """Write the query for an individual's values as ``valuextimes,…``, clamped to those around the quantile."""
+        """Write the query for an individual's values, clamped to those around the quantile, as one text per entry.
+
+        In the text ``5x2,7x1`` the value 5 occurs twice and 7 once.
+        """
         groups, keys = rows.key_columns()[1:], rows.keys
         borders = exp.select(
             *[group.copy() for group in groups],
@@ -146,12 +154,12 @@ class NearValues(Joined):
         )
 
     def nothing(self) -> exp.Expression:
-        """Write an empty list."""
+        """Write the empty text: an individual without values."""
         return exp.Literal.string("")
 
 
 def _ranked(histogram: exp.Select, groups: Sequence[exp.Expression]) -> exp.Select:
-    """Add to the histogram how many values there are up to each one, and how many in all."""
+    """Return the histogram's query with two more columns: how many values are at most each one, and how many in all."""
     upto = exp.Window(
         this=exp.Sum(this=exp.column("c")),
         partition_by=[group.copy() for group in groups],

@@ -14,7 +14,11 @@ UNDECLARED_PEOPLE = 2**30  # assumed where no number of individuals is declared
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The public facts behind sensitivities: m rows per individual, individuals (None if undeclared), groups."""
+    """The public facts behind sensitivities.
+
+    ``rows``: m, the most rows of one individual. ``individuals``: how many there are, None if undeclared. ``groups``:
+    how many groups an answer has.
+    """
 
     rows: int
     individuals: int | None
@@ -22,10 +26,10 @@ class Facts:
 
 
 def noise_grid(unit: Fraction, largest: int, facts: Facts) -> Fraction:
-    """Return the unit itself, or a power-of-two multiple of it.
+    """Return the step of the noise: the unit itself, or a power-of-two multiple of it.
 
-    The grid is coarser than the unit when n people, or the noise of a small ε, could leave 64 bits. ``largest``: by how
-    many units one individual can move the total.
+    The grid is coarser than the unit where the total of all people, or the noise of a small ε, could exceed 64 bits.
+    ``largest``: by how many units one individual can move the total.
     """
     people = facts.individuals or UNDECLARED_PEOPLE
     grid = unit
@@ -35,5 +39,5 @@ def noise_grid(unit: Fraction, largest: int, facts: Facts) -> Fraction:
 
 
 def on_grid(delta: Fraction, grid: Fraction) -> float:
-    """Return Δ rounded up to whole steps of the noise grid: rounding totals to a coarser grid can increase it."""
+    """Return Δ rounded up to whole steps of the noise grid, since rounding totals to a coarser grid can increase it."""
     return float(math.ceil(delta / grid) * grid)

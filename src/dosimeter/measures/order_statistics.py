@@ -1,4 +1,4 @@
-"""Read MIN, MAX, MEDIAN and quantiles from SQL: by ranks (M4, M5), or as numbers that get noise (S3)."""
+"""Read MIN, MAX, MEDIAN and quantiles from SQL: drawn by rank (M4, M5), or as numbers that get noise (S3)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_quantile(collector: Collector, call: Call) -> Identity:
 
 
 def read_discrete_quantile(collector: Collector, call: Call) -> Identity:
-    """Read QUANTILE_DISC(x, fraction): by ranks it is any value at the fraction's rank, as QUANTILE_CONT is."""
+    """Read QUANTILE_DISC(x, fraction): drawn by rank, as QUANTILE_CONT is. Refuse it where noise is asked for."""
     if not collector.by_ranks:
         raise QueryError(
             f"{call.label} is answered by ranks only. Write QUANTILE_CONT, or leave ",
@@ -58,7 +58,7 @@ def _read_fraction(node: exp.Expression) -> Fraction:
 
 
 def _read(collector: Collector, call: Call, fraction: Fraction, *given: str) -> Identity:
-    """Read an order statistic. ``given``: the arguments of the node beside the values."""
+    """Read the order statistic at this fraction. ``given``: which parts the node may have besides the values."""
     expect_only(call.node, "this", *given)
     if not collector.by_ranks:
         source = take_spread(collector, call)

@@ -24,32 +24,35 @@ from dosimeter.sql import expect_only, refusal
 
 @dataclass(frozen=True, slots=True)
 class FromPairs(Estimate, ABC):
-    """An aggregate of two values from COUNT and centred sums. ``x`` and ``y``: their bounds."""
+    """An aggregate of two arguments, x and y, computed from COUNT and centred sums.
+
+    ``x`` and ``y`` hold the bounds. All ``inputs`` are COUNT, Σx, Σy, Σxy and then the sums of squares that are needed.
+    """
 
     x: Argument
     y: Argument
 
     @property
     def width(self) -> float | None:
-        """Return None: it has no range, unless its class says so."""
+        """Return None: the aggregate has no range, unless a subclass gives one."""
         return None
 
     @property
     def half(self) -> float | None:
-        """Return how far from 0 the exact value can lie; None where there is no end."""
+        """Return how far from 0 the exact value can lie: half the width of the range; None without a range."""
         return None if self.width is None else self.width / 2.0
 
     @property
     def counted(self) -> int:
-        """Return 0: the count itself divides."""
+        """Return 0: the count itself is the divisor."""
         return 0
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
-        """Return the range, if clamped to it."""
+        """Return the range, which is symmetric around 0, if ``clamp``; otherwise, or without a range, infinite ends."""
         return (-math.inf, math.inf) if not clamp or self.half is None else (-self.half, self.half)
 
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
-        """Return the aggregate; 0 in place of a quotient by what is not positive."""
+        """Return the aggregate; 0 where a divisor is not positive."""
         smooth = self.smooth([np.array([float(number)]) for number in inputs])
         return float(np.nan_to_num(self.finish(smooth, clamp=clamp))[0])
 
@@ -60,53 +63,53 @@ class Covariance(FromPairs):
 
     @property
     def width(self) -> float:
-        """Return the width of the range of covariances within the bounds."""
+        """Return the width of the range of covariances that values within the bounds can have."""
         widths = (float(each.width * each.unit) for each in (self.x, self.y))
         return math.prod(widths) / 2.0
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the covariances."""
+        """Return the covariances before clamping, one per element of the inputs; NaN where a count is not positive."""
         return _covary(*inputs[:4])
 
 
 @dataclass(frozen=True, slots=True)
 class SampleCovariance(Covariance):
-    """COVAR_SAMP(x, y): the covariance times n/(n − 1), which is at most 2."""
+    """COVAR_SAMP(x, y): the covariance times n/(n − 1), a factor of at most 2."""
 
     @property
     def counted(self) -> int:
-        """Return 1: n − 1 divides."""
+        """Return 1: the divisor is n − 1."""
         return 1
 
     @property
     def width(self) -> float:
-        """Return the width of the range of a sample's covariances."""
+        """Return the width of the range of sample covariances that values within the bounds can have."""
         widths = (float(each.width * each.unit) for each in (self.x, self.y))
         return math.prod(widths)
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the covariances of the samples."""
+        """Return the sample covariances before clamping; NaN where the count is not above 1."""
         count = inputs[0]
         return _covary(*inputs[:4]) * divide(count, count - 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Correlation(FromPairs):
-    """CORR(x, y); 0 where one of them does not vary."""
+    """CORR(x, y); 0 where x or y does not vary."""
 
     @property
     def width(self) -> float:
-        """Return 2: it lies between −1 and 1."""
+        """Return 2: a correlation lies between −1 and 1."""
         return 2.0
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the correlations, also beyond 1."""
+        """Return the correlations before clamping, also beyond ±1; NaN where a variance is not positive."""
         count, x, y, products, _, _ = inputs
         spreads = (np.maximum(spread, 0.0) for spread in self.divisors(inputs))
         return divide(_covary(count, x, y, products), np.sqrt(math.prod(spreads)))
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return both variances."""
+        """Return the variances of x and of y."""
         count, x, y, _, x_squares, y_squares = inputs
         return _covary(count, x, x, x_squares), _covary(count, y, y, y_squares)
 
@@ -117,10 +120,10 @@ class Correlation(FromPairs):
 
 @dataclass(frozen=True, slots=True)
 class Slope(FromPairs):
-    """REGR_SLOPE(y, x)."""
+    """REGR_SLOPE(y, x): the covariance of x and y over the variance of x."""
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the slopes."""
+        """Return the slopes, NaN where the variance of x is not positive."""
         count, x, y, products, _ = inputs
         return divide(_covary(count, x, y, products), *self.divisors(inputs))
 
@@ -134,7 +137,7 @@ class Intercept(FromPairs):
     """REGR_INTERCEPT(y, x): the mean of y less the slope times the mean of x."""
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the intercepts."""
+        """Return the intercepts, NaN where the variance of x is not positive."""
         count, x, y, products, _ = inputs
         slope = divide(_covary(count, x, y, products), *self.divisors(inputs))
         means = (float(each.middle) + divide(total, count) for each, total in ((self.x, x), (self.y, y)))
@@ -152,7 +155,7 @@ def _x_variance(inputs: Sequence[FloatArray]) -> tuple[FloatArray]:
 
 
 def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArray) -> FloatArray:
-    """Return Σxy/n − (Σx/n)(Σy/n): it does not depend on where x and y are centred."""
+    """Return Σxy/n − (Σx/n)(Σy/n), which does not depend on where x and y are centred; NaN where n is not positive."""
     return divide(products, count) - divide(x, count) * divide(y, count)
 
 
@@ -185,7 +188,7 @@ def read_intercept(collector: Collector, call: Call) -> Estimate:
 
 
 def _turn(call: Call) -> Call:
-    """Return the call with its arguments exchanged: regressions name y first."""
+    """Return the call with its two arguments exchanged: SQL's regressions take y first."""
     expect_only(call.node, "this", "expression")
     return Call(type(call.node)(this=call.node.expression, expression=call.node.this), call.condition, call.label)
 

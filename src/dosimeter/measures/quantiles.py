@@ -1,6 +1,6 @@
-"""MIN, MAX, MEDIAN and quantiles: order statistics. Leaving somebody out depends on a few neighbours only (C3, S3).
+"""MIN, MAX, MEDIAN and quantiles: order statistics. Who is left out moves them to neighbouring values only (C3, S3).
 
-An ``OrderStatistic`` is what the exact answer is and how people move it; a ``Quantile`` is one that gets noise.
+``OrderStatistic`` says what the exact answer is and how individuals move it; a ``Quantile`` is one that gets noise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dosimeter.sql import clamp, column_tree, conjunction, is_there, whole_numbe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderStatistic(Bounded, ABC):
-    """The quantile ``fraction``: MIN is 0, MAX is 1, MEDIAN is 1/2. Between two values it interpolates."""
+    """The quantile at ``fraction``: 0 for MIN, 1 for MAX, 1/2 for MEDIAN. Between two values it interpolates."""
 
     depends_on: ClassVar[Dependence | None] = Dependence.VALUES
     by_group: ClassVar[bool] = True
@@ -36,7 +36,7 @@ class OrderStatistic(Bounded, ABC):
 
     @property
     def parameters(self) -> tuple[str | None, int | None]:
-        """Return the fraction."""
+        """Return the fraction, and None: there is no floor on rows."""
         return str(self.fraction), None
 
     # ------------------------------------------------------------ answer
@@ -54,7 +54,7 @@ class OrderStatistic(Bounded, ABC):
         return (low + part * (high - low)) * self.unit
 
     def native(self) -> Native:
-        """Return MIN, MAX or the quantile that interpolates."""
+        """Return SQL's MIN, MAX or, for other fractions, QUANTILE_CONT."""
         return Native(self._native_tree(), float(self.unit), float(self.empty / self.unit))
 
     def _native_tree(self) -> exp.Expression:
@@ -67,7 +67,7 @@ class OrderStatistic(Bounded, ABC):
     # ------------------------------------------------------------ individuals with one row
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        """Apply C3: without a value whose first rank is f, the j-th of the rest is the (j + [j ≥ f])-th."""
+        """Apply C3: without a value whose first rank is f, the j-th of the rest is the (j + [j ≥ f])-th of all."""
         ordered, where = _sort(values, people)
         total = int(ordered.upto[-1])
         whole, part = _rank(self.fraction, total)
@@ -85,19 +85,19 @@ class OrderStatistic(Bounded, ABC):
     # ------------------------------------------------------------ individuals with several rows
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field of the individual's values around the quantile."""
+        """Return the field that lists an individual's values, clamped to those around the group's quantile."""
         return (self._near_values(),)
 
     def _near_values(self) -> NearValues:
         return NearValues(f"v{self.position}_{self.nth}", (self.position, 5, self.nth), self.fraction)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the quantile of the group minus the quantile without all of the individual's values."""
+        """Return, for each entry, the group's quantile minus the quantile without the individual's values."""
         field = self._near_values()
         codes, lists = entries.whole(field), entries.values[field.name]
 
         def leave_out(places: Places) -> FloatArray:
-            """Return the effects in one group (C3); individuals with the same values are computed once."""
+            """Return the effects of one group's entries, at these indices (C3). Equal entries are computed once."""
             distinct, where = np.unique(codes[places], return_inverse=True)
             own = [lists[code] for code in distinct]
             people = np.zeros(len(distinct), dtype=np.int64)
@@ -131,13 +131,13 @@ class OrderStatistic(Bounded, ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantile(Reducible, OrderStatistic):
-    """An order statistic that gets noise of its global sensitivity (S3)."""
+    """An order statistic that gets noise scaled to its global sensitivity (S3)."""
 
     name: ClassVar[str] = "quantile"
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: Facts, fraction: Fraction) -> Quantile:
-        """Return the measure with its sensitivities: max(p, 1 − p)·w for one row each."""
+        """Return the measure. With one row each, its sensitivity is max(p, 1 − p)·w: p the fraction, bounds w apart."""
         share = max(fraction, 1 - fraction) if facts.rows == 1 else Fraction(1)  # S3
         delta = share * argument.width * argument.unit
         # MIN and MAX are values of the column or the middle of the bounds, so they are on the half grid at worst.
@@ -155,17 +155,17 @@ class Quantile(Reducible, OrderStatistic):
 
     @property
     def is_on_grid(self) -> bool:
-        """Return whether the quantile is MIN or MAX, which are on the half grid."""
+        """Return whether the quantile is MIN or MAX: these are multiples of half a step."""
         return self.fraction in (0, 1)
 
     @property
     def reduced_name(self) -> str:
-        """Return the name of the column of values that are clamped to those around the quantile."""
+        """Return the name of the profile's column that holds values clamped to those around the quantile."""
         return f"{self.column_name}_q{self.nth}"
 
     @classmethod
     def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
-        """Write, for each quantile of the argument, its values clamped to the few around that quantile (C3)."""
+        """Write one column per quantile of the argument: its values, clamped to the few around that quantile (C3)."""
         name = readers[0].column_name
         same, upto, total = f"{name}_same", f"{name}_upto", f"{name}_total"
         counted = exp.Sum(this=count_present_people(name, people))
@@ -189,7 +189,7 @@ class Quantile(Reducible, OrderStatistic):
         return Reduction((ranks, borders), clamped)
 
     def _condition(self, seen: Seen) -> exp.Expression:
-        """Write the test for a value; the lowest and the highest kept value stand for everything beyond them."""
+        """Write the test for a kept value. The lowest and the highest kept value also stand for all beyond them."""
         tree = wrap(self.argument.tree.copy())
         if not seen.reduced:
             return exp.EQ(this=tree, expression=whole_number(seen.value))
@@ -218,7 +218,7 @@ def _sort(values: IntArray, people: IntArray) -> tuple[_Sorted, NDArray[np.intp]
 
 
 def _rank(fraction: Fraction, total: int) -> tuple[int, Fraction]:
-    """Return the whole part of the rank p(N − 1), and the rest."""
+    """Return the whole part and the fractional part of the rank p(N − 1), with p = ``fraction`` and N = ``total``."""
     position = fraction * (total - 1)
     whole = math.floor(position)
     return whole, position - whole

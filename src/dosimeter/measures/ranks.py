@@ -1,7 +1,7 @@
-"""Order statistics by ranks: one of the public candidates is drawn, the likelier the closer its rank is to the one
-asked for (M4, M5). Pure: what it knows of the data are counts per candidate.
+"""Order statistics drawn by rank: the closer a candidate's rank is to the one asked for, the likelier it is drawn.
 
-What leaving somebody out does to the exact answer, and with it their PIS, is that of every order statistic (C3).
+The labels are M4 and M5. Candidates are public; all that is known of the data here is how many rows hold each. What
+leaving somebody out does to the exact answer, and so their PIS, is computed as for every order statistic (C3).
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ HIGHEST_SCORE = 2**61
 
 
 def candidate_step(width: int, cells: int) -> int:
-    """Return how many steps apart candidates lie, for bounds this far apart and so many cells (M4)."""
+    """Return how many grid steps apart candidates lie (M4).
+
+    ``width``: the distance between the bounds, in grid steps. ``cells``: how many cells of the answer are drawn by
+    rank.
+    """
     most = max(2, min(MOST_CANDIDATES, MOST_OVER_CELLS // cells))
     return max(1, -(-width // (most - 1)))
 
@@ -45,11 +49,11 @@ def _list_candidates(lower: int, upper: int, step: int) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class RankEstimate(Identity):
-    """A drawn candidate. It lies within the bounds, and how far off it is in values depends on the data (E3)."""
+    """A drawn candidate. It lies within the bounds; how far its value is off depends on the data (E3)."""
 
     @property
     def width(self) -> float | None:
-        """Return None: what is drawn is not clamped."""
+        """Return None: a drawn candidate is not clamped."""
         return None
 
 
@@ -57,8 +61,8 @@ class RankEstimate(Identity):
 class Rank(OrderStatistic):
     """An order statistic that is drawn from candidates (M4).
 
-    Values, and candidates, are ``step`` steps of the unit apart, from the lower bound on; the upper bound is the last.
-    ``rows``: the most rows of one individual. A score counts in b-ths of a row: ``parts`` is b.
+    Candidates, to which values are rounded, are ``step`` steps of the unit apart, from the lower bound on; the last is
+    the upper bound. ``rows``: the most rows of one individual. Scores count b-ths of a row, where b is ``parts``.
     """
 
     name: ClassVar[str] = "quantile"
@@ -68,7 +72,7 @@ class Rank(OrderStatistic):
 
     @classmethod
     def among(cls, argument: Argument, label: str, facts: Facts, fraction: Fraction, step: int) -> Rank:
-        """Return the measure. Its sensitivity is the largest change of the exact answer (R12): U − L in a cell."""
+        """Return the measure. Its sensitivity is the largest change of the exact answer (R12): U − L in each cell."""
         moved = min(facts.rows, facts.groups)
         delta = argument.width * argument.unit
         return cls(
@@ -85,7 +89,7 @@ class Rank(OrderStatistic):
 
     @property
     def is_on_grid(self) -> bool:
-        """Return True: candidates are values."""
+        """Return True: values are rounded to candidates, and candidates are drawn."""
         return True
 
     # ------------------------------------------------------------ candidates and scores
@@ -102,7 +106,7 @@ class Rank(OrderStatistic):
 
     @property
     def is_end(self) -> bool:
-        """Return whether this is MIN or MAX, whose target is a number of rows from the end (M5)."""
+        """Return whether this is MIN or MAX: their rank is sought a number of rows from the end (M5)."""
         return self.fraction in (0, 1)
 
     @property
@@ -112,27 +116,30 @@ class Rank(OrderStatistic):
 
     @property
     def shift(self) -> int:
-        """Return by how much one row moves a score at most: max(a, b − a) (M4), 2 for MIN and MAX (M5)."""
+        """Return by how many b-ths one row moves a score at most: max(a, b − a) (M4), 2 for MIN and MAX (M5)."""
         return 2 if self.is_end else max(self.fraction.numerator, self.parts - self.fraction.numerator)
 
     @property
     def score_sensitivity(self) -> int:
-        """Return Δ_s: by how much an individual moves a score at most."""
+        """Return Δ_s: by how many b-ths of a row one individual moves a score at most."""
         return self.rows * self.shift
 
     def rows_from_end(self, epsilon: float) -> int:
-        """Return t: how many rows from the end MIN and MAX are sought, at this share of ε (M5)."""
+        """Return t: how many rows from the lowest value MIN is sought, and from the highest MAX (M5).
+
+        ``epsilon``: the share of ε that this number gets.
+        """
         return math.ceil(4 * self.rows * math.log(self.candidate_count) / epsilon)
 
     def target(self, total: int, epsilon: float) -> int:
-        """Return the rank that is sought among so many rows, in b-ths of a row."""
+        """Return the rank that is sought among ``total`` rows, in b-ths of a row, at this share of ε."""
         if not self.is_end:
             return self.fraction.numerator * total  # M4: b·(a/b)·N
         from_end = min(2 * self.rows_from_end(epsilon), total)  # M5: 2·min(t, N/2)
         return from_end if self.fraction == 0 else 2 * total - from_end
 
     def count(self, column: GroupColumn | None) -> IntArray:
-        """Return how many rows hold each candidate; None is a group without rows."""
+        """Return how many rows hold each candidate. ``column``: the group's inputs; None for a group without rows."""
         counts = np.zeros(self.candidate_count, dtype=np.int64)
         if column is not None:
             places = np.searchsorted(self.candidates, column.values[column.present])
@@ -140,12 +147,12 @@ class Rank(OrderStatistic):
         return counts
 
     def scores(self, counts: IntArray, epsilon: float) -> IntArray:
-        """Return s(c) of each candidate (M4): by how much its rank misses the target, in b-ths of a row."""
+        """Return s(c) of each candidate (M4): by how much its rank misses the rank sought, in b-ths of a row."""
         above, below = self._misses(counts, epsilon)
         return np.clip(np.maximum(above, below), 0, HIGHEST_SCORE)
 
     def _misses(self, counts: IntArray, epsilon: float) -> tuple[IntArray, IntArray]:
-        """Return b·#{v < c} − target and target − b·#{v ≤ c} for each candidate c."""
+        """Return b·#{v < c} − target and target − b·#{v ≤ c} for each candidate c, in b-ths of a row."""
         upto = np.cumsum(counts)
         target = self.target(int(upto[-1]), epsilon)
         return self.parts * (upto - counts) - target, target - self.parts * upto
@@ -153,28 +160,31 @@ class Rank(OrderStatistic):
     # ------------------------------------------------------------ what is drawn
 
     def scale(self, epsilon: float) -> float:
-        """Return the scale of the selection at this share of ε, in scores."""
+        """Return the scale of the selection at this share of ε, in b-ths of a row."""
         return selection_scale(self.score_sensitivity, epsilon)
 
     def chances(self, counts: IntArray, epsilon: float) -> FloatArray:
-        """Return how likely each candidate is drawn."""
+        """Return the probability with which each candidate is drawn. ``counts``: how many rows hold each."""
         return selection_probabilities(self.scores(counts, epsilon), self.scale(epsilon))
 
     def distances(self, counts: IntArray, epsilon: float, points: FloatArray) -> FloatArray:
-        """Return how far what is drawn lies from each of these real numbers, on average (R12)."""
+        """Return the expected distance between the drawn value and each point, in real units (R12).
+
+        ``counts``: how many rows hold each candidate.
+        """
         values = self.candidates.astype(np.float64) * float(self.unit)
         return expected_distances(values, self.chances(counts, epsilon), points)
 
     def rank_error(self, epsilon: float, cells: int = 1) -> float:
-        """Return how many rows what is drawn lies from the best candidate at most, with 95 %, in all cells (E3)."""
+        """Return how many rows a drawn candidate lies from the best one at most, with 95 % for all cells (E3)."""
         return score_error(self.scale(epsilon), cells * self.candidate_count) / self.parts
 
     # ------------------------------------------------------------ own guarantees
 
     def own_shares(self, column: GroupColumn) -> FloatArray:
-        """Return max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s of somebody with one row, for each distinct input (R12).
+        """Return max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s for each distinct input, of somebody with that one row (R12).
 
-        For MIN and MAX it is the bound that holds at every ε, since their target depends on ε.
+        For MIN and MAX return the bound that holds at every ε, since the rank that they seek depends on ε.
         """
         shares = np.zeros(len(column.people))
         present = column.present
@@ -188,7 +198,7 @@ class Rank(OrderStatistic):
         return shares
 
     def _largest_moves(self, counts: IntArray) -> FloatArray:
-        """Return, for each candidate, the largest change of any score when one row with that value is left out."""
+        """Return, for each candidate, by how many b-ths any score changes at most when one row with it is left out."""
         above, below = self._misses(counts, 1.0)  # the target of a quantile does not depend on ε
         here = np.maximum(0, np.maximum(above, below))
         a, b = self.fraction.numerator, self.parts
@@ -204,9 +214,9 @@ class Rank(OrderStatistic):
         return most
 
     def unit_shares(self, entries: Entries) -> FloatArray:
-        """Return the bound rows/m on the share of somebody with so many rows in a group.
+        """Return for each entry the bound rows/m on its share: rows of the individual in the group, m rows at most.
 
-        Every value of theirs is in the list of those around the quantile, clamped to it.
+        The list of values around the quantile holds every value of an individual, clamped, so its length is their rows.
         """
         field = self._near_values()
         rows = np.array([sum(often for _, often in own) for own in entries.values[field.name]], dtype=np.float64)
@@ -216,14 +226,17 @@ class Rank(OrderStatistic):
     # ------------------------------------------------------------ in words
 
     def describe_target(self, epsilon: float) -> str | None:
-        """Return what MIN and MAX mean at this share of ε: public, and needed to read the number (M5)."""
+        """Return a sentence on the rank that MIN or MAX stands for at this share of ε (M5); None for other quantiles.
+
+        It is public, and needed to read the number.
+        """
         if not self.is_end:
             return None
         side = "below" if self.fraction == 0 else "above"
         return f"{self.label} is the value that about {self.rows_from_end(epsilon):,} rows lie at or {side}."
 
     def describe_error(self, epsilon: float, cells: int, counted: str) -> str:
-        """Return E3 in words. ``counted``: what a row is, rows or people."""
+        """Return the rank error E3 as a sentence. ``counted``: the word for what is counted, rows or people."""
         error = f"within about {math.ceil(self.rank_error(epsilon, cells)):,} {counted} of"
         if self.is_end:
             return f"{self.label}: {error} that rank (with 95 %)."
@@ -232,5 +245,5 @@ class Rank(OrderStatistic):
 
 
 def find_ranks(measures: Sequence[Measure]) -> Mapping[int, Rank]:
-    """Return the measures that are drawn by rank, each with its number."""
+    """Return the measures that are drawn by rank, by their numbers in the plan."""
     return {at: measure for at, measure in enumerate(measures) if isinstance(measure, Rank)}

@@ -1,4 +1,4 @@
-"""What the reader of an aggregate is given, and by which it turns the aggregate into measures and an estimate."""
+"""What the readers of aggregates are given. A reader turns one aggregate into measures and an estimate."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from dosimeter.problems import for_controller
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One aggregate as the analyst wrote it, without its FILTER: ``condition`` is the FILTER's, checked.
+    """One aggregate as the analyst wrote it, without its FILTER.
 
-    ``label``: the aggregate as messages and answers name it.
+    ``condition``: the condition of the FILTER, already checked; None without one. ``label``: the aggregate as messages
+    and answers name it.
     """
 
     node: exp.Expression
@@ -30,9 +31,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What an aggregate reads of every row. Equal sources have one ``key``.
+    """What an aggregate reads of every row. Equal sources have the same ``key``.
 
-    Its argument is final only once all aggregates are read: COUNT(pay) reads what SUM(pay) profiles.
+    The argument is final only once all aggregates of the query are read: COUNT(pay) shares the profile column of
+    SUM(pay).
     """
 
     key: str
@@ -41,7 +43,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """What COUNT(DISTINCT x) reads. ``individuals``: x is the unit. ``values``: how many there can be, if known."""
+    """What COUNT(DISTINCT x) reads.
+
+    ``individuals``: whether x is the unit. ``values``: how many different values x can have; None if that is not known.
+    """
 
     source: Source
     individuals: bool = False
@@ -49,11 +54,11 @@ class Distinct:
 
 
 class Collector(Protocol):
-    """The aggregates of one query as they are met; equal sources and measures are shared.
+    """What collects the sources and measures of one query while its aggregates are read. Equal ones are shared.
 
     ``facts``: the public facts that sensitivities depend on, besides the bounds. ``by_hand``: whether a sensitivity is
-    given by hand, so that an aggregate is measured as one number (S7). ``min_rows``: the floor on an AVG's rows (S2).
-    ``by_ranks``: whether order statistics are drawn by rank (M4).
+    given by hand, so that each aggregate is measured directly, as a single number (S7). ``min_rows``: the floor on an
+    AVG's rows (S2). ``by_ranks``: whether order statistics are drawn by rank (M4).
     """
 
     @property
@@ -66,31 +71,34 @@ class Collector(Protocol):
     def by_ranks(self) -> bool: ...
 
     def take(self, call: Call, node: exp.Expression | None, *, distinct: bool = False) -> Source:
-        """Return the source of an aggregate that reads whether a value is there, or which values differ."""
+        """Return the source of an aggregate that reads if ``node`` is not NULL or, with ``distinct``, its raw value."""
         ...
 
     def take_distinct(self, call: Call, node: exp.Expression) -> Distinct:
-        """Return the source of COUNT(DISTINCT x)."""
+        """Return what COUNT(DISTINCT node) reads."""
         ...
 
     def take_condition(self, call: Call, node: exp.Expression | None) -> Source:
-        """Return the source of an aggregate that reads whether a condition holds."""
+        """Return the source of an aggregate that reads whether the condition ``node`` holds."""
         ...
 
     def take_value(self, call: Call) -> Source:
-        """Return the source of an aggregate over values, with the values on their grid."""
+        """Return the source of an aggregate over values, which are whole steps of their grid."""
         ...
 
     def take_candidates(self, call: Call) -> tuple[Source, int]:
-        """Return the source of an order statistic by ranks, its values rounded to candidates, and their step (M4)."""
+        """Return the source of an order statistic drawn by rank, and how many grid steps apart its candidates lie (M4).
+
+        The values of the source are rounded to candidates.
+        """
         ...
 
     def take_pair(self, call: Call) -> tuple[Source, Source, Source]:
-        """Return the sources of both values of an aggregate over two, and of their product, where both are there."""
+        """Return the sources of x, of y and of their product, over the rows where neither x nor y is NULL."""
         ...
 
     def measure(self, measure: Measure, source: Source | None = None) -> int:
-        """Return the number of a measure; the same one over the same source is added once."""
+        """Add a measure to the query and return its number. An equal one over the same source is added only once."""
         ...
 
 
@@ -98,7 +106,7 @@ Reader = Callable[[Collector, Call], Estimate]
 
 
 def take_spread(collector: Collector, call: Call) -> Source:
-    """Return the source of an aggregate over values. Refuse it if its values cannot differ."""
+    """Return the source of an aggregate over values. Refuse one whose bounds allow a single value only."""
     source = collector.take_value(call)
     if source.argument.width == 0:
         raise refuse_constant(call)
@@ -106,7 +114,7 @@ def take_spread(collector: Collector, call: Call) -> Source:
 
 
 def refuse_constant(call: Call) -> QueryError:
-    """Return the refusal of an aggregate whose bounds leave it one value."""
+    """Return the error for an aggregate whose bounds allow it a single value only."""
     return QueryError(
         f"{call.label} cannot change: its bounds leave it no room.",
         for_controller("Correct the bounds of its columns in the schema."),

@@ -1,4 +1,4 @@
-"""SUM, and the two sums that AVG, VAR_POP and STDDEV_POP are measured through (S2)."""
+"""SUM, and the two centred sums that AVG, VAR_POP and STDDEV_POP are computed from (S2)."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from dosimeter.sql import expect_only, whole_number
 
 @dataclass(frozen=True, slots=True)
 class _AnySum(ArgumentMeasure, Total, ABC):
-    """A sum of whole steps: leaving somebody out removes their own part, and nothing else changes (C1)."""
+    """A sum of whole steps. Leaving an individual out subtracts what their values add; nothing else changes (C1)."""
 
     depends_on: ClassVar[Dependence | None] = None
     by_group: ClassVar[bool] = False
 
     @abstractmethod
     def _term(self, value: exp.Expression) -> exp.Expression:
-        """Write what one value adds, in steps."""
+        """Write what one value adds to the sum, in steps of the measure's unit."""
 
     @property
     @abstractmethod
     def _largest_term(self) -> int:
-        """Return the largest size of what one value adds, in steps."""
+        """Return the largest absolute value of what one value adds, in steps of the measure's unit."""
 
     @abstractmethod
     def _steps(self, values: IntArray) -> NDArray[Any]:
-        """Return what each value adds, in steps."""
+        """Return what each value adds to the sum, in steps of the measure's unit."""
 
     @abstractmethod
     def _field(self) -> UnitField:
-        """Return the field of what all values of one individual add."""
+        """Return the field that holds what all values of one individual in a group add up to."""
 
     def total(self) -> exp.Expression:
-        """Write the sum."""
+        """Write the exact sum, in steps of the measure's unit."""
         return exact_sum(self._term(self.column()), self._largest_term)
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
@@ -64,15 +64,15 @@ class _AnySum(ArgumentMeasure, Total, ABC):
         return self._worth(self._steps(values))
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field of the individual's own sum."""
+        """Return the one field that holds an individual's own sum in a group."""
         return (self._field(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return each individual's own sum."""
+        """Return the own sum of each entry (one individual in one group), in real units."""
         return self._worth(entries.whole(self._field()))
 
     def unit_steps(self, entries: Entries) -> Whole:
-        """Return each individual's own sum, in steps."""
+        """Return the own sum of each entry (one individual in one group), in steps of the measure's unit."""
         return entries.whole(self._field())
 
     def _worth(self, steps: NDArray[Any]) -> FloatArray:
@@ -88,7 +88,7 @@ class Sum(_AnySum):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: Facts) -> Sum:
-        """Return the measure with its sensitivity, m·max(|L|, |U|)."""
+        """Return the measure. Its sensitivity is m·max(|L|, |U|): m rows of one individual at most, bounds L and U."""
         largest = argument.largest * facts.rows
         grid = noise_grid(argument.unit, largest, facts)
         delta = on_grid(largest * argument.unit, grid)  # S1
@@ -110,13 +110,16 @@ class Sum(_AnySum):
 
 @dataclass(frozen=True, slots=True)
 class CentredSum(_AnySum):
-    """Σ(2v − (L + U)) in half steps: a whole number (S2)."""
+    """Σ(2v − (L + U)) in half steps, with bounds L and U: a whole number (S2)."""
 
     name: ClassVar[str] = "centred sum"
 
     @classmethod
     def over(cls, argument: Argument, facts: Facts) -> CentredSum:
-        """Return the measure with its sensitivity, mw/2. Raises OverflowError where it cannot be counted exactly."""
+        """Return the measure. Its sensitivity is mw/2: m rows of one individual at most, bounds w apart.
+
+        Raises OverflowError where the sum cannot be counted exactly.
+        """
         unit, largest = argument.unit / 2, facts.rows * argument.width  # S2
         grid, delta = _find_grid(unit, largest, facts)
         return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
@@ -129,7 +132,7 @@ class CentredSum(_AnySum):
         return self.argument.width
 
     def total(self) -> exp.Expression:
-        """Write the sum as 2·Σv − (L + U)·COUNT(v) where 64 bits hold these: nothing is computed for a row."""
+        """Write the sum as 2·Σv − (L + U)·COUNT(v) where 64 bits hold both terms: nothing is computed per row."""
         argument, column = self.argument, self.column()
         if not fits(2 * argument.largest):
             return exact_sum(self._term(column), self._largest_term)
@@ -146,13 +149,16 @@ class CentredSum(_AnySum):
 
 @dataclass(frozen=True, slots=True)
 class CentredSquares(_AnySum):
-    """Σ(2v − (L + U))² in quarter square steps: a whole number (S2)."""
+    """Σ(2v − (L + U))² in quarter square steps, with bounds L and U: a whole number (S2)."""
 
     name: ClassVar[str] = "sum of centred squares"
 
     @classmethod
     def over(cls, argument: Argument, facts: Facts) -> CentredSquares:
-        """Return the measure with its sensitivity, mw²/4. Raises OverflowError where it cannot be counted exactly."""
+        """Return the measure. Its sensitivity is mw²/4: m rows of one individual at most, bounds w apart.
+
+        Raises OverflowError where the sum cannot be counted exactly.
+        """
         unit, largest = (argument.unit / 2) ** 2, facts.rows * argument.width**2  # S2
         grid, delta = _find_grid(unit, largest, facts)
         return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
@@ -173,7 +179,10 @@ class CentredSquares(_AnySum):
 
 
 def _find_grid(unit: Fraction, largest: int, facts: Facts) -> tuple[Fraction, float]:
-    """Return the noise grid and the sensitivity of a centred sum that one individual moves by so many units."""
+    """Return the noise grid and the sensitivity of a centred sum, both in real units.
+
+    ``largest``: by how many units one individual can move the sum. Raises OverflowError where that is too many.
+    """
     if largest >= LARGEST_TOTAL:
         raise OverflowError
     grid = noise_grid(unit, largest, facts)
@@ -201,7 +210,7 @@ def read_through_sums(
     kind: type[FromSums],
     *sums: type[CentredSum] | type[CentredSquares],
 ) -> Estimate:
-    """Return an estimate from COUNT and centred sums: these are measured, the rest is post-processing (S2)."""
+    """Return an estimate of class ``kind`` from COUNT and the centred ``sums``: these alone are measured (S2)."""
     argument = source.argument
     counted = Count.over(argument, f"COUNT({argument.label})", collector.facts)
     measures = [collector.measure(counted, source)]
@@ -210,7 +219,7 @@ def read_through_sums(
 
 
 def measure_sum(collector: Collector, source: Source, kind: type[CentredSum] | type[CentredSquares]) -> int:
-    """Return the number of a centred sum; refuse one that cannot be counted exactly."""
+    """Add a centred sum to the query's measures and return its number. Refuse one that cannot be counted exactly."""
     argument = source.argument
     try:
         return collector.measure(kind.over(argument, collector.facts), source)

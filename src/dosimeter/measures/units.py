@@ -1,6 +1,7 @@
 """The fields that a profile holds of an individual with several rows. Works on trees and arrays; reads no data.
 
-All that an individual contributes to one declared group is an *entry*: a few fields.
+Here an *entry* is all that one individual contributes to one declared group, reduced to a few fields. Individuals with
+equal entries in the same group share one.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ ROWS = "rows_total"
 class UnitRows:
     """The rows that meet the WHERE and belong to a declared group, for queries over them.
 
-    ``select`` gives those that pass further tests, with the columns ``keys`` (the individual, and the group if there
-    is one) and the arguments a0, a1 …. ``most`` is how many rows an individual has at most.
+    ``select`` returns a query for those rows that pass further tests, with the columns ``keys`` (the individual, and
+    the group if there is one) and the arguments a0, a1 …. ``most``: how many rows an individual has at most.
     """
 
     select: Callable[..., exp.Select]
@@ -41,25 +42,29 @@ class UnitRows:
     most: int
 
     def key_columns(self) -> list[exp.Expression]:
-        """Write the columns that identify an entry."""
+        """Write the columns that identify an entry: the individual, and the group if there is one."""
         return [exp.column(key) for key in self.keys]
 
 
 @dataclass(frozen=True, slots=True)
 class UnitField(ABC):
-    """One field of an entry. Fields are in the order of ``place``: argument, rank, number among its kind."""
+    """One field of an entry (what one individual contributes to one group). Fields are sorted by ``place``.
+
+    ``place``: the number of the argument, then the rank of the kind of field, then the number among fields of that
+    kind.
+    """
 
     name: str
     place: tuple[int, int, int]
 
     @abstractmethod
     def value(self, inside: exp.Expression | None) -> exp.Expression:
-        """Write what is read of every row, or only of the rows that pass a test."""
+        """Write what the field reads of a row. ``inside``: read only rows that pass this test; None reads every row."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentField(UnitField, ABC):
-    """A field that reads an argument."""
+    """A field of an entry that reads an argument of an aggregate."""
 
     @property
     def column(self) -> exp.Expression:
@@ -67,17 +72,17 @@ class ArgumentField(UnitField, ABC):
         return exp.column(f"a{self.place[0]}")
 
     def value(self, inside: exp.Expression | None) -> exp.Expression:
-        """Write the argument of every row, or only of the rows that pass a test."""
+        """Write the argument. ``inside``: NULL for rows that do not pass this test; None reads every row."""
         return self.column if inside is None else exp.Case(ifs=[exp.If(this=inside.copy(), true=self.column)])
 
 
 @dataclass(frozen=True, slots=True)
 class Tally(UnitField, ABC):
-    """A whole number that an aggregate over the individual's own rows gives."""
+    """A field that is a whole number: an aggregate over one individual's own rows in a group."""
 
     @abstractmethod
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the aggregate of a value, over at most so many rows."""
+        """Write the aggregate of ``value``, over at most this many rows of one individual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class RowCount(Tally):
     place: tuple[int, int, int] = (-1, 0, 0)
 
     def value(self, inside: exp.Expression | None) -> exp.Expression:
-        """Write what is counted: every row, or only the rows that pass a test."""
+        """Write what COUNT reads: every row, or only the rows that pass the test ``inside``."""
         if inside is None:
             return exp.Star()
         return exp.Case(ifs=[exp.If(this=inside.copy(), true=exp.Literal.number(1))])
@@ -109,7 +114,10 @@ class PresentCount(ArgumentField, Tally):
 
 @dataclass(frozen=True, slots=True)
 class OwnSum(ArgumentField, Tally):
-    """A sum over the individual's values, exactly (S8): of the ``term`` of each, whose size is ``largest`` at most."""
+    """A sum over one individual's own values, exactly (S8).
+
+    ``term``: writes what one value adds. ``largest``: the largest absolute value of a term.
+    """
 
     term: Callable[[exp.Expression], exp.Expression]
     largest: int
@@ -120,7 +128,7 @@ class OwnSum(ArgumentField, Tally):
 
 
 def _add_up(term: exp.Expression, largest: int, rows: int) -> exp.Expression:
-    """Write an exact sum of terms of at most this size, in the numbers that engines add fastest."""
+    """Write an exact sum of up to ``rows`` terms of at most this absolute value, in the type that engines add fast."""
     if largest * rows >= LARGEST_SUM:
         term = exp.Cast(this=term, to=exp.DataType.build("DECIMAL(38, 0)"))
     elif largest <= LARGEST_TERM:
@@ -129,22 +137,22 @@ def _add_up(term: exp.Expression, largest: int, rows: int) -> exp.Expression:
 
 
 def count_present(position: int) -> PresentCount:
-    """Return the field n of an argument: how many values are not NULL."""
+    """Return the field n of the argument at this position: how many of an individual's values are not NULL."""
     return PresentCount(f"n{position}", (position, 0, 0))
 
 
 def add_own(argument: Argument, position: int) -> OwnSum:
-    """Return the field t of an argument: Σv."""
+    """Return the field t of an argument: the sum Σv of an individual's values, in steps."""
     return OwnSum(f"t{position}", (position, 1, 0), lambda value: value, argument.largest)
 
 
 def add_own_centred(argument: Argument, position: int) -> OwnSum:
-    """Return the field s of an argument: Σ(2v − (L + U)) (S2)."""
+    """Return the field s of an argument: Σ(2v − (L + U)) over an individual's values, in half steps (S2)."""
     return OwnSum(f"s{position}", (position, 2, 0), argument.centred, argument.width)
 
 
 def add_own_squares(argument: Argument, position: int) -> OwnSum:
-    """Return the field q of an argument: Σ(2v − (L + U))² (S2)."""
+    """Return the field q of an argument: Σ(2v − (L + U))² over an individual's values, in quarter square steps (S2)."""
     largest = argument.width**2
 
     def square(value: exp.Expression) -> exp.Expression:
@@ -158,7 +166,7 @@ def add_own_squares(argument: Argument, position: int) -> OwnSum:
 
 @dataclass(frozen=True, slots=True)
 class Joined(ArgumentField, ABC):
-    """A field that a query of its own computes, joined to the other fields."""
+    """A field of an entry that needs a query of its own, which is joined to the query of the other fields."""
 
     @abstractmethod
     def query(self, rows: UnitRows) -> exp.Select:
@@ -166,14 +174,15 @@ class Joined(ArgumentField, ABC):
 
     @abstractmethod
     def nothing(self) -> exp.Expression:
-        """Write the value for an entry that the query does not find."""
+        """Write the field's value for an entry that the query does not return."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Entries:
-    """The entries of a unit profile: their group, how many individuals have each, and their fields. Private.
+    """The entries of a unit profile: what each individual contributes to each group. Private data.
 
-    For a field that lists values, ``fields`` holds indices into ``values``.
+    ``group``: the group of each entry. ``times``: how many individuals have it. ``fields``: its fields by name. Where a
+    field is a list of values, ``fields`` holds indices into ``values``.
     """
 
     group: IntArray
@@ -182,29 +191,36 @@ class Entries:
     values: Mapping[str, tuple[Values, ...]]
 
     def whole(self, field: UnitField) -> Whole:
-        """Return a field of every entry, exactly."""
+        """Return one field of every entry, as exact integers."""
         return self.fields[field.name]
 
     def numbers(self, field: UnitField) -> FloatArray:
-        """Return a field of every entry, as floats."""
+        """Return one field of every entry, as floats."""
         return self.fields[field.name].astype(np.float64)
 
     def by_group(self, effects: Callable[[Places], FloatArray]) -> FloatArray:
-        """Return effects that depend on the rest of the group, computed one group after the other."""
+        """Return the effect of each entry where it depends on the rest of the group: one group after the other.
+
+        ``effects``: takes the indices of one group's entries and returns their effects.
+        """
         result = np.zeros(len(self.group))
         for places in self._split():
             result[places] = effects(places)
         return result
 
     def add_up(self, steps: Whole, groups: int) -> list[int]:
-        """Return the total of each group, exactly, from what each entry adds to it."""
+        """Return the exact total of each group, in steps. An entry counts once for each individual who has it.
+
+        ``steps``: what each entry (one individual's rows in one group) adds to its group. ``groups``: how many groups
+        there are.
+        """
         totals = [0] * groups
         for places in self._split():
             totals[int(self.group[places[0]])] = exact_total(steps[places], self.times[places])
         return totals
 
     def _split(self) -> list[Places]:
-        """Return the places of the entries of each group that has some."""
+        """Return the indices of the entries of each group that has any."""
         ordered = np.argsort(self.group, kind="stable")
         borders = np.flatnonzero(np.diff(self.group[ordered])) + 1
         return [places for places in np.split(ordered, borders) if len(places)]
