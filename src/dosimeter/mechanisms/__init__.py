@@ -1,4 +1,4 @@
-"""The noise mechanisms as formulas: scale from ε and back, errors, expected distances, guarantees.
+"""The noise mechanisms as formulas: from ε to the scale of the noise and back, errors, expected distances, guarantees.
 
 Takes sensitivities, ε and δ; gives numbers. Never draws noise and never sees data.
 """

@@ -1,8 +1,8 @@
 """The base class of every mechanism. Pure formulas: nothing is drawn, no data is read.
 
-A scale from here informs the controller; the scale that backs a release is certified again, and if need be enlarged,
-where noise is drawn. A new mechanism is one class with these methods, a row in ``MECHANISMS`` and, if it may back a
-release, a row in the table of what is drawn.
+A scale computed here informs the controller; the scale that backs a release is certified again, and if need be
+enlarged, where noise is drawn. A new mechanism is one class with these methods, a row in ``MECHANISMS`` and, if it may
+back a release, a row in the table of what is drawn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ Norm = Literal[1, 2]
 
 
 class SparseRows(Protocol):
-    """Rows of changes, cell by cell: row r owns ``cells[starts[r]:starts[r + 1]]``."""
+    """What each row of people changes, cell by cell, without the cells that stay the same.
+
+    Row r changes the cells ``cells[starts[r]:starts[r + 1]]`` by the ``changes`` at the same positions, in real units.
+    """
 
     @property
     def starts(self) -> IntArray: ...
@@ -37,7 +40,7 @@ class SparseRows(Protocol):
 
 
 class Incaution(Enum):
-    """A reason why a ratio of upper bounds can lie above the ratio of the exact indicator (R7)."""
+    """A reason why the ratio of two RDRs, each as its upper bound, can be larger than their exact ratio (R7)."""
 
     ALWAYS = auto()
     EVERYBODY_MOVES = auto()
@@ -48,9 +51,10 @@ class Mechanism(ABC):
     """A kind of noise and its parameters.
 
     ``name`` and ``calibration`` are its names in JSON and in the ledger. ``norm``: the norm in which an individual's
-    changes are measured. ``pure``: whether it promises ε without a δ. ``shifts_alike``: whether the bound adds the same
-    amount to everybody's PIS, so that the spread of RDRs does not depend on ε. ``exact_is_continuous``: whether the
-    exact indicator treats the noise as continuous. ``caution``: why it is for study only; None where it is proven.
+    changes are measured. ``pure``: whether it promises ε without a δ. ``shifts_alike``: whether the bound on the RDR
+    adds the same amount to everybody's PIS, so that the spread of RDRs does not depend on ε. ``exact_is_continuous``:
+    whether the exact indicator treats the noise as continuous. ``caution``: why the mechanism is for study only; None
+    where it is proven. Below, k is the number of noisy numbers of an answer.
     """
 
     __slots__ = ()
@@ -67,7 +71,10 @@ class Mechanism(ABC):
     # ------------------------------------------------------------ scale and ε
 
     def scale(self, sensitivity: float, epsilon: float) -> float:
-        """Return the scale of the noise (b or σ) that ε asks for, in the units of the sensitivity. 0 for ε = ∞."""
+        """Return the noise scale (b or σ) that guarantees ε, in the units of the sensitivity; 0 for ε = ∞.
+
+        Refuses a sensitivity or an ε that is not positive, and an ε so small that no finite scale is enough.
+        """
         check_sensitivity(sensitivity)
         check_epsilon(epsilon)
         if epsilon == math.inf:
@@ -78,17 +85,17 @@ class Mechanism(ABC):
         return scale
 
     def rho(self, epsilon: float) -> float:
-        """Return what an answer at this ε costs in zCDP, by the formula (O4): ε²/2 of a pure ε, otherwise Δ²/2σ²."""
+        """Return what an answer at this ε costs in ρ (zCDP), by the formula (O4): ε²/2 if ε is pure, else Δ²/2σ²."""
         if self.pure:
             return float(Decimal(repr(float(epsilon))) ** 2 / 2)  # 0.005 at 0.1, as a ledger has it
         return float(0.5 / self.scale(1.0, epsilon) ** 2)
 
     @abstractmethod
     def _scale(self, sensitivity: float, epsilon: float) -> float:
-        """Return the scale for a finite ε; ∞ where none is large enough."""
+        """Return the noise scale for a finite ε; ∞ where no finite scale is large enough."""
 
     def epsilon(self, sensitivity: float, scale: float) -> float:
-        """Return the smallest ε that noise of this scale gives: the inverse of ``scale``. ∞ for scale 0."""
+        """Return the smallest ε that noise of this scale guarantees: the inverse of ``scale``; ∞ for scale 0."""
         check_sensitivity(sensitivity)
         if not scale >= 0.0:
             raise OptionError("The scale of the noise must not be negative.")
@@ -96,7 +103,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _epsilon(self, ratio: float) -> float:
-        """Return ε for Δ/scale."""
+        """Return ε for noise of which the sensitivity is ``ratio`` scales: Δ/scale."""
 
     @abstractmethod
     def own_epsilon(
@@ -107,18 +114,19 @@ class Mechanism(ABC):
         scale: float | FloatArray,
         epsilon: float | FloatArray,
     ) -> FloatArray:
-        """Return the guarantee that individuals with these positive PIS have for themselves (P1).
+        """Return the own guarantee, in ε, of individuals with these positive PIS (P1).
 
-        ``scale`` and ``epsilon``: of all, or of each.
+        ``distances``: the PIS. ``scale`` and ``epsilon``: one number for everybody, or an array with one for each.
         """
 
     @abstractmethod
     def advantage(
         self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int
     ) -> FloatArray:
-        """Return at least the advantage of the best test of who of these positive PIS is in (P4).
+        """Return the membership advantage against individuals with these positive PIS, or an upper bound on it (P4).
 
-        ``grids``: the noise grid of each measure. ``cells``: how many noisy numbers one individual can move.
+        ``distances``: the PIS. ``grids``: the noise grid of each measure. ``cells``: how many noisy numbers one
+        individual can move.
         """
 
     # ------------------------------------------------------------ errors
@@ -134,7 +142,7 @@ class Mechanism(ABC):
         return 0.0 if steps == 0.0 else grid * self._error(steps, probability)
 
     def error_of_sum(self, scale: float, grid: float, terms: int, probability: float = 0.95) -> float:
-        """Return an error that the sum of so many independent noises stays within, with at least this probability."""
+        """Return a distance that the sum of so many independent noises stays within, with at least this probability."""
         if terms == 1 or scale == 0.0:
             return self.error(scale, grid, probability)
         check_scale(scale)
@@ -142,21 +150,21 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _sum_error(self, terms: int, probability: float) -> float:
-        """Return the error of a sum of so many continuous noises of scale 1."""
+        """Return how far the sum of so many continuous noises of scale 1 is off at most, with this probability."""
 
     @abstractmethod
     def _error(self, steps: float, probability: float) -> float:
-        """Return the error in grid steps, for noise of this many steps."""
+        """Return the error in grid steps. ``steps``: the scale of the noise, also in grid steps."""
 
     def quantiles(self, shares: FloatArray) -> FloatArray:
-        """Return the inverse distribution function of continuous noise of scale 1, at shares between 0 and 1."""
+        """Return the inverse distribution function of continuous noise of scale 1, at each share between 0 and 1."""
         below = np.minimum(shares, 1.0 - shares)
         size = self._below_median(np.maximum(below, 1e-300).reshape(-1)).reshape(below.shape)
         return np.where(shares < 0.5, size, -size)
 
     @abstractmethod
     def reach(self, probability: float, numbers: int) -> float:
-        """Return what the norm of so many continuous noises of scale 1 exceeds with this probability (E1)."""
+        """Return what the norm of ``numbers`` continuous noises of scale 1 exceeds with this probability (E1)."""
 
     # ------------------------------------------------------------ noise on whole numbers (H1)
 
@@ -164,12 +172,15 @@ class Mechanism(ABC):
     def find_excess(self, scale: float, probability: Fraction) -> int:
         """Return the least whole t ≥ 0 that integer noise of this scale reaches with at most this probability.
 
-        Where the exact tail is out of reach, a bound on it serves: t is then too large, never too small.
+        Where the exact tail cannot be computed, an upper bound on it is used: t is then too large, never too small.
         """
 
     @abstractmethod
     def exceed(self, scale: float, steps: FloatArray) -> FloatArray:
-        """Return the probability with which integer noise of this scale is at least so many steps; not for promises."""
+        """Return the probability with which integer noise of this scale is at least each number of ``steps``.
+
+        It is approximate: no guarantee may rest on it.
+        """
 
     @abstractmethod
     def _below_median(self, shares: FloatArray) -> FloatArray:
@@ -179,27 +190,34 @@ class Mechanism(ABC):
 
     @abstractmethod
     def bound(self, norms: FloatArray, k: int, scale: float) -> FloatArray:
-        """Return the upper bound on the RDR of people with these PIS, over k noisy numbers (R3, R4)."""
+        """Return the upper bound on the RDR of people with these PIS (``norms``), over k noisy numbers (R3, R4)."""
 
     @abstractmethod
     def needs_vectors(self, k: int) -> bool:
-        """Return whether the exact RDR depends on more than the PIS (C9)."""
+        """Return whether the exact RDR of k noisy numbers depends on each cell's change, not on the PIS alone (C9)."""
 
     @abstractmethod
     def expect(
         self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
     ) -> FloatArray:
-        """Return the exact RDR (R5, R6). Without vectors a PIS is taken for a change in a single cell."""
+        """Return the exact RDR of people with these PIS (``norms``), over k noisy numbers (R5, R6).
+
+        ``grids``: the noise grid of each measure. ``vectors``: what each person changes, cell by cell; None takes each
+        PIS for a change in a single cell.
+        """
 
     @abstractmethod
     def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> Incaution | None:
-        """Return why the ratio of bounds can be above the exact ratio, for PIS from low to high; else None (R7)."""
+        """Return why the ratio of two bounds can be above the exact ratio; None where it cannot (R7).
+
+        ``low`` and ``high``: the smallest and the largest PIS. ``grids``: the noise grid of each measure.
+        """
 
     # ------------------------------------------------------------ after the output is known
 
     @abstractmethod
     def mass(self, values: FloatArray) -> FloatArray:
-        """Return what each cell adds to a distance before ``length`` is taken."""
+        """Return what a difference of this size in one cell adds to the sum that ``length`` makes a distance of."""
 
     @abstractmethod
     def mass_change(self, here: FloatArray, changes: FloatArray) -> FloatArray:
@@ -207,46 +225,52 @@ class Mechanism(ABC):
 
     @abstractmethod
     def length(self, mass: FloatArray) -> FloatArray:
-        """Return distances from the sums of their cells' mass (R1)."""
+        """Return the distances in the mechanism's norm, from sums of ``mass`` over cells (R1)."""
 
     @abstractmethod
     def loss_unit(self, scale: float) -> float:
-        """Return the number by which a difference of mass is divided to give the privacy loss (R2)."""
+        """Return the number by which a difference of two sums of ``mass`` is divided to give the privacy loss (R2)."""
 
     # ------------------------------------------------------------ the exact limit (F2)
 
     @abstractmethod
     def exact_ratio_is_monotone(self, k: int) -> bool:
-        """Return whether more noise never lowers the ratio of exact RDRs."""
+        """Return whether it is proven that more noise never lowers the ratio of exact RDRs over k noisy numbers."""
 
     @abstractmethod
     def scale_for_ratio(self, low: float, high: float, k: int, threshold: float) -> float:
-        """Return the smallest scale at which the bounds of these two PIS have at least this ratio."""
+        """Return the smallest noise scale at which the RDR bounds of two people have at least the ratio ``threshold``.
+
+        ``low`` and ``high``: their PIS. k: how many noisy numbers there are.
+        """
 
     @abstractmethod
     def scale_for_variance(self, spread: float, k: int, threshold: float, sensitivity: float) -> float | None:
-        """Return the smallest scale at which normalised bounds vary by at most the threshold; None without a formula.
+        """Return the smallest noise scale at which the variance of normalised bounds is at most the threshold.
 
-        ``spread``: the standard deviation of the normalised RDRs without noise.
+        None where there is no formula. ``spread``: the standard deviation of the normalised RDRs without noise.
         """
 
     # ------------------------------------------------------------ finding ε privately (V5, V6)
 
     @abstractmethod
     def level_width(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
-        """Return w: the length of the interval that normalised RDRs lie in."""
+        """Return w: the length of the interval in which all normalised RDRs lie at this ε, over k noisy numbers."""
 
     @abstractmethod
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
-        """Return u, the position of each normalised RDR in that interval, for PIS/Δ between 0 and 1."""
+        """Return u in [0, 1]: where each normalised RDR lies in that interval. ``relative``: PIS/Δ of each person."""
 
     @abstractmethod
     def tested_values(self, relative: FloatArray) -> FloatArray:
-        """Return t in [0, 1] for PIS/Δ between 0 and 1: it does not depend on ε, and w·u differs by slope·t at most."""
+        """Return t in [0, 1] for each PIS/Δ. It does not depend on ε.
+
+        For two people, w·u differs by at most ``tested_slope`` times the difference of t.
+        """
 
     @abstractmethod
     def tested_slope(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
-        """Return the slope: by how much normalised RDRs differ at most, per difference of t."""
+        """Return the slope: by how much two normalised RDRs differ at most, divided by the difference of their t."""
 
 
 # ---------------------------------------------------------------- guards

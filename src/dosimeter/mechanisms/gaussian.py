@@ -1,4 +1,4 @@
-"""The Gaussian mechanism: noise of deviation σ in every cell, calibrated by zCDP (M3) or as in the paper (M2)."""
+"""The Gaussian mechanism: noise of standard deviation σ in a cell, calibrated by zCDP (M3) or as in the paper (M2)."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ class _AnyGaussian(Mechanism):
     def advantage(
         self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int
     ) -> FloatArray:
-        """Return P4: that of continuous noise with a correction on fine grids; on coarse ones the exact sum.
+        """Return P4: on fine grids that of continuous noise, corrected for the grid; on coarse grids the exact sum.
 
-        On a coarse grid, an individual who moves several numbers is given at most what a normal test would reach with
-        the shift that the noise of one step amounts to.
+        On a coarse grid, for an individual who moves several numbers, it is an upper bound: that of a normal
+        distribution, shifted for each step as far as one step of the noise amounts to.
         """
         if scale == 0.0:
             return np.ones(len(distances))
@@ -103,11 +103,11 @@ class _AnyGaussian(Mechanism):
         return math.sqrt(terms) * NormalDist().inv_cdf(0.5 + probability / 2.0)
 
     def reach(self, probability: float, numbers: int) -> float:
-        """Return the quantile of the root of a sum of squares."""
+        """Return the quantile of the root of the sum of ``numbers`` squared noises."""
         return math.sqrt(2.0 * invert_gamma_tail(numbers, probability))
 
     def find_excess(self, scale: float, probability: Fraction) -> int:
-        """Solve e^(−t²/2σ²) ≤ probability for t (H1): integer Gaussian noise has no heavier tail than that."""
+        """Solve e^(−t²/2σ²) ≤ probability for t (H1): the tail of integer Gaussian noise is at most that."""
         logarithm = math.log(probability.denominator) - math.log(probability.numerator)
         return max(0, math.ceil(scale * math.sqrt(2.0 * max(logarithm, 0.0)) * (1.0 + 1e-12)))
 
@@ -186,7 +186,7 @@ class _AnyGaussian(Mechanism):
         return min(Fraction(1), Fraction(1.0 / (root * (root + ratio))))  # V5: 1 − s/√(1 + s²), without cancellation
 
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
-        """Return u (V5). Uses only +, ×, /, √, which are correctly rounded, so equal PIS give equal bits everywhere."""
+        """Return u (V5). It uses only +, ×, / and √, which are correctly rounded: equal PIS give equal bits."""
         ratio = self._noise_ratio(k, sensitivity, epsilon)
         squares = relative * relative
         top = math.sqrt(1.0 + ratio * ratio) + ratio
@@ -201,7 +201,7 @@ class _AnyGaussian(Mechanism):
         return Fraction(1.0 / (2.0 * ratio * math.hypot(1.0, ratio)))  # V6: w·L_s = 1/(2s·√(1 + s²))
 
     def _noise_ratio(self, k: int, sensitivity: float, epsilon: float) -> float:
-        """Return s = √k·σ/Δ."""
+        """Return s = √k·σ/Δ: the noise of k numbers, relative to the sensitivity."""
         return math.sqrt(k) * self.scale(sensitivity, epsilon) / sensitivity
 
 
@@ -241,7 +241,10 @@ class ClassicGaussian(_AnyGaussian):
 
 
 def _quantile_by_summing(steps: float, probability: float) -> float:
-    """Add the probabilities e^(−z²/2σ²) outwards from 0 until enough of their total is covered; return the last z."""
+    """Return the least z with P(|Z| ≤ z) ≥ probability, in grid steps, by adding e^(−z²/2σ²) outwards from 0.
+
+    ``steps``: σ in grid steps.
+    """
     rate = 0.5 / (steps * steps)
     if steps < 1.5:
         total = 1.0 + 2.0 * math.fsum(math.exp(-rate * z * z) for z in range(1, 60))
@@ -258,23 +261,24 @@ def _quantile_by_summing(steps: float, probability: float) -> float:
 
 
 def _quantile_in_the_limit(steps: float, probability: float) -> float:
-    """Return the quantile of the discrete Gaussian from the normal one.
+    """Return the least m with P(|Z| ≤ m) ≥ probability, in grid steps, from the normal distribution.
 
-    By Euler–Maclaurin, |Z| ≤ m holds with the normal probability of ±x(1 + 1/24σ²), x = m + ½, up to O(σ⁻⁴).
+    ``steps``: σ in grid steps. By Euler–Maclaurin, |Z| ≤ m holds with the normal probability of ±x(1 + 1/24σ²), x = m +
+    ½, up to O(σ⁻⁴).
     """
     normal = -NormalDist().inv_cdf(0.5 * (1.0 - probability)) * steps
     return float(max(0, math.ceil(normal * (1.0 - 1.0 / (24.0 * steps * steps)) - 0.5)))
 
 
 def _upper_tails(steps: float) -> FloatArray:
-    """Return P(Z ≥ m) for m = 0, 1, …, until it is no longer a float. Z is the discrete Gaussian of so many steps."""
+    """Return P(Z ≥ m) for m = 0, 1, …, as long as a float can hold it. Z: the discrete Gaussian with σ = ``steps``."""
     masses = np.exp(-0.5 * np.square(np.arange(math.ceil(40.0 * steps) + 2) / steps))
     tails = np.cumsum(masses[::-1])[::-1]
     return np.asarray(tails / (2.0 * tails[0] - masses[0]))
 
 
 def _sum_between(steps: float, shifts: FloatArray) -> FloatArray:
-    """Return the advantage of the best test between Z and Z + d, for whole d: ½ (P(|Z| < d/2) + P(|Z| ≤ d/2))."""
+    """Return the advantage of the best test of Z against Z + d, for whole d: ½ (P(|Z| < d/2) + P(|Z| ≤ d/2))."""
     tails = np.append(_upper_tails(steps), 0.0)
     last = len(tails) - 1
     reached = tails[np.minimum(np.ceil(0.5 * shifts), last).astype(np.int64)]
@@ -283,9 +287,9 @@ def _sum_between(steps: float, shifts: FloatArray) -> FloatArray:
 
 
 def _unit_shift(steps: float) -> float:
-    """Return the shift of a normal distribution that is told apart as well as one step of this noise is (P4).
+    """Return the shift of a normal distribution, in its σ, that a test notices as well as one step of this noise (P4).
 
-    On fine grids P(Z = 0) is 1/(σ√2π), up to less than a float can hold: nothing is summed.
+    ``steps``: σ in grid steps. On fine grids P(Z = 0) is 1/(σ√2π) to a float's precision, so nothing is summed.
     """
     if steps >= _FINE_FROM:
         return 2.0 * math.sqrt(2.0) * invert_small_erf(1.0 / (steps * math.sqrt(2.0 * math.pi)))

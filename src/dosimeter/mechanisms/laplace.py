@@ -55,12 +55,12 @@ class Laplace(Mechanism):
     def advantage(
         self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int
     ) -> FloatArray:
-        """Return what an ε of their own allows (P4); the best test reaches it on the coarsest grid."""
+        """Return tanh(ε/2) of each own guarantee ε (P4); the best test reaches it on the coarsest grid."""
         own = self.own_epsilon(distances, sensitivity=sensitivity, scale=scale, epsilon=epsilon)
         return np.tanh(0.5 * own)
 
     def _error(self, steps: float, probability: float) -> float:
-        """Solve P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q), with q = e^(−1/b), for m."""
+        """Solve P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q) ≥ probability, with q = e^(−1/steps), for the smallest m."""
         tail = 0.5 * (1.0 - probability) * (1.0 + math.exp(-1.0 / steps))
         return float(max(0, math.ceil(-math.log(tail) * steps - 1.0)))
 
@@ -68,13 +68,13 @@ class Laplace(Mechanism):
         return _find_sum_error(terms, probability)
 
     def reach(self, probability: float, numbers: int) -> float:
-        """Return the quantile of a sum of exponential sizes."""
+        """Return the quantile of the sum of ``numbers`` absolute noises: each is an exponential variable."""
         return invert_gamma_tail(2 * numbers, probability)
 
     def find_excess(self, scale: float, probability: Fraction) -> int:
         """Solve P(Z ≥ t) = q^t / (1 + q) ≤ probability, with q = e^(−1/b), for t (H1).
 
-        In 60 digits, and rounded up by far more than they can be off: no t is too small.
+        Computed in 60 digits and rounded up by far more than their rounding errors, so that t is never too small.
         """
         with localcontext() as context:
             context.prec = 60
@@ -100,7 +100,7 @@ class Laplace(Mechanism):
     def expect(
         self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
     ) -> FloatArray:
-        """Compute R5: noise of mean size g/sinh(g/b) in every cell, and e^(−|c|/b) of it on top of a change by c."""
+        """Compute R5: E|noise| = g/sinh(g/b) in each cell; in one that is changed by c, |c| + e^(−|c|/b)·E|noise|."""
         if len(grids) == 0 or k % len(grids):
             raise ValueError("the number of cells must be a multiple of the number of measures")
         steps = grids / scale
@@ -162,7 +162,7 @@ class Laplace(Mechanism):
 
 @lru_cache(maxsize=256)
 def _find_sum_error(terms: int, probability: float) -> float:
-    """Invert the characteristic function (1 + u²)^(−terms) on a fine grid, and round up by one step of it."""
+    """Invert the characteristic function (1 + u²)^(−terms) on a fine grid, and round up by one step of that grid."""
     count, reach = 2**14, 8.0 * math.sqrt(2.0 * terms) + 40.0
     step = 2.0 * reach / count
     waves = 2.0 * math.pi * np.fft.fftfreq(count, d=step)
@@ -172,10 +172,10 @@ def _find_sum_error(terms: int, probability: float) -> float:
 
 
 def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:
-    """Return whether the exact ratio is below the bound's for somebody who moves one number by j steps (R7).
+    """Return whether the exact ratio is below the ratio of bounds, for somebody who moves one number by j steps (R7).
 
-    For a smallest PIS of 0. With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), the bound's is
-    k/(k + js). For j = 1, one COUNT, this begins at cosh s = 1 + s, s = 1.616.
+    The smallest PIS is 0 and ``high`` the largest. With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), that
+    of the bounds k/(k + js). For j = 1, one COUNT, this begins at cosh s = 1 + s, s = 1.616.
     """
     for grid in set(grids[grids > 0.0].tolist()):
         steps, size = high / grid, min(grid / scale, 700.0)

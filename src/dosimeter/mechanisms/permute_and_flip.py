@@ -1,7 +1,7 @@
 """Selection by permute-and-flip (M4): how likely each candidate is drawn, and how far off the draw is. Pure formulas.
 
-A candidate is worse the higher its score; 0 is best. OpenDP draws it as the candidate of the highest noisy score, with
-exponential noise; that is the same distribution.
+The higher the score of a candidate, the worse it is; 0 is best. OpenDP draws the candidate with the best noisy score,
+with exponential noise, which is the same distribution.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ _BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
 def selection_scale(sensitivity: float, epsilon: float) -> float:
-    """Return the scale 2Δ_s/ε, for scores that one individual moves by at most Δ_s (M4)."""
+    """Return the scale 2Δ_s/ε of a selection. ``sensitivity``: Δ_s, by how much one individual moves a score (M4)."""
     return 2.0 * sensitivity / epsilon
 
 
 def selection_probabilities(scores: IntArray, scale: float) -> FloatArray:
-    """Return the chance of each candidate, by its score (M4).
+    """Return the probability with which each candidate is drawn, from its score (M4).
 
     With λ = 1/scale, p_j = e^(−λ(s_j − min s)) and u = e^(−z), the integral ∫₀^∞ e^(−z) Π_{j≠c} max(0, 1 − e^(−z −
-    λ(s_j − s_c))) dz becomes p_c ∫₀¹ Π_{j≠c} (1 − u·p_j) du: a polynomial in u. Equal scores are merged. It falls like
-    e^(−uS), S = Σp_j, so it is added up over intervals that double from 1/S on, until nothing is left of it.
+    λ(s_j − s_c))) dz becomes p_c ∫₀¹ Π_{j≠c} (1 − u·p_j) du: a polynomial in u. Equal scores are merged. The integrand
+    falls like e^(−uS), S = Σp_j, so it is integrated over intervals that double from 1/S on, until the rest is
+    negligible.
     """
     distinct, where, times = np.unique(scores, return_inverse=True, return_counts=True)
     gaps = (distinct - distinct[0]).astype(np.float64)
@@ -53,7 +54,7 @@ def selection_probabilities(scores: IntArray, scale: float) -> FloatArray:
 
 
 def expected_distances(values: FloatArray, chances: FloatArray, points: FloatArray) -> FloatArray:
-    """Return E|v − y| for each point y, where v is drawn from ascending values with these chances (R12)."""
+    """Return E|v − y| for each point y, where v is drawn from the ascending ``values`` with these chances (R12)."""
     middle = 0.5 * (values[0] + values[-1])  # without it, a far level would cost digits
     moved, wanted = values - middle, points - middle
     below = np.append(0.0, np.cumsum(chances))
@@ -64,5 +65,8 @@ def expected_distances(values: FloatArray, chances: FloatArray, points: FloatArr
 
 
 def score_error(scale: float, candidates: int, probability: float = 0.95) -> float:
-    """Return a distance from the best score that a draw stays within, with at least this probability (E3)."""
+    """Return how far the drawn score lies from the best one at most, with at least this probability (E3).
+
+    ``candidates``: how many there are, times the number of draws that must all be that close.
+    """
     return scale * math.log(candidates / (1.0 - probability))

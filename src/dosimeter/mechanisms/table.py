@@ -1,4 +1,4 @@
-"""The table of mechanisms, by the name and the calibration that a controller gives."""
+"""The table of mechanisms, by their name and their calibration as a controller gives them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_pure(name: str) -> Mechanism | None:
 
 
 def make_with_delta(name: str, delta: float, calibration: Calibration | None = None) -> Mechanism:
-    """Return the mechanism of this name with its δ, calibrated as asked for; by default in the table's first way."""
+    """Return the mechanism of this name with this δ and calibration; None takes the first calibration of the table."""
     check_option("mechanism", name)
     ways = WITH_DELTA[name]
     chosen = next(iter(ways)) if calibration is None else calibration

@@ -1,4 +1,4 @@
-"""Special functions of a few numbers, to a float's precision. SciPy has them too, and takes 0.2 s to load."""
+"""Special functions, to a float's precision. SciPy has them too, but takes 0.2 s to load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEPS = 200
 
 
 def invert_gamma_tail(doubled: int, probability: float) -> float:
-    """Return x with Q(a, x) = probability: what a sum of a exponential sizes exceeds. ``doubled``: 2a, a whole number.
+    """Return x with Q(a, x) = probability: what the sum of a exponential variables exceeds. ``doubled``: 2a, whole.
 
     By Newton's method on ln Q, which is concave for a ≥ 1: from the first step on it comes down to x from above.
     """
@@ -60,7 +60,7 @@ def erf(values: FloatArray) -> FloatArray:
 
 
 def invert_small_erf(value: float) -> float:
-    """Return erf⁻¹ of a number up to 1/16, by its series: the first term left out is below a float's precision."""
+    """Return erf⁻¹ of a number from 0 to 1/16, by its series. The first term left out is below a float's precision."""
     square = math.pi * value * value
     series = 1.0
     for factor in _ERF_SERIES:

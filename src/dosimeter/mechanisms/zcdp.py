@@ -41,7 +41,7 @@ def default_delta(n: int) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return the smallest ε that the bound gives a ρ-zCDP mechanism at this δ, rounded up (M3, P1)."""
+    """Return the smallest ε that the bound of M3 gives for ρ-zCDP at this δ, rounded up (M3, P1)."""
     _check_rho(rho)
     _check_delta(delta)
     if rho in (0.0, math.inf):
@@ -61,7 +61,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_epsilons(rhos: FloatArray, delta: float) -> FloatArray:
-    """Return the ε of each ρ, as ``zcdp_epsilon`` does: by the same bisection, for all at once."""
+    """Return the ε of each ρ at this δ, as ``zcdp_epsilon`` does, by one bisection of all at once."""
     if len(rhos) <= _FEW:
         return np.array([zcdp_epsilon(rho, delta) for rho in rhos.tolist()], dtype=np.float64)
     _check_delta(delta)
@@ -84,7 +84,7 @@ def zcdp_epsilons(rhos: FloatArray, delta: float) -> FloatArray:
 
 @lru_cache(maxsize=1024)
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Return the largest ρ whose zCDP gives (ε, δ) by the bound, rounded down (M3)."""
+    """Return the largest ρ for which ρ-zCDP guarantees (ε, δ) by the bound of M3, rounded down (M3)."""
     check_epsilon(epsilon)
     _check_delta(delta)
     if epsilon == math.inf:
@@ -113,10 +113,10 @@ _SHOWN = 12
 
 @lru_cache(maxsize=4096)
 def exact_zcdp_epsilon(rho: Decimal, delta: Decimal) -> Decimal:
-    """Return ε of ρ-zCDP at δ by the bound of M3, rounded up to 12 digits: the same digits on every machine.
+    """Return the ε of ρ-zCDP at δ by the bound of M3, rounded up to 12 digits: the same digits on every machine.
 
-    Ledgers compare it with budgets and write it down, so nothing here is a float: the operations of decimal numbers
-    are correctly rounded everywhere.
+    Ledgers compare it with budgets and write it down, so nothing here is a float: the operations of decimal numbers are
+    correctly rounded everywhere.
     """
     if not 0 < delta < 1 or not rho >= 0:
         raise OptionError("rho must not be negative, and delta must lie between 0 and 1.")
@@ -163,17 +163,17 @@ def _log_of(digits: int, rounding: str, number: Decimal) -> Decimal:
 
 
 def _log(context: Context, number: Decimal) -> Decimal:
-    """Return a logarithm; that of an account's δ is asked for again and again."""
+    """Return the natural logarithm at the context's precision. It is cached, since an account's δ recurs."""
     return _log_of(context.prec, context.rounding, number)
 
 
 def pure_rho(epsilon: Decimal) -> Decimal:
-    """Return ρ = ε²/2 of what spends a pure ε, rounded up (O4)."""
+    """Return ρ = ε²/2 of an answer that spends a pure ε (without a δ), rounded up (O4)."""
     return round_rho(Fraction(epsilon) ** 2 / 2)
 
 
 def round_rho(rho: Fraction) -> Decimal:
-    """Return ρ as a decimal of 20 digits, rounded up: sums of them stay exact and short."""
+    """Return ρ as a decimal of 20 digits, rounded up, so that sums of such ρ stay exact and short."""
     if rho == 0:
         return Decimal(0)
     context = Context(prec=20, rounding=ROUND_CEILING)
@@ -184,7 +184,7 @@ _SMALLEST_RHO = Decimal("1e-300")
 
 
 def _solve_increasing(function: Callable[[float], float], target: float, *, low: float, high: float) -> float:
-    """Return where an increasing function reaches the target, to 1e-9 relative, by bisection of the logarithm."""
+    """Return where between low and high an increasing function reaches the target, to 1e-9 relative, by bisection."""
     low = max(low, 1e-300)
     high = max(low, high)
     for _ in range(100):
