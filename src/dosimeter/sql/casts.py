@@ -82,7 +82,7 @@ def _truth_as_number(operand: Checked, scope: Scope) -> exp.Expression:
 
 
 def _to_whole(operand: Checked, low: int, beyond: int, scope: Scope, node: exp.Expression) -> Checked:
-    """Check a cast to integers. DuckDB rounds to the nearest, of two to the even one."""
+    """Check a cast to integers from ``low`` to below ``beyond``; others are NULL. Halves go to the even number."""
     if operand.type is Type.BOOLEAN:
         return Checked(_truth_as_number(operand, scope), Type.INTEGER)
     if operand.type not in NUMERIC:
@@ -100,7 +100,7 @@ def _to_whole(operand: Checked, low: int, beyond: int, scope: Scope, node: exp.E
 
 
 def _to_number(operand: Checked, target: exp.DataType, scope: Scope, node: exp.Expression) -> Checked:
-    """Check a cast to a number. DECIMAL(p, s) rounds to s places, and what has more digits than p is NULL."""
+    """Check a cast to a number. DECIMAL(p, s) rounds to s places, and gives NULL for numbers of more than p digits."""
     if operand.type is Type.BOOLEAN:
         operand = Checked(_truth_as_number(operand, scope), Type.INTEGER)
     if operand.type not in NUMERIC:
@@ -133,7 +133,7 @@ def _to_moment(operand: Checked, wanted: Type, node: exp.Expression) -> Checked:
 
 
 def cast_to_text(operand: Checked, scope: Scope, node: exp.Expression) -> exp.Expression:
-    """Write a truth value, a whole number or a date as text; how engines write others differs."""
+    """Write a truth value, a whole number or a date as text. Refuse other types, which engines write differently."""
     match operand.type:
         case Type.TEXT:
             return operand.tree

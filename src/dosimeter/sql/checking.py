@@ -1,8 +1,8 @@
-"""Check a row-wise SQL expression against the schema and rebuild it, by the table of what a row may hold.
+"""Check a row-wise SQL expression against the schema and rebuild it, by the table ``ROW_FUNCTIONS``.
 
 Takes a parsed sqlglot node and a Scope; gives a rebuilt tree with its type, or a QueryError that names the clause.
-Nothing of the analyst's tree survives: every node is rebuilt by its row of the table ``ROW_FUNCTIONS`` and every name
-is resolved. Rebuilt trees may hold nodes that only ``make_total`` can write for an engine.
+Nothing of the analyst's tree survives: every node is rebuilt by its row of the table and every name is resolved.
+Rebuilt trees may hold nodes that only ``make_total`` can write for an engine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dosimeter.sql.types import NUMERIC, TEMPORAL, Checked, Scope, Type, clause_
 
 
 def check_expression(node: exp.Expression, scope: Scope) -> Checked:
-    """Rebuild one row-wise expression, or refuse it and say why."""
+    """Rebuild one row-wise expression and find its type, or refuse it and say why."""
     from dosimeter.sql.functions import NAMED_FUNCTIONS, ROW_FUNCTIONS, refuse_unknown
 
     check = ROW_FUNCTIONS.get(type(node))
@@ -30,7 +30,7 @@ def check_expression(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_condition(node: exp.Expression, scope: Scope) -> exp.Expression:
-    """Check and rebuild a WHERE, FILTER or CASE condition."""
+    """Check a condition of a WHERE, FILTER or CASE, and rebuild it so that no row can make it fail."""
     checked = check_expression(node, scope)
     if checked.type not in (Type.BOOLEAN, Type.NULL):
         raise refusal(node, f"{clause_of(node)} is not a condition. Compare it with something.")
@@ -38,19 +38,19 @@ def check_condition(node: exp.Expression, scope: Scope) -> exp.Expression:
 
 
 def check_number(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Checked:
-    """Check an operand that must be a number."""
+    """Check an operand of ``parent`` that must be a number or NULL."""
     return require_number(check_expression(node, scope), node, parent)
 
 
 def require_number(checked: Checked, node: exp.Expression, parent: exp.Expression) -> Checked:
-    """Refuse an operand that is not a number."""
+    """Return a checked operand of ``parent``, or refuse it if it is neither a number nor NULL."""
     if checked.type not in NUMERIC and checked.type is not Type.NULL:
         raise refusal(parent, f"{clause_of(parent)} needs numbers, and {clause_of(node)} is {checked.type}.")
     return checked
 
 
 def check_moment(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Checked:
-    """Check an operand that must be a date or a timestamp."""
+    """Check an operand of ``parent`` that must be a date or a timestamp."""
     checked = check_expression(node, scope)
     if checked.type not in TEMPORAL:
         raise refusal(parent, f"{clause_of(parent)} needs a date or timestamp column.")
@@ -58,9 +58,9 @@ def check_moment(node: exp.Expression, scope: Scope, parent: exp.Expression) -> 
 
 
 def align_types(parts: Sequence[tuple[exp.Expression, Checked]], *, parent: exp.Expression) -> list[Checked]:
-    """Bring what stands side by side to one type.
+    """Return the operands of one node, ``parent``, converted to a common type; refuse them if there is none.
 
-    A text literal beside a date is read as a date; a date beside a timestamp is its midnight.
+    A text literal beside a date is read as a date; a date beside a timestamp becomes its midnight.
     """
     kinds = {checked.type for _, checked in parts}
     if kinds & TEMPORAL:
@@ -84,12 +84,12 @@ def _read_as(checked: Checked, wanted: Type, node: exp.Expression) -> Checked:
 
 
 def check_aligned(nodes: Sequence[exp.Expression], scope: Scope, parent: exp.Expression) -> list[Checked]:
-    """Check several expressions that must have one type, and bring them to it."""
+    """Check several operands of ``parent`` and convert them to a common type; refuse them if there is none."""
     return align_types([(node, check_expression(node, scope)) for node in nodes], parent=parent)
 
 
 def common_type(parts: Iterable[Checked], parent: exp.Expression) -> Type:
-    """Return the type of several values; refuse values that have none in common."""
+    """Return the common type of several values, NULL if all are NULL; refuse values that have none in common."""
     kinds = {part.type for part in parts} - {Type.NULL}
     if not kinds:
         return Type.NULL

@@ -1,4 +1,4 @@
-"""Conditions and choices of a row: comparisons, AND, IN, LIKE, IS, CASE, COALESCE. One small function for each."""
+"""Conditions and choices over one row: comparisons, AND, IN, LIKE, IS, CASE, COALESCE. One small function for each."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def check_membership(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_is(node: exp.Expression, scope: Scope) -> Checked:
-    """Check IS NULL, IS TRUE and IS FALSE; the parser writes IS NOT as NOT … IS."""
+    """Check IS NULL, IS TRUE and IS FALSE. The parser turns x IS NOT … into NOT x IS …."""
     expect_only(node, "this", "expression")
     if isinstance(node.expression, exp.Null):
         return Checked(is_null(check_expression(node.this, scope).tree), Type.BOOLEAN)
@@ -89,7 +89,7 @@ def check_is(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_distinct_from(node: exp.Expression, scope: Scope) -> Checked:
-    """Check IS [NOT] DISTINCT FROM: a comparison in which NULL is a value like others."""
+    """Check IS [NOT] DISTINCT FROM: a comparison in which NULL equals NULL and nothing else."""
     expect_only(node, "this", "expression")
     left, right = check_aligned([node.this, node.expression], scope, node)
     a, b = (make_total(side.tree, scope.schema) for side in (left, right))
@@ -102,7 +102,7 @@ def check_distinct_from(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_like(node: exp.Expression, scope: Scope) -> Checked:
-    """Check LIKE and ILIKE. In undeclared text only the letters a to z have two cases, so that engines agree."""
+    """Check LIKE and ILIKE. ILIKE ignores the case of the letters a to z only, so that engines agree."""
     expect_only(node, "this", "expression", "negate")
     subject = check_expression(node.this, scope)
     pattern = read_text(node.expression)

@@ -1,6 +1,6 @@
-"""Dates and moments of a row: parts, truncation, intervals, differences, and how they are written. One function each.
+"""Dates and timestamps of a row: parts, truncation, intervals, differences, and their text. One small function each.
 
-DuckDB's meaning is the meaning. Results outside the years 1 to 9999 are NULL.
+Every function means what it means in DuckDB. Results outside the years 1 to 9999 are NULL.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def check_named_part(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_part_of_one(node: exp.Expression, scope: Scope) -> Checked:
-    """Check WEEKDAY(x) and ISOYEAR(x), for which the parser has no class."""
+    """Check WEEKDAY(x) and ISOYEAR(x), for which the parser has no class of its own."""
     if len(node.expressions) != 1:
         raise refusal(node, f"{clause_of(node)} takes one date.")
     return _part(node, node.name, node.expressions[0], scope)
@@ -108,7 +108,7 @@ def _part(node: exp.Expression, name: str, subject_node: exp.Expression, scope: 
 
 
 def check_truncation(node: exp.Expression, scope: Scope) -> Checked:
-    """Check DATE_TRUNC: a date for days and longer, a moment for hours and shorter."""
+    """Check DATE_TRUNC. The result is a date for units of a day and longer, a timestamp for shorter ones."""
     expect_only(node, "this", "unit", "input_type_preserved")
     subject = check_expression(node.this, scope)
     unit = str(node.args["unit"].name).upper()
@@ -125,13 +125,13 @@ def _as(tree: exp.Expression, kind: Type) -> exp.Expression:
 
 
 def check_day(node: exp.Expression, scope: Scope) -> Checked:
-    """Check DATE(x): the day of a moment."""
+    """Check DATE(x): the date of a timestamp."""
     expect_only(node, "this")
     return Checked(_as(check_moment(node.this, scope, node).tree, Type.DATE), Type.DATE)
 
 
 def check_last_day(node: exp.Expression, scope: Scope) -> Checked:
-    """Check LAST_DAY(x): the last day of the month."""
+    """Check LAST_DAY(x): the last date of the month."""
     expect_only(node, "this")
     subject = check_moment(node.this, scope, node)
     first = Checked(_as(exp.TimestampTrunc(this=subject.tree, unit=exp.Var(this="MONTH")), Type.DATE), Type.DATE)
@@ -141,7 +141,7 @@ def check_last_day(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_made_date(node: exp.Expression, scope: Scope) -> Checked:
-    """Check MAKE_DATE(year, month, day): NULL where there is no such day."""
+    """Check MAKE_DATE(year, month, day), which is NULL where there is no such date."""
     expect_only(node, "year", "month", "day")
     parts = [check_number(node.args[name], scope, node) for name in ("year", "month", "day")]
     plain = (exp.Column, exp.Identifier, exp.Literal, exp.Cast, exp.DataType, exp.Extract, exp.Var)
@@ -184,12 +184,12 @@ _INTERVAL = "Write it with a whole number: INTERVAL '30' DAY."
 
 
 def is_interval(node: exp.Expression) -> bool:
-    """Return whether a node is an interval."""
+    """Return whether a node is an interval, with or without parentheses around it."""
     return isinstance(node.unnest(), exp.Interval)
 
 
 def _read_interval(node: exp.Expression, parent: exp.Expression) -> dict[str, int]:
-    """Return a written-out interval as months, days and seconds."""
+    """Return a written-out interval as numbers of MONTH, DAY and SECOND. Refuse other intervals in ``parent``."""
     interval = cast(exp.Interval, node.unnest())
     expect_only(interval, "this", "unit")
     unit = interval.args.get("unit")
@@ -213,7 +213,10 @@ def _read_interval(node: exp.Expression, parent: exp.Expression) -> dict[str, in
 def shift_moment(
     subject_node: exp.Expression, interval: exp.Expression, sign: int, scope: Scope, parent: exp.Expression
 ) -> Checked:
-    """Check a date or moment plus or minus an interval: months first, then days, then the clock."""
+    """Check a date or timestamp plus an interval: months are added first, then days, then seconds.
+
+    ``sign``: 1 to add the interval, −1 to subtract it.
+    """
     subject = check_expression(subject_node, scope)
     text = read_text(subject_node)
     if text is not None:
@@ -227,7 +230,7 @@ def shift_moment(
 
 
 def check_shift(node: exp.Expression, scope: Scope) -> Checked:
-    """Check DATE_ADD(x, INTERVAL …) and DATE_SUB(x, INTERVAL …)."""
+    """Check DATE_ADD(x, INTERVAL …) and DATE_SUB(x, INTERVAL …), also with a whole number of days."""
     expect_only(node, "this", "expression")
     step = node.expression
     if isinstance(step, exp.Expression) and is_interval(step):
@@ -259,7 +262,7 @@ def _next_month(first: date) -> date:
 
 
 def add_days(subject: Checked, days: int, node: exp.Expression) -> Checked:
-    """Write a date or moment so many days later."""
+    """Write a date or timestamp that many days later; NULL where that is outside the years 1 to 9999."""
     if days == 0:
         return subject
     ends = (date(1, 1, 1), date(9999, 12, 31))
@@ -284,7 +287,10 @@ def _always_null(node: exp.Expression) -> Exception:
 
 
 def _shift(subject: Checked, amount: int, unit: str, limit: date, node: exp.Expression) -> Checked:
-    """Write a shifted date where the result lies within the years 1 to 9999: up to the limit, or from it on."""
+    """Write a date or timestamp shifted by this amount of the unit; NULL where it would leave the years 1 to 9999.
+
+    ``limit``: the last date that can be shifted forwards, or the first that can be shifted backwards.
+    """
     constant = constant_moment(subject.tree)
     if constant is not None:
         return Checked(constant_tree(_shift_constant(constant, amount, unit, node)), subject.type)
@@ -313,7 +319,7 @@ def _shift_constant(moment: date, amount: int, unit: str, node: exp.Expression) 
 
 
 def check_difference(node: exp.Expression, scope: Scope) -> Checked:
-    """Check DATE_DIFF('unit', start, end): how many boundaries of the unit lie between; of weeks, how many sevens."""
+    """Check DATE_DIFF('unit', start, end): how many boundaries of the unit lie between; for weeks, the days over 7."""
     expect_only(node, "this", "expression", "unit")
     unit = PART_NAMES.get(str(node.args["unit"].name).upper() if node.args.get("unit") is not None else "DAY", "")
     if unit not in DIFFERENCES:
@@ -333,7 +339,7 @@ def _difference(end: Checked, start: Checked, unit: str) -> exp.Expression:
 
 
 def days_between(end: Checked, start: Checked, node: exp.Expression) -> Checked:
-    """Check date − date: the days between."""
+    """Check date − date: the number of days from start to end. Refuse timestamps."""
     if Type.TIMESTAMP in (end.type, start.type):
         raise refusal(
             node,
@@ -363,7 +369,7 @@ _PATTERNS = {
 
 
 def check_written(node: exp.Expression, scope: Scope) -> Checked:
-    """Check STRFTIME(x, '%Y-%m'); DuckDB also takes the arguments the other way round."""
+    """Check STRFTIME(x, '%Y-%m'), also with its arguments the other way round, as DuckDB allows."""
     expect_only(node, "this", "format")
     subject, pattern = node.this, read_text(node.args.get("format"))
     if pattern is None and read_text(subject) is not None:
@@ -374,7 +380,7 @@ def check_written(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_to_char(node: exp.Expression, scope: Scope) -> Checked:
-    """Check TO_CHAR(x, 'YYYY-MM'), as in PostgreSQL."""
+    """Check TO_CHAR(x, 'YYYY-MM') with PostgreSQL's patterns."""
     if isinstance(node, exp.ToChar):
         node = name_to_char(node)
     pattern = read_text(node.expressions[1] if len(node.expressions) == 2 else None)
@@ -386,7 +392,7 @@ def check_to_char(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def name_to_char(node: exp.Expression) -> exp.Expression:
-    """Return TO_CHAR as a function by name: written as DuckDB's SQL, the parser's own class loses the pattern."""
+    """Return TO_CHAR as a function by name, since the parser's own class loses the pattern in DuckDB's SQL."""
     if not isinstance(node, exp.ToChar):
         return node
     expect_only(node, "this", "format", "is_numeric")
@@ -395,7 +401,7 @@ def name_to_char(node: exp.Expression) -> exp.Expression:
 
 
 def write_day(subject: Checked, node: exp.Expression) -> exp.Expression:
-    """Write a date as 2024-12-31."""
+    """Write a date as a text such as 2024-12-31."""
     return _write(subject, "%Y-%m-%d", node)
 
 

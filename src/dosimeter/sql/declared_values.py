@@ -1,7 +1,7 @@
-"""Ask DuckDB what an expression means, over declared values alone.
+"""Ask DuckDB what an expression evaluates to, over declared values alone.
 
 Takes trees and declared values; gives Python values. The embedded engine that is asked has no tables, no files and no
-network, so that nothing here can see data.
+network, so that nothing here can see data. A *total* tree is one that ``make_total`` rewrote so that it cannot fail.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from dosimeter.sql.trees import alias, column_tree
 
 
 def evaluate_row(tree: exp.Expression, row: Mapping[str, Any]) -> Any:
-    """Return the value of a total tree for one row; None is SQL's NULL."""
+    """Return the value of a tree that cannot fail, for one row of column values; None is SQL's NULL."""
     items = [alias_quoted(constant_tree(value), name) for name, value in row.items()]
     source = f" FROM (SELECT {', '.join(items)})" if items else ""
     return ask_embedded(f"SELECT {tree.sql(dialect='duckdb')}{source}")[0][0]
 
 
 def alias_quoted(tree: exp.Expression, name: str) -> str:
-    """Write a value under a column's name."""
+    """Return the SQL of a value under a column's name, in quotation marks."""
     return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True)).sql(dialect="duckdb")
 
 
 def evaluate_each(build: Callable[[exp.Expression], exp.Expression], texts: Sequence[str]) -> dict[str, Any]:
-    """Return what a function of one text gives for each of these texts."""
+    """Return what a function of one text gives for each of these texts, by text. ``build`` writes the function."""
     if not texts:
         return {}
     return dict(_evaluate_each(build(column_tree("v")).sql(dialect="duckdb"), tuple(dict.fromkeys(texts))))
@@ -43,22 +43,25 @@ def _evaluate_each(sql: str, texts: tuple[str, ...]) -> tuple[tuple[str, Any], .
 
 
 def distinct_values(tree: exp.Expression, domains: Mapping[str, str]) -> list[Any]:
-    """Return the different values, other than NULL, of a total tree over the product of these domains.
+    """Return the different values, other than NULL, of a tree that cannot fail, over all combinations of column values.
 
-    domains: by column, a query of our own making for the column's values.
+    domains: by column, a query written by Dosimeter that lists the column's values.
     """
     inner = f"SELECT DISTINCT {alias(tree.copy(), 'found').sql(dialect='duckdb')}{_product(domains)}"
     return [row[0] for row in ask_embedded(f"SELECT found FROM ({inner}) WHERE found IS NOT NULL ORDER BY found")]
 
 
 def gives_null(tree: exp.Expression, domains: Mapping[str, str]) -> bool:
-    """Return whether a total tree is NULL somewhere over the product of these domains."""
+    """Return whether a tree that cannot fail is NULL for any combination of column values.
+
+    domains: by column, a query written by Dosimeter that lists the column's values.
+    """
     inner = f"SELECT {alias(tree.copy(), 'found').sql(dialect='duckdb')}{_product(domains)}"
     return bool(ask_embedded(f"SELECT 1 FROM ({inner}) WHERE found IS NULL LIMIT 1"))
 
 
 def _product(domains: Mapping[str, str]) -> str:
-    """Write FROM the product of these domains, each under its column's name; nothing where there are none."""
+    """Return a FROM clause over the product of these domains, each under its column's name; empty without any."""
     sources = [
         f"({query}) AS t{at}({exp.to_identifier(name, quoted=True).sql(dialect='duckdb')})"
         for at, (name, query) in enumerate(domains.items())

@@ -1,8 +1,7 @@
 """Run SQL over small tables that are given with it, in an embedded DuckDB that holds nothing else.
 
-Takes a tree that was checked and rebuilt, and columns of released or public values; gives rows. The engine is apart
-from those that hold data: no file, no network, no setting and no extension can be reached from it, it has one thread
-and little memory, and a query that runs too long is stopped (Q4).
+Takes a tree that was checked and rebuilt, and columns of released or public values; gives rows. The engine can reach no
+files and has little memory, and a query that runs too long is stopped (Q4).
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ _NUMBERS = ("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGE
 
 
 class EmbeddedError(Exception):
-    """The embedded engine could not run a query. Its text quotes SQL and types, never a cell."""
+    """The error of a query that the embedded engine could not run. Its text quotes SQL and types, never a cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """One column of a small table. ``whole``: whole numbers that are computed with in 128 bits."""
+    """One column of a small table. ``whole``: compute with its whole numbers in 128 bits."""
 
     type: Type
     values: Sequence[Any] | NDArray[Any]
@@ -57,7 +56,7 @@ Table = Mapping[str, Values]
 def run_embedded(query: exp.Expression, tables: Mapping[str, Table], *, most: int = MOST_ROWS) -> list[tuple[Any, ...]]:
     """Run one query over these tables and return its rows.
 
-    Raises EmbeddedError if it fails, runs too long, or gives too many rows or too much text.
+    Raises EmbeddedError if it fails, runs too long, or gives more rows than ``most`` or too much text.
     """
     rows: list[tuple[Any, ...]] = []
     characters = 0
@@ -73,7 +72,10 @@ def run_embedded(query: exp.Expression, tables: Mapping[str, Table], *, most: in
 
 
 def compute_embedded(query: exp.Expression, tables: Mapping[str, Table]) -> dict[str, FloatArray]:
-    """Run one query and return its columns of numbers as arrays; NULL is NaN. Raises EmbeddedError if it fails."""
+    """Run one query over these tables and return its numeric columns by name, NULL as NaN.
+
+    Raises EmbeddedError if the query fails or runs too long.
+    """
     with _running(query, tables) as cursor:
         kinds = {str(column[0]): _is_numeric(str(column[1])) for column in cursor.description or ()}
         columns = cursor.fetchnumpy()
@@ -85,7 +87,7 @@ def compute_embedded(query: exp.Expression, tables: Mapping[str, Table]) -> dict
 
 
 def ask_embedded(sql: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a query of our own making, over no table at all."""
+    """Run a query over constants, written by Dosimeter, and return its rows. Raises QueryError if it fails."""
     import duckdb
 
     cursor = _database().cursor()
@@ -99,7 +101,7 @@ def ask_embedded(sql: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def _running(query: exp.Expression, tables: Mapping[str, Table]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Run a query over these tables for as long as its result is read."""
+    """Run a query over these tables, and hold its cursor open while the result is read."""
     import duckdb
 
     cursor = _database().cursor()
@@ -120,13 +122,13 @@ def _running(query: exp.Expression, tables: Mapping[str, Table]) -> Iterator[duc
 
 
 def _database() -> duckdb.DuckDBPyConnection:
-    """Return the one embedded engine of this process. It stays empty: every query brings its tables with it."""
+    """Return the one embedded engine of this process. It stays empty: every query brings its own tables."""
     return _open(os.getpid())
 
 
 @lru_cache(maxsize=1)
 def _open(process: int) -> duckdb.DuckDBPyConnection:
-    """Open an engine; a forked process gets one of its own."""
+    """Open the engine of the process with this id; a forked process opens its own."""
     import duckdb
 
     connection = duckdb.connect(
@@ -169,7 +171,7 @@ def _load(cursor: duckdb.DuckDBPyConnection, name: str, table: Table) -> None:
 
 
 def _array(values: Values, kind: pa.DataType) -> pa.Array:
-    """Return one column; whole numbers beyond 64 bits as decimals, which are computed with in 128 bits."""
+    """Return one column in Arrow; whole numbers beyond 64 bits as decimals of 128 bits."""
     import pyarrow as pa
 
     try:
@@ -192,6 +194,6 @@ def _is_numeric(kind: str) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what the engine says, without its advice and its marks under the SQL."""
+    """Return the engine's message without its kind, its advice, and its marks under the SQL."""
     text = str(error).split("\n", 1)[0]
     return text.split(": ", 1)[-1].rstrip(".!")

@@ -1,4 +1,7 @@
-"""The tables of what a row may hold: by kind of node, the function that checks it. A new function is one row here."""
+"""The tables of what a row-wise expression may hold: for each kind of node, the function that checks it.
+
+A new function is one row here.
+"""
 
 from __future__ import annotations
 
@@ -107,14 +110,14 @@ _CHANGING_NAMES = ("now", "today", "current_date", "get_current_timestamp", "tra
 
 
 def is_row_wise(node: exp.Expression) -> bool:
-    """Return whether a kind of node may stand in an expression of one row."""
+    """Return whether a node of this kind may be part of an expression over one row."""
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in NAMED_FUNCTIONS
     return isinstance(node, (*ROW_FUNCTIONS, *_INSIDE))
 
 
 def refuse_unknown(node: exp.Expression) -> QueryError:
-    """Return the refusal of a node that no row of the tables is for."""
+    """Return the error for a node of a kind that the tables do not list."""
     named = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     match node:
         case exp.Subquery() | exp.Select() | exp.Exists() | exp.SetOperation():

@@ -1,4 +1,4 @@
-"""Constants: read them as the analyst wrote them, write them so that they mean the same on every engine."""
+"""Constants: read what the analyst wrote, and write it so that it means the same on every engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMS = {Type.DATE: "2024-12-31", Type.TIMESTAMP: "2024-12-31 23:59:59"}
 
 
 def check_literal(node: exp.Expression, scope: Scope) -> Checked:
-    """Check a number or a text."""
+    """Check a number or a text constant. Decimals are rebuilt as doubles, on which all engines agree."""
     assert isinstance(node, exp.Literal)
     if node.is_string:
         if "\x00" in node.this:
@@ -53,7 +53,7 @@ def check_null(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def read_number(node: exp.Literal) -> Decimal:
-    """Return a number as the analyst wrote it. Overlong digits and exponents are refused, not computed with."""
+    """Return the number as the analyst wrote it. Refuse one with too many digits or too large an exponent."""
     text = str(node.this)
     if len(text) > 320 or not _NUMBER.fullmatch(text):
         raise refusal(node, f"{text[:40]} is not a number this tool reads. Write it in decimal notation.")
@@ -66,7 +66,7 @@ def read_number(node: exp.Literal) -> Decimal:
 
 
 def read_whole(node: exp.Expression | None) -> int | None:
-    """Return a whole number that is written out, with or without a sign; None for anything else."""
+    """Return the whole number that the node writes out, with or without a sign; None for any other expression."""
     bare = node.unnest() if isinstance(node, exp.Expression) else None
     if isinstance(bare, exp.Neg):
         inner = read_whole(bare.this)
@@ -94,13 +94,13 @@ def read_decimal(node: exp.Expression) -> Decimal | None:
 
 
 def read_text(node: exp.Expression | None) -> str | None:
-    """Return a text that is written out; None for anything else."""
+    """Return the text that the node writes out; None for any other expression, and for a text with a NUL character."""
     bare = node.unnest() if isinstance(node, exp.Expression) else None
     return str(bare.this) if isinstance(bare, exp.Literal) and bare.is_string and "\x00" not in bare.this else None
 
 
 def read_moment(text: str, wanted: Type, node: exp.Expression) -> Checked:
-    """Read a text as a date or a timestamp."""
+    """Read a text as a date or a timestamp, as ``wanted`` says. Refuse a text of another form, or with a time zone."""
     reader: Callable[[str], date] = date.fromisoformat if wanted is Type.DATE else datetime.fromisoformat
     try:
         moment = reader(text)
@@ -130,7 +130,7 @@ def constant_tree(value: Any) -> exp.Expression:
 
 
 def constant_moment(tree: exp.Expression) -> date | None:
-    """Return the date or timestamp that a rebuilt tree writes out; None for anything else."""
+    """Return the date or timestamp that a rebuilt tree writes out; None for any other expression."""
     bare = tree.unnest()
     if not isinstance(bare, exp.Cast) or not isinstance(bare.this, exp.Literal) or not bare.this.is_string:
         return None

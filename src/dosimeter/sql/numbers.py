@@ -1,7 +1,7 @@
 """Numbers of a row: arithmetic, rounding, roots and logarithms. One small function for each.
 
-What engines write differently is kept as one node here; ``make_total`` writes it for all of them, and ``put_on_grid``
-gives it bounds. What has no value (a zero divisor, the root of a negative number) is NULL.
+An operation that engines write differently is kept as one node here; ``make_total`` writes it for every engine, and
+``put_on_grid`` finds its bounds. What has no value (a zero divisor, the root of a negative number) is NULL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check_negation(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_sum(node: exp.Expression, scope: Scope) -> Checked:
-    """Check + and −, also of dates with intervals, whole days and other dates."""
+    """Check + and − of numbers, and of dates with intervals, whole numbers of days or other dates."""
     expect_only(node, "this", "expression")
     left, right = node.this, node.expression
     sign = -1 if isinstance(node, exp.Sub) else 1
@@ -59,20 +59,20 @@ def _arithmetic(node: exp.Expression, first: Checked, second: Checked) -> Checke
 
 
 def check_quotient(node: exp.Expression, scope: Scope) -> Checked:
-    """Check x / y. Engines disagree on x / 0, so a zero divisor gives NULL everywhere."""
+    """Check x / y. It is NULL where y is 0, since engines disagree on that."""
     expect_only(node, "this", "expression")
     left, right = check_number(node.this, scope, node), check_number(node.expression, scope, node)
     return Checked(quotient(left.tree, right.tree), Type.NUMBER)
 
 
 def quotient(left: exp.Expression, right: exp.Expression) -> exp.Expression:
-    """Write a quotient in doubles, NULL where the divisor is 0."""
+    """Write left / right in doubles, NULL where the divisor is 0."""
     divisor = exp.Nullif(this=as_double(right), expression=as_double(exp.Literal.number(0)))
     return exp.Div(this=as_double(left), expression=divisor, typed=False, safe=False)
 
 
 def check_whole_division(node: exp.Expression, scope: Scope) -> Checked:
-    """Check // and %: of integers, rounded towards 0."""
+    """Check // and % of integers: the quotient rounded towards 0, and the remainder."""
     expect_only(node, "this", "expression")
     left, right = check_number(node.this, scope, node), check_number(node.expression, scope, node)
     if not left.type is right.type is Type.INTEGER:
@@ -94,7 +94,7 @@ def check_step(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_rounding(node: exp.Expression, scope: Scope) -> Checked:
-    """Check ROUND(x, places): halves away from 0, as DuckDB rounds."""
+    """Check ROUND(x, places), which rounds halves away from 0, as DuckDB does."""
     expect_only(node, "this", "decimals")
     operand = check_number(node.this, scope, node)
     decimals = node.args.get("decimals")
@@ -107,7 +107,7 @@ def check_rounding(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def round_tree(tree: exp.Expression, places: int) -> exp.Expression:
-    """Write ROUND to so many places, which may be negative."""
+    """Write ROUND to so many decimal places; negative ones round to tens, hundreds …."""
     number: exp.Expression = exp.Literal.number(abs(places))
     return exp.Round(this=tree, decimals=exp.Neg(this=number) if places < 0 else number)
 
@@ -120,7 +120,7 @@ def check_function(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_logarithm(node: exp.Expression, scope: Scope) -> Checked:
-    """Check LOG(x) and LOG10(x), to the base 10 as in DuckDB."""
+    """Check LOG(x), LOG10(x) and LOG(10, x): to the base 10, as in DuckDB. Refuse another base."""
     expect_only(node, "this", "expression")
     subject = node.args.get("expression")
     if subject is not None and read_whole(node.this) != 10:
@@ -130,7 +130,7 @@ def check_logarithm(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_power(node: exp.Expression, scope: Scope) -> Checked:
-    """Check POWER with a whole exponent: so many factors, or their reciprocal."""
+    """Check POWER with a whole exponent. It becomes a product of so many factors, or one over that product."""
     expect_only(node, "this", "expression")
     exponent = read_whole(node.expression)
     if exponent is None or abs(exponent) > MAX_EXPONENT:
@@ -148,7 +148,7 @@ def check_power(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_sign(node: exp.Expression, scope: Scope) -> Checked:
-    """Check SIGN: −1, 0 or 1."""
+    """Check SIGN, which gives −1, 0 or 1."""
     expect_only(node, "this")
     operand = make_total(check_number(node.this, scope, node).tree, scope.schema)
     zero, one = exp.Literal.number(0), as_bigint(exp.Literal.number(1))

@@ -2,11 +2,11 @@
 
 An engine that stops on an overflow would tell an analyst, without noise, whether some row overflowed: a condition can
 be written so that only one person's row does. So outside aggregates every sum, product and quotient is computed in
-doubles; values for which no arithmetic is meant count as NULL (beyond 10^100) or 0 (nearer to 0 than 10^-100); and an
-expression whose result could leave the range of doubles is refused. SQL and schema alone decide that.
+doubles; values too extreme for sensible arithmetic count as NULL (beyond 10^100) or 0 (nearer to 0 than 10^-100); and
+an expression whose result could exceed the range of doubles is refused, by the SQL and the schema alone.
 
-Functions that engines compute differently stand in rebuilt trees as one node each. ``_WRITTEN`` says how each is
-written for engines.
+Functions that engines compute differently are one node each in rebuilt trees. ``_WRITTEN`` says how each is written for
+engines. A tree in which nothing can fail is called *total*.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ class Log10(exp.Expression, exp.Func):
 
 
 class HalfEven(exp.Expression, exp.Func):
-    """The nearest whole number, of two the even one: how DuckDB casts doubles to integers."""
+    """The nearest whole number; halves go to the even one. This is how DuckDB casts doubles to integers."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
 class UnitNumber(exp.Expression, exp.Func):
-    """How many units of time (DAY, MONTH …) lie before a date or moment; 0 is somewhere in the past."""
+    """The number of a date's or timestamp's unit of time (DAY, MONTH …), counted from a fixed origin in the past.
+
+    Differences of these numbers count the boundaries between two dates.
+    """
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": True}
 
@@ -50,7 +53,7 @@ _DONE = "total"  # marks nodes that are rewritten already, so that a second call
 
 
 def make_total(tree: exp.Expression, schema: Schema) -> exp.Expression:
-    """Return the same expression in arithmetic that never stops a query, or refuse it."""
+    """Return the same expression in arithmetic that never stops a query. Refuse one that could exceed a double."""
     result = exp.Paren(this=tree.copy())  # so that the whole tree can be replaced, too
     found = cast(list[exp.Expression], list(result.find_all(*_CALCULATED, *_WRITTEN)))
     nodes = [node for node in found if not node.meta.get(_DONE)]
@@ -72,7 +75,7 @@ def make_total(tree: exp.Expression, schema: Schema) -> exp.Expression:
 
 
 def as_done(tree: exp.Expression) -> exp.Expression:
-    """Mark a tree as one that cannot fail as it is. Refuse one that has grown too large by being nested."""
+    """Mark a tree as unable to fail, so that it is not rewritten. Refuse one that nesting has made too large."""
     for count, node in enumerate(tree.walk()):
         node.meta[_DONE] = True
         if count > MAX_NODES:
@@ -81,7 +84,7 @@ def as_done(tree: exp.Expression) -> exp.Expression:
 
 
 def mark_done(node: exp.Expression) -> None:
-    """Mark one node as no arithmetic: a date plus an interval."""
+    """Mark one node so that ``make_total`` leaves it alone, such as a date plus an interval, which is no arithmetic."""
     node.meta[_DONE] = True
 
 
@@ -90,7 +93,7 @@ def _is_signed_literal(node: exp.Expression) -> bool:
 
 
 def _as_number(operand: exp.Expression, schema: Schema) -> exp.Expression:
-    """Return an operand as a double; decimal columns only within the range for which arithmetic is meant."""
+    """Return an operand as a double. Decimal columns are NULL above 10^100 in size, and 0 below 10^-100."""
     bare = cast(exp.Expression, operand.unnest())
     if (
         isinstance(bare, (*_CALCULATED, *_WRITTEN))
@@ -136,7 +139,7 @@ def _double(number: str) -> exp.Expression:
 
 
 def _write_quotient(node: exp.Expression) -> exp.Expression:
-    """Write a // b: rounded towards 0, in doubles. Whole numbers below 2^53 divide exactly, and nothing overflows."""
+    """Write a // b in doubles, rounded towards 0; NULL where b is 0. Whole numbers below 2^53 divide exactly."""
     divisor = exp.Nullif(this=wrap(node.expression.copy()), expression=_double("0"))
     return _towards_zero(exp.Div(this=wrap(node.this.copy()), expression=divisor, typed=False, safe=False))
 
@@ -157,7 +160,7 @@ def _write_truncation(node: exp.Expression) -> exp.Expression:
 
 
 def _write_rounding(node: exp.Expression) -> exp.Expression:
-    """Write ROUND: halves away from 0, in the steps in which DuckDB computes it."""
+    """Write ROUND, halves away from 0, by the same operations as DuckDB."""
     places = round_places(node)
     power = _double(f"1e{abs(places)}")
     scaling, unscaling = (exp.Mul, exp.Div) if places >= 0 else (exp.Div, exp.Mul)
@@ -177,7 +180,7 @@ def _of_two(kind: type[exp.Expression], left: exp.Expression, right: exp.Express
 
 
 def round_places(node: exp.Expression) -> int:
-    """Return the places of a rebuilt ROUND."""
+    """Return to how many decimal places a rebuilt ROUND rounds; negative for tens, hundreds …."""
     decimals = node.args["decimals"]
     return -int(decimals.this.name) if isinstance(decimals, exp.Neg) else int(decimals.name)
 
@@ -199,7 +202,7 @@ def _write_logarithm(node: exp.Expression) -> exp.Expression:
 
 
 def _only_where(test: type[exp.Expression], operand: exp.Expression, value: exp.Expression) -> exp.Expression:
-    """Write a value that is NULL unless the operand passes the test against 0."""
+    """Write ``value``, but NULL where the operand does not pass the test against 0."""
     return case((test(this=wrap(operand.copy()), expression=_double("0")), value))
 
 
@@ -240,13 +243,13 @@ def _scaled(number: exp.Expression, times: int, added: exp.Expression) -> exp.Ex
 
 
 def extract(part: str, moment: exp.Expression) -> exp.Expression:
-    """Write a part of a date as a whole number. The seconds have fractions on some engines."""
+    """Write a part of a date or timestamp as a whole number. Seconds are rounded down: some engines give fractions."""
     found: exp.Expression = exp.Extract(this=exp.Var(this=part), expression=moment)
     return as_bigint(exp.Floor(this=found) if part == "SECOND" else found)
 
 
 def find_date_part(tree: exp.Expression) -> exp.Extract | None:
-    """Return the part of a date that a rebuilt tree reads and nothing else; None for other trees."""
+    """Return the EXTRACT if a rebuilt tree is nothing but one part of a date; None for any other tree."""
     if not isinstance(tree, exp.Cast):
         return None
     inner = tree.this.this if isinstance(tree.this, exp.Floor) else tree.this
@@ -272,7 +275,10 @@ _CALCULATED = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Abs, exp.Div)
 
 
 def _span(tree: exp.Expression, schema: Schema) -> tuple[float, float]:
-    """Return the least and the largest size of the values that are not 0; refuse a range that doubles cannot hold."""
+    """Return the smallest and the largest absolute value that a tree can have apart from 0.
+
+    Refuse a tree for which doubles cannot hold these.
+    """
     low, high = _measure_span(tree, schema)
     if high > _LARGEST or low < _SMALLEST:
         text = tree.sql(dialect="duckdb")[:200]

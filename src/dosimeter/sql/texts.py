@@ -1,7 +1,7 @@
-"""Texts of a row. A function of a column with declared values is a table over those values, which DuckDB computes once.
+"""Text functions. Over a column with declared values a function becomes a table of results, which DuckDB computes once.
 
-An undeclared value gives NULL there. Over other text a function is supported where all engines agree to the byte: only
-the letters a to z have two cases, and only the blank is trimmed.
+An undeclared value gives NULL in such a table. Over other text a function is supported where all engines agree to the
+byte: only the letters a to z have two cases, and only the blank is trimmed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Build = Callable[[exp.Expression], exp.Expression]
 
 
 def check_text(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Checked:
-    """Check an operand that must be a text."""
+    """Check an operand of ``parent`` that must be a text."""
     checked = check_expression(node, scope)
     if checked.type is not Type.TEXT:
         raise refusal(parent, f"{clause_of(parent)} needs a text, and {clause_of(node)} is {checked.type}.")
@@ -35,7 +35,10 @@ def check_text(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Ch
 
 
 def tabulate(tree: exp.Expression, schema: Schema, build: _Build, node: exp.Expression) -> exp.Expression | None:
-    """Return a function of a text as a table over its declared values; None where they are not declared."""
+    """Write a function of a text as a CASE over the text's declared values; None where they are not declared.
+
+    ``build`` writes the function for DuckDB. Refuses results that are too long or too many.
+    """
     texts = _list_texts(tree, schema)
     if texts is None:
         return None
@@ -46,7 +49,7 @@ def tabulate(tree: exp.Expression, schema: Schema, build: _Build, node: exp.Expr
 
 
 def _list_texts(tree: exp.Expression, schema: Schema) -> list[str] | None:
-    """Return every text that a rebuilt tree can be; None where that is not declared, or too much."""
+    """Return every text that a rebuilt tree can give; None where that is not declared, or where there are too many."""
     match tree:
         case exp.Paren():
             return _list_texts(tree.this, schema)
@@ -126,7 +129,11 @@ def _map_texts(tree: exp.Expression, schema: Schema, result: Callable[[str], exp
 def _check(
     node: exp.Expression, scope: Scope, build: _Build, everywhere: _Build | None, kind: Type = Type.TEXT
 ) -> Checked:
-    """Check a function of a text. ``build`` writes it for DuckDB, ``everywhere`` for undeclared text on any engine."""
+    """Check a function of a text.
+
+    ``build`` writes it for DuckDB, over declared values. ``everywhere`` writes it for undeclared text on any engine;
+    None where engines differ, so that undeclared text is refused. ``kind``: the type of the result.
+    """
     subject = check_text(node.this, scope, node)
     table = tabulate(subject.tree, scope.schema, build, node)
     if table is not None:
@@ -141,7 +148,7 @@ def _check(
 
 
 def lower_ascii(tree: exp.Expression) -> exp.Expression:
-    """Write LOWER for the letters A to Z."""
+    """Write LOWER for the letters A to Z only; other letters stay as they are."""
     return _translate(tree, string.ascii_uppercase, string.ascii_lowercase)
 
 
@@ -150,7 +157,7 @@ def _translate(tree: exp.Expression, letters: str, others: str) -> exp.Expressio
 
 
 def check_letters(node: exp.Expression, scope: Scope) -> Checked:
-    """Check UPPER and LOWER."""
+    """Check UPPER and LOWER. In undeclared text only the letters a to z change."""
     expect_only(node, "this")
     letters = (string.ascii_lowercase, string.ascii_uppercase)
     change = letters if isinstance(node, exp.Upper) else letters[::-1]
@@ -158,7 +165,7 @@ def check_letters(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_trim(node: exp.Expression, scope: Scope) -> Checked:
-    """Check TRIM, LTRIM and RTRIM of blanks."""
+    """Check TRIM, LTRIM and RTRIM. In undeclared text only blanks are trimmed."""
     expect_only(node, "this", "position")
     position = node.args.get("position")
 
@@ -198,7 +205,7 @@ def check_substring(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_replacement(node: exp.Expression, scope: Scope) -> Checked:
-    """Check REPLACE(x, 'a', 'b'). Over undeclared text the new text may not be longer, so that nothing grows."""
+    """Check REPLACE(x, 'a', 'b'). Over undeclared text 'b' may not be longer than 'a', so that texts cannot grow."""
     expect_only(node, "this", "expression", "replacement")
     old, new = read_text(node.expression), read_text(node.args.get("replacement"))
     if not old or new is None or len(new) > LONGEST:
@@ -211,7 +218,7 @@ def check_replacement(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_length(node: exp.Expression, scope: Scope) -> Checked:
-    """Check LENGTH: how many code points."""
+    """Check LENGTH, which counts code points."""
     expect_only(node, "this")
 
     def build(tree: exp.Expression) -> exp.Expression:
@@ -245,14 +252,14 @@ def check_part_of_text(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_joined(node: exp.Expression, scope: Scope) -> Checked:
-    """Check x || y: NULL if either is."""
+    """Check x || y, which is NULL if either is."""
     expect_only(node, "this", "expression")
     left, right = (_as_text(part, scope, node) for part in (node.this, node.expression))
     return Checked(exp.DPipe(this=wrap(left), expression=wrap(right)), Type.TEXT)
 
 
 def check_concat(node: exp.Expression, scope: Scope) -> Checked:
-    """Check CONCAT(x, y …), which leaves NULL out."""
+    """Check CONCAT(x, y …), which skips NULL."""
     expect_only(node, "expressions", "coalesce")
     parts = [
         part if isinstance(part, exp.Literal) else exp.Coalesce(this=part, expressions=[exp.Literal.string("")])
@@ -262,7 +269,7 @@ def check_concat(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def _as_text(node: exp.Expression, scope: Scope, parent: exp.Expression) -> exp.Expression:
-    """Check what is joined to a text, as a text."""
+    """Check an operand that is joined to a text, and write it as a text."""
     from dosimeter.sql.casts import cast_to_text
 
     checked = check_expression(node, scope)

@@ -25,7 +25,7 @@ def write_name(name: str) -> str:
 
 
 def wrap(tree: exp.Expression) -> exp.Expression:
-    """Parenthesise a tree that could bind differently inside another expression."""
+    """Return the tree in parentheses if it could bind differently inside another expression."""
     if isinstance(tree, (exp.Binary, exp.Connector, exp.Not, exp.Neg, exp.Between, exp.In, exp.Is)):
         return exp.Paren(this=tree)
     return tree
@@ -40,13 +40,13 @@ def as_bigint(tree: exp.Expression) -> exp.Expression:
 
 
 def conjunction(trees: Iterable[exp.Expression]) -> exp.Expression | None:
-    """Connect the trees by AND; None where there are none."""
+    """Connect the trees by AND; return None where there are no trees."""
     listed = list(trees)
     return connect(listed, exp.And) if listed else None
 
 
 def connect(trees: Sequence[exp.Expression], connector: type[exp.And] | type[exp.Or]) -> exp.Expression:
-    """Connect at least one tree in balance, so that a long list of conditions does not become a deep tree."""
+    """Connect one or more trees by AND or OR as a balanced tree, so that a long list does not become a deep tree."""
     if len(trees) <= 1:
         return trees[0]
     middle = (len(trees) + 1) // 2
@@ -74,12 +74,12 @@ def case(*branches: tuple[exp.Expression, exp.Expression], default: exp.Expressi
 
 
 def is_null(tree: exp.Expression) -> exp.Expression:
-    """Test that a value is NULL."""
+    """Write the test that a value is NULL."""
     return exp.Is(this=wrap(tree), expression=exp.Null())
 
 
 def alias(tree: exp.Expression, name: str) -> exp.Expression:
-    """Name a tree by one of our own names, which need no quotation marks."""
+    """Name a tree by a name that Dosimeter chose, which needs no quotation marks."""
     return exp.Alias(this=tree, alias=exp.to_identifier(name))
 
 
@@ -89,7 +89,7 @@ def as_text(tree: exp.Expression) -> exp.Expression:
 
 
 def is_there(tree: exp.Expression) -> exp.Expression:
-    """Test that a value is not NULL."""
+    """Write the test that a value is not NULL."""
     return exp.Not(this=exp.Is(this=tree, expression=exp.Null()))
 
 
@@ -100,7 +100,7 @@ def whole_number(value: int) -> exp.Expression:
 
 
 def literal(value: Scalar) -> exp.Expression:
-    """Write a value of a column."""
+    """Write a value of a column as SQL; None is NULL."""
     if value is None:
         return exp.Null()
     if isinstance(value, bool):
@@ -115,7 +115,7 @@ def literal(value: Scalar) -> exp.Expression:
 
 
 def clamp(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
-    """Write a value kept between two others, as a CASE, since LEAST and GREATEST skip NULL."""
+    """Write ``value`` clamped to low and high. It is a CASE, since LEAST and GREATEST skip NULL."""
     return exp.Case(
         ifs=[
             exp.If(this=exp.LT(this=value.copy(), expression=low.copy()), true=low.copy()),
@@ -134,20 +134,23 @@ def concatenated(*parts: exp.Expression) -> exp.Expression:
 
 
 def listed_text(item: exp.Expression, order: exp.Expression, separator: str) -> exp.Expression:
-    """Aggregate the items into one text, in this order."""
+    """Write the aggregate that joins the items into one text, in this order, with a separator."""
     ordered = exp.Order(this=item, expressions=[exp.Ordered(this=order, nulls_first=False)])
     return exp.GroupConcat(this=ordered, separator=exp.Literal.string(separator))
 
 
 def same_keys(keys: Sequence[str], left: str, right: str) -> exp.Expression | None:
-    """Test that these columns are equal in two relations; None where there are none."""
+    """Write the test that these columns are equal in the relations left and right; None where there are no columns."""
     return conjunction(
         exp.EQ(this=exp.column(key, table=left), expression=exp.column(key, table=right)) for key in keys
     )
 
 
 def window(function: exp.Expression, partition: Sequence[str], *, order: str | None = None) -> exp.Expression:
-    """Write a window over the partition; with an order, running up to and including equal values."""
+    """Write the function over a window: the rows of the partition.
+
+    With an order, only the rows up to the current one and those equal to it.
+    """
     windowed = exp.Window(this=function, partition_by=[column_tree(name) for name in partition], over="OVER")
     if order is not None:
         windowed.set("order", exp.Order(expressions=[exp.Ordered(this=column_tree(order), nulls_first=False)]))

@@ -1,4 +1,4 @@
-"""The types of SQL values, the meaning of names, and how a clause is refused. Shared by everything that checks SQL."""
+"""The types of SQL values, what names refer to, and how a clause is refused. Shared by everything that checks SQL."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _QUOTES = "Text goes in single quotes: '{}'."
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The meaning of names in a query: the table, the aliases it may have, and its columns."""
+    """What names in a query refer to. ``schema``: the table and its columns. ``names``: the table's name and aliases."""
 
     schema: Schema
     names: frozenset[str]
@@ -61,7 +61,7 @@ class Scope:
         raise refusal(node, f"{known} {_QUOTES.format(node.name)}" if self._looks_like_text(node) else known)
 
     def _looks_like_text(self, node: exp.Column) -> bool:
-        """Return whether an unknown name stands where a text is expected: on the right of a text column."""
+        """Return whether an unknown name stands where a text is expected: compared with a text column on its left."""
         parent = node.parent
         if node.table or node.arg_key not in ("expression", "expressions"):
             return False
@@ -76,7 +76,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A rebuilt tree and the type of its value."""
+    """A tree that was checked and rebuilt, and the type of its value."""
 
     tree: exp.Expression
     type: Type
@@ -91,7 +91,7 @@ def _listing(names: Iterable[str]) -> str:
 
 
 def refusal(node: exp.Expression, *pieces: Piece) -> QueryError:
-    """Return the error that refuses this part of the SQL."""
+    """Return the error that refuses this node of the query. ``pieces``: its message."""
     return QueryError(*pieces, clause=clause_of(node))
 
 
@@ -105,7 +105,7 @@ def clause_of(node: exp.Expression) -> str:
 
 
 def expect_only(node: exp.Expression, *allowed: str) -> None:
-    """Refuse any argument of the node that is set and not on the list."""
+    """Refuse a node that has an argument set other than the allowed ones."""
     for name, value in node.args.items():
         if name in allowed or name in PARSER_MARKS or value is None or value is False or value == []:
             continue
@@ -113,7 +113,7 @@ def expect_only(node: exp.Expression, *allowed: str) -> None:
 
 
 def limit_size(tree: exp.Expression, node: exp.Expression) -> exp.Expression:
-    """Return the tree, or refuse it if it is too large: parts that are written out twice double at every nesting."""
+    """Return the tree, or refuse it if it is too large: a part that is written out twice doubles at every nesting."""
     for count, _ in enumerate(tree.walk()):
         if count > MAX_NODES:
             raise refusal(node, f"{clause_of(node)} is nested too deeply, or its columns have too many values.")
@@ -123,7 +123,7 @@ def limit_size(tree: exp.Expression, node: exp.Expression) -> exp.Expression:
 def note_unlisted(trees: Iterable[exp.Expression | None], schema: Schema) -> tuple[str, ...]:
     """Return a sentence for each text that is compared with a category column and is not among its declared values.
 
-    Takes rebuilt trees. Depends on SQL and schema only.
+    Takes rebuilt trees, or None for a clause that the query lacks. Depends on SQL and schema only.
     """
     notes: dict[str, None] = {}
     for tree in trees:
