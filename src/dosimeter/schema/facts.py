@@ -26,9 +26,10 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The public facts of one column. Bounds are numbers for numeric columns, dates for date columns.
+    """The public facts of one column. Bounds are numbers for numeric columns, dates or timestamps for temporal ones.
 
-    ``nulls``: whether NULL is one of its declared groups (C8). ``description``: what the column holds, for analysts.
+    ``nulls``: whether NULL is one of its declared groups (C8). ``identifying``: whether its values identify people.
+    ``description``: what the column holds, for analysts.
     """
 
     name: str
@@ -43,7 +44,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class JoinTable:
-    """A table that a query may join: a public one with a unique key, or a private one of the same individuals."""
+    """A further table that a query may join: public with a unique ``key``, or private and of the same individuals.
+
+    A private one has a ``unit`` column, at most ``max_rows_per_unit`` rows per individual, and a ``row_key`` that tells
+    these apart. ``source``: the file or database table to read.
+    """
 
     name: str
     columns: Mapping[str, Column]
@@ -145,7 +150,10 @@ class Schema:
 
 
 def unit_schema(table: JoinTable, unit: str, declared: Schema) -> Schema:
-    """Return the facts of a private table with this unit, as if it were the first table."""
+    """Return the facts of a private joined table as a schema of its own. ``unit``: the unit column that it then has.
+
+    All other facts are those of the ``declared`` schema.
+    """
     return replace(
         declared,
         table=table.name,

@@ -1,4 +1,4 @@
-"""Read a Schema from TOML and write it as TOML. Facts are validated once, with errors that name the place to change."""
+"""Read a Schema from TOML and write it as TOML. Facts are validated once; errors name the entry to change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EXACT = Context(prec=60)  # more digits than a number here can have
 
 
 def load_schema(path: str | Path) -> Schema:
-    """Read and validate a schema file."""
+    """Read and validate a schema file. Paths of joined tables are resolved from the file's folder."""
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
@@ -49,7 +49,7 @@ def load_schema(path: str | Path) -> Schema:
 
 
 def _locate_tables(schema: Schema, folder: Path) -> Schema:
-    """Name each joined table's file by its path from the folder of the schema file."""
+    """Return the schema with the files of joined tables as paths from this folder."""
     tables = {
         name: replace(table, source=_locate_source(table.source, folder)) for name, table in schema.tables.items()
     }
@@ -57,7 +57,7 @@ def _locate_tables(schema: Schema, folder: Path) -> Schema:
 
 
 def _locate_source(source: str | None, folder: Path) -> str | None:
-    """Return a file's path from that folder. Names of database tables, and sources with a scheme, stay as they are."""
+    """Return a file's path from this folder. Names of database tables, and sources with a scheme, are unchanged."""
     if source is None:
         return None
     if source.startswith("duckdb:"):
@@ -77,7 +77,7 @@ def parse_schema(text: str, *, name: str = "the schema") -> Schema:
 
 
 def read_schema(content: Mapping[str, object]) -> Schema:
-    """Return a Schema from parsed TOML (or a dictionary of the same shape)."""
+    """Return a Schema from parsed TOML, or from a dictionary of the same shape. Raises SchemaError for wrong facts."""
     _expect_keys(content, _TOP, "the schema")
     table = content.get("table")
     if not isinstance(table, str) or not table.strip():
@@ -109,7 +109,7 @@ def read_schema(content: Mapping[str, object]) -> Schema:
 
 
 def _read_account(content: Mapping[str, object]) -> str | None:
-    """Return the name of the ledger's account, or None where it is the table's name; refuse what cannot be a name."""
+    """Return the name of the ledger's account, or None where none is given; refuse what cannot be a name."""
     account = content.get("account")
     if account is None:
         return None
@@ -119,7 +119,7 @@ def _read_account(content: Mapping[str, object]) -> str | None:
 
 
 def _read_description(content: Mapping[str, object], place: str) -> str | None:
-    """Return what analysts read about a table or column; refuse what is not one short line."""
+    """Return the description of the table or column at ``place``, or None; refuse what is not one short line."""
     text = content.get("description")
     if text is None:
         return None
@@ -149,7 +149,7 @@ def _check_unit(schema: Schema, given: Mapping[str, object]) -> None:
 def _check_unit_columns(
     columns: Mapping[str, Column], unit: str, row_key: str | None, most: int | None, place: str
 ) -> None:
-    """Refuse a unit whose rows are not bounded, or cannot be told apart. A single row each needs no ``row_key``."""
+    """Refuse a unit without a bound on its rows (``most``), or without a ``row_key`` that tells several rows apart."""
     if unit not in columns:
         raise SchemaError(f'{place}: unit = "{unit}" must be "row" or name one of the columns.')
     if most is None:
@@ -176,7 +176,7 @@ def _check_unit_columns(
 
 
 def _read_tables(content: Any, first: str) -> dict[str, JoinTable]:
-    """Return the further tables that a query may join with the first."""
+    """Return the further tables that a query may join, by name. ``first``: the name of the schema's own table."""
     if not isinstance(content, Mapping):
         raise SchemaError('tables must be sections: [tables.name] public = true, key = "…".')
     lowered = [first.lower(), *(str(name).lower() for name in content)]
@@ -360,7 +360,7 @@ def _read_values(place: str, kind: ColumnType, values: Any) -> tuple[str, ...]:
 
 
 def save_schema(schema: Schema, path: str | Path, *, comment: str = "") -> None:
-    """Write a schema as TOML."""
+    """Write a schema to a file as TOML, with a comment above it."""
     try:
         Path(path).write_text(dump_schema(schema, comment=comment), encoding="utf-8")
     except OSError:
@@ -431,7 +431,7 @@ def _dump_table(table: JoinTable) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Replace control characters, which TOML does not allow in a comment."""
+    """Return the text with control characters, which TOML does not allow in a comment, replaced by blanks."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
@@ -475,7 +475,7 @@ def _table_facts(table: JoinTable) -> list[Any]:
 
 
 def _column_facts(column: Column) -> list[Any]:
-    """Return what the digest holds of a column; NULL as a group only where it is one, so that old digests stay."""
+    """Return what the digest covers of a column. ``nulls`` is added only if true, so that old digests stay."""
     return [
         column.name,
         column.type,
