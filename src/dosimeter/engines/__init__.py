@@ -1,7 +1,7 @@
-"""Engines run trees of SQL where the data are and give Arrow tables: DuckDB, PostgreSQL, Spark.
+"""Engines run SQL trees where the data are and return Arrow tables: DuckDB, PostgreSQL, Spark.
 
-Takes a source and trees that the planner wrote; gives Arrow tables, and their columns as arrays. Never runs the text
-of an analyst, never draws noise. ``base`` is the protocol; each engine has a file, and its helpers stand beside it.
+Takes a source and trees that the planner wrote; gives Arrow tables, and their columns as arrays. Never runs the text of
+an analyst, never draws noise. ``base`` is the protocol; each engine has a file, and its helpers are beside it.
 """
 
 from dosimeter.engines.arrow_columns import fetch_rows, read_booleans, read_codes, read_integers, read_values

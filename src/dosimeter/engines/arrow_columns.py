@@ -1,7 +1,7 @@
 """Read Arrow columns as NumPy arrays and Python values, straight from their buffers.
 
 Arrow's own conversions load pandas where it is installed, and its functions a module of their own, which costs a
-command a fifth of a second; and conversions raise on days that engines know and Python does not, quoting them.
+command a fifth of a second. They also raise errors on dates that Python cannot represent, and quote them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FEW = 4096
 
 
 def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return the rows of a query as Python values, its columns called by other names if given."""
+    """Return the rows of a query as dictionaries of Python values. ``names``: what to call its columns instead."""
     table: pa.Table = engine.fetch(query)
     if names is not None:
         table = table.rename_columns(list(names))
@@ -36,7 +36,7 @@ def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = 
 
 
 def read_integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Return whole numbers, and which of them are not NULL; NULL is given as 0."""
+    """Return the column's whole numbers, 0 for NULL, and for each whether it is not NULL."""
     import pyarrow as pa
 
     array = _whole(column if column.type == pa.int64() else column.cast(pa.int64()))
@@ -45,13 +45,13 @@ def read_integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]
 
 
 def read_booleans(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return truth values; NULL counts as false."""
+    """Return the column's truth values; NULL is given as false."""
     array = _whole(column)
     return _bits(array, 1) & _present(array)
 
 
 def read_codes(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
-    """Return a column as codes and the distinct values that they stand for, NULL among them."""
+    """Return one code per row and the list of distinct values that the codes are indices of; NULL is one of them."""
     if len(column) < _FEW and str(column.type) in ("string", "int64"):
         places: dict[Any, int] = {}
         codes = [places.setdefault(value, len(places)) for value in column.to_pylist()]
@@ -61,7 +61,10 @@ def read_codes(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
 
 
 def read_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """Return plain Python values. Refuse days and moments that Python cannot represent."""
+    """Return the column as a list of Python values, None for NULL.
+
+    Raises DataError for a date or timestamp that Python cannot represent: outside the years 1 to 9999, or infinite.
+    """
     try:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
@@ -73,7 +76,7 @@ def read_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 
 
 def _whole(column: Any) -> Any:
-    """Return one array, whatever chunks the column came in."""
+    """Return the column as one array, also where it came in chunks."""
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
@@ -84,12 +87,12 @@ def _numbers(array: pa.Array, kind: type[np.signedinteger[Any]]) -> NDArray[Any]
 
 
 def _present(array: pa.Array) -> NDArray[np.bool_]:
-    """Return which values are not NULL."""
+    """Return for each value whether it is not NULL."""
     return _bits(array, 0) if array.null_count else np.ones(len(array), dtype=np.bool_)
 
 
 def _bits(array: pa.Array, buffer: int) -> NDArray[np.bool_]:
-    """Return the bits of a buffer, packed eight to a byte: 0 says which values are not NULL, 1 holds truth values."""
+    """Return one bit per value of a packed buffer: number 0 says which are not NULL, number 1 holds truth values."""
     if not len(array):
         return np.zeros(0, dtype=np.bool_)
     packed = np.frombuffer(array.buffers()[buffer], dtype=np.uint8)

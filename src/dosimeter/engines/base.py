@@ -1,4 +1,4 @@
-"""The protocol of engines: run a tree that Dosimeter wrote, give Arrow.
+"""The protocol of engines: run an SQL tree that Dosimeter wrote, and return Arrow.
 
 Each engine's own file translates its driver's errors.
 """
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read the source: ``table`` is for a database; the others are for CSV.
+    """How to read the source. ``table`` is for a database; delimiter, encoding, null, decimal, date_format are for CSV.
 
-    ``tables``: further tables in memory, by name, for joins. ``one_row_each``: whether rows are individuals, so that
-    rows are counted by their cells; no answer depends on it.
+    ``tables``: further tables in memory, by name, for joins. ``one_row_each``: whether each row is one individual,
+    which only makes some queries faster; no answer depends on it.
     """
 
     table: str | None = None
@@ -38,66 +38,69 @@ class ReadOptions:
     one_row_each: bool = False
 
     def wording(self) -> tuple[str | None, ...]:
-        """Return how a file's text is to be read: the same bytes read in another way are other data.
+        """Return the options that change what a file's bytes mean, for digests: read otherwise, they are other data.
 
-        What came later is left out where it was not given, so that earlier digests stay as they are.
+        Options that were added later are left out where they were not given, so that earlier digests stay valid.
         """
         later = (None if self.decimal == "." else self.decimal, self.date_format)
         return (self.table, self.delimiter, self.encoding, self.null, *(later if any(later) else ()))
 
 
 class Engine(Protocol):
-    """A table somewhere, with the means to run Dosimeter's trees over it."""
+    """An open table, with the means to run Dosimeter's SQL trees over it."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def rows_fetched(self) -> int:
-        """Return how many rows the engine has given back so far."""
+        """Return how many rows the engine has returned so far, over all queries."""
         ...
 
     @property
     def generation(self) -> int:
-        """Return a number that changes whenever the data may have changed, and with them what was found out before."""
+        """Return a number that changes whenever the data may have changed, so that what was found before is void."""
         ...
 
     def default_table(self) -> str:
-        """Return what the table is called when no schema says otherwise."""
+        """Return the name of the table where no schema gives one."""
         ...
 
     def describe(self) -> Mapping[str, ColumnType]:
-        """Return the columns and the types they would have without a schema.
+        """Return the columns, each with the type that it has without a schema.
 
         Columns of a type that has no equivalent here (a time, a list, bytes …) are left out.
         """
         ...
 
     def unread_columns(self) -> Mapping[str, str]:
-        """Return the columns that ``describe`` leaves out, with the types they have in the source."""
+        """Return the columns that ``describe`` leaves out, each with its type in the source."""
         ...
 
     def impose(self, schema: Schema) -> None:
-        """Take column types from the schema. Raise a DataError for a column that is missing or cannot have its type."""
+        """Read every column in the type that the schema declares.
+
+        Raises DataError for a column that is missing or cannot have its type.
+        """
         ...
 
     def relation(self) -> exp.Expression:
-        """Return what stands in FROM: every column in its type, odd cells NULL (N4)."""
+        """Return the table for a FROM clause: every column in its declared type, odd cells as NULL (N4)."""
         ...
 
     def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
-        """Return how many cells of each column hold something in the source and count as NULL (N4).
+        """Return how many odd cells each of these columns has: not NULL in the source, but counted as NULL (N4).
 
-        ``table``: a further table the schema declares, whose columns these are.
+        ``table``: the joined table that the columns belong to; None for the table itself.
         """
         ...
 
     def doubtful_columns(self) -> frozenset[str]:
-        """Return the columns that are known, without another look at the data, to hold odd cells."""
+        """Return the columns that are known to hold odd cells from when the source was opened, without another scan."""
         ...
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """Return a further table that the schema declares, with its declared types, as it can stand in FROM."""
+        """Return a further table that the schema declares, with its declared types, for a FROM or JOIN clause."""
         ...
 
     def fetch(self, query: exp.Select) -> pa.Table:
@@ -107,28 +110,28 @@ class Engine(Protocol):
     def refresh(self) -> None:
         """See the data as they are now: end the snapshot, and read joined tables again.
 
-        Refuse, with a DataError, a table that no longer has the columns that it was opened with.
+        Raises DataError for a table that no longer has the columns that it was opened with.
         """
         ...
 
     def fingerprint(self) -> str:
-        """Return a digest of the source's content and of the tables declared beside it, to notice changed data."""
+        """Return a digest of the content of the table and of the tables declared beside it, to notice changed data."""
         ...
 
     def is_still(self, digest: str) -> bool:
-        """Return whether the data still have this digest. Cheap where the engine holds a snapshot."""
+        """Return whether the data still have this fingerprint. Cheap where the engine holds a snapshot."""
         ...
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return which stored data these are, however they are read or named; see ``engines/identities.py``.
+        """Return digests of the stored data that are read, whatever they are called; see ``engines/identities.py``.
 
-        Covers the table itself and the private ones that the schema declares beside it, whether or not a query joins
-        them; with ``public``, the public ones instead. A declared table that does not exist has none.
+        They cover the table itself and the private tables that the schema declares beside it, whether or not a query
+        joins them; with ``public``, only the declared public tables. A declared table that does not exist has none.
         """
         ...
 
     def progress(self) -> float | None:
-        """Return how far the running query is, in percent; None where the engine cannot tell."""
+        """Return how much of the running query is done, in percent; None where the engine cannot tell."""
         ...
 
     def interrupt(self) -> None:
@@ -139,7 +142,7 @@ class Engine(Protocol):
 
 
 class EngineInFront:
-    """A wrapper around another engine: subclasses change some of what it gives, and everything else is passed on."""
+    """A wrapper around another engine. Subclasses override some methods; all other calls are passed on."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -203,7 +206,7 @@ class EngineInFront:
 
 
 class ClosableEngine(EngineInFront):
-    """An engine that can be closed: every call afterwards is refused with one error, the same on every engine."""
+    """A wrapper around an engine that can be closed: every later call raises DatasetClosed, whatever the engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._open: Engine | None = engine
@@ -219,18 +222,18 @@ class ClosableEngine(EngineInFront):
         return self._open
 
     def progress(self) -> float | None:
-        """Return how far the running query is; None once closed, since another thread may still be asking."""
+        """Return how much of the running query is done, in percent; None once closed: another thread may still ask."""
         engine = self._open
         return None if engine is None else engine.progress()
 
     def interrupt(self) -> None:
-        """Stop the running query. Once closed there is none."""
+        """Stop the running query; do nothing once closed."""
         engine = self._open
         if engine is not None:
             engine.interrupt()
 
     def close(self) -> None:
-        """Close the engine. A second time does nothing."""
+        """Close the engine; do nothing if it is closed already."""
         engine, self._open = self._open, None
         if engine is not None:
             engine.close()
@@ -252,7 +255,10 @@ def unreadable(path: str) -> SourceUnreachable:
 
 
 def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
-    """Return a digest of the files' bytes and of how they are read: the same on every engine that reads files."""
+    """Return a digest of the files' bytes and of the options that they are read with, the same on every engine.
+
+    Raises SourceUnreachable for a file that cannot be read.
+    """
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -264,7 +270,7 @@ def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
 
 
 def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:
-    """Return one digest of a table and of those that may be joined with it; the table's own where there are none."""
+    """Return one digest of a table and of its joined tables, by name; without joined tables, the table's own digest."""
     if not joined:
         return own
     return hashlib.sha256(json.dumps([own, sorted(joined.items())]).encode()).hexdigest()

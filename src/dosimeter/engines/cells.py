@@ -1,10 +1,11 @@
 """Read cells: how text is read as a value of its type, and which values are odd and count as NULL (N4).
 
-Takes trees; gives trees, by one rule per type, the same on every engine. Engines' own casts take more than this, and
-each something else: 12.5 as the whole number 13, 24-01-05 as a day of the year 24, 12:30 as a moment of today.
+Takes trees; gives trees, by one rule per type, the same on every engine. The engines' own casts accept more than these
+rules, and differ: 12.5 as the whole number 13, 24-01-05 as a date of the year 24, 12:30 as a timestamp of today.
 
-An odd cell is NULL: NaN, an infinity, a day or moment outside the years 1 to 9999, a whole number outside 64 bits, text
-that is not written as its type. So no cell makes a query fail, and none moves an answer by more than its person may.
+Odd cells are NaN, infinities, dates or timestamps outside the years 1 to 9999, whole numbers outside 64 bits, and text
+that is not written as its type. Since they count as NULL, no cell makes a query fail, and none moves an answer by more
+than its individual may.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ BEYOND_INTEGERS = "9223372036854775808"  # 2^63, a double: whole numbers lie fro
 
 @dataclass(frozen=True, slots=True)
 class CellForm:
-    """How cells of one type are written.
+    """How cells of one type are written as text.
 
-    ``pattern`` matches all of the text but blanks around it, ``words`` name the form.
-
-    ``ends``: the marks from which on the text adds nothing to the value, and engines' casts disagree about it.
+    ``pattern``: a regular expression for the text without the blanks around it. ``words``: the form as messages name
+    it. ``ends``: marks after which the text adds nothing to the value; the rest is cut off, since engines' casts
+    disagree on it.
     """
 
     pattern: str
@@ -49,7 +50,7 @@ FORMS = {
 
 
 def read_cell(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.Expression:
-    """Return the cell's value in the engine's own type; NULL where the text is not written as one, or is odd."""
+    """Write the value of a cell that holds text, in the engine's own type ``native``; NULL where the cell is odd."""
     value = _parse(text, kind, native)
     match kind:
         case ColumnType.DECIMAL:  # 1e999 has the form of a number
@@ -73,28 +74,28 @@ def _parse(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.
 
 
 def without_blanks(text: exp.Expression) -> exp.Expression:
-    """Return a text without the blanks around it. Told which ones: left to themselves, engines differ in others."""
+    """Write a text without the spaces around it. Only spaces are named, since engines differ in what else they trim."""
     return exp.Trim(this=text.copy(), expression=exp.Literal.string(" "))
 
 
 def matches(text: exp.Expression, pattern: str) -> exp.Expression:
-    """Return a test of whether all of a text has the form. ``\\z``, because $ can stand before a last line break."""
+    r"""Write the test that a whole text matches the pattern. (A $ would also match before a last line break.)"""
     return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(f"^({pattern})\\z"))
 
 
 def keep_if(test: exp.Expression, value: exp.Expression) -> exp.Expression:
-    """Return the value where the test holds, otherwise NULL. CASE, so that the value is computed only there."""
+    """Write the value where the test holds, otherwise NULL. It is a CASE, so that the value is computed only there."""
     return exp.Case(ifs=[exp.If(this=test, true=value.copy())])
 
 
 def is_within(value: exp.Expression, low: str, high: str, native: exp.DataType) -> exp.Expression:
-    """Return a test of whether a value lies between two others of its type, both included. NaN is above all numbers."""
+    """Write the test that a value lies between low and high, both included. NaN counts as above all numbers."""
     ends = [exp.Cast(this=exp.Literal.string(end), to=native.copy()) for end in (low, high)]
     return exp.Between(this=exp.Paren(this=value.copy()), low=ends[0], high=ends[1])
 
 
 def is_whole(value: exp.Expression, native: exp.DataType) -> exp.Expression:
-    """Return a test of whether a double, given as one, is a whole number of 64 bits."""
+    """Write the test that a double is a whole number that 64 bits hold. ``native``: the engine's type of doubles."""
     ends = [
         exp.Cast(this=exp.Literal.string(end), to=native.copy()) for end in (f"-{BEYOND_INTEGERS}", BEYOND_INTEGERS)
     ]

@@ -13,7 +13,7 @@ Kinds = Mapping[ColumnType, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class NativeColumn:
-    """A column as the source has it: ``written`` is its type as people write it, ``kind`` decides what it fits."""
+    """A column of the source. ``written``: its type as people write it. ``kind``: the type's name in NativeTypes."""
 
     written: str
     kind: str
@@ -21,10 +21,10 @@ class NativeColumn:
 
 @dataclass(frozen=True, slots=True)
 class NativeTypes:
-    """The kinds of types of an engine, by the type that they are without a schema.
+    """Which of an engine's own types can be read as each column type.
 
-    ``also_fits``: further kinds that a schema may declare as the type. ``unknown``: the kind of a column without
-    values, which fits every type.
+    ``fits``: the engine's types by the column type that they have without a schema. ``also_fits``: further ones that a
+    schema may declare as that column type. ``unknown``: the engine's type of a column without values, which fits all.
     """
 
     fits: Kinds
@@ -32,7 +32,7 @@ class NativeTypes:
     unknown: str | None = None
 
     def find_type(self, kind: str) -> ColumnType | None:
-        """Return the type of a column of this kind without a schema; None where there is no equivalent."""
+        """Return the column type that an engine's type has without a schema; None where there is no equivalent."""
         if kind == self.unknown:
             return ColumnType.TEXT
         return next((found for found, kinds in self.fits.items() if kind in kinds), None)
@@ -44,9 +44,10 @@ class NativeTypes:
         find: Callable[[str], str | None],
         advise: Callable[[Column, NativeColumn], str],
     ) -> dict[str, str]:
-        """Return which column of the data each declared one is read from. Refuse a type that does not fit.
+        """Return for each declared column the name of the data's column to read. Refuse a type that does not fit.
 
-        ``find``: looks a name up in the data. ``advise``: says how a column that does not fit could be cast.
+        ``natives``: the data's columns. ``find``: looks a declared name up in the data. ``advise``: returns a sentence
+        on how a column that does not fit could be cast.
         """
         reading = {}
         for column in columns.values():
@@ -68,7 +69,10 @@ class NativeTypes:
 
 
 def require_column(column: Column, found: str | None, names: Mapping[str, object]) -> str:
-    """Return the name of a declared column in the data; refuse one that is not there."""
+    """Return the name of a declared column in the data; refuse one that was not found (None).
+
+    ``names``: the data's columns, for the message.
+    """
     if found is None:
         raise DataError(
             f"The data has no column {column.name}, which the schema declares. "

@@ -74,7 +74,7 @@ def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> D
 
 
 class DuckDBEngine:
-    """One open source. Not shared between threads; ``interrupt`` and ``progress`` may be called from another."""
+    """An engine over one source, through DuckDB. Other threads may call only ``interrupt`` and ``progress``."""
 
     name = "duckdb"
 
@@ -185,19 +185,19 @@ class DuckDBEngine:
         return self._table
 
     def describe(self) -> Mapping[str, ColumnType]:
-        """Return the columns and their types. Those of a type that has no equivalent (times, lists …) are left out."""
+        """Return the columns and their types. Columns of a type without equivalent (times, lists …) are left out."""
         if self._form is not None:  # a CSV's cells are text in any case
             return {name: guess_type(native) or ColumnType.TEXT for name, native in self._native.items()}
         found = {name: guess_type(native) for name, native in self._native.items()}
         return {name: kind for name, kind in found.items() if kind is not None}
 
     def unread_columns(self) -> Mapping[str, str]:
-        """Return the columns that ``describe`` leaves out, with the types they have in the source."""
+        """Return the columns that ``describe`` leaves out, each with its type in the source."""
         described = self.describe()
         return {name: native.split("(")[0] for name, native in self._native.items() if name not in described}
 
     def _infer_types(self) -> dict[str, str]:
-        """Return the type of each CSV column by the rules that cells are read by, which DuckDB does not know."""
+        """Return DuckDB's type for each CSV column by how its cells are written, where DuckDB cannot infer it."""
         cells = {name: exp.column(exp.to_identifier(name, quoted=True)) for name in self._native}
         query = inference_query(cells, exp.Table(this=exp.to_identifier("cells")), self._writing, native_type)
         text = query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
@@ -211,7 +211,10 @@ class DuckDBEngine:
         self._declared = schema.tables
 
     def _create_view(self, *, typed: bool) -> None:
-        """Make the view that every query reads: each column in its type, odd cells NULL (N4)."""
+        """Make the view that every query reads: each column in its type, odd cells NULL (N4).
+
+        ``typed``: whether the source gives typed values; otherwise it is a CSV whose cells are read as text.
+        """
         columns = ", ".join(
             f"{self._value_of(name, typed=typed).sql(dialect='duckdb')} AS {quote_identifier(name)}"
             for name in self._reading
@@ -237,7 +240,7 @@ class DuckDBEngine:
         return frozenset(found)
 
     def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
-        """Return how many cells of each column hold something in the source and count as NULL (N4)."""
+        """Return how many cells of each column are not NULL in the source but count as NULL (N4)."""
         if table is not None:
             with contextlib.closing(self._open_joined(table)) as other:
                 other.impose(Schema(table=table.name, columns=table.columns))
@@ -262,7 +265,7 @@ class DuckDBEngine:
         return exp.Table(this=exp.to_identifier(_TYPED, quoted=True))
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """Return the further table, read once through an engine of its own and registered on this connection."""
+        """Return the further table, which another engine reads once and this connection then holds."""
         if table.name not in self._joined:
             view = f"dosimeter_joined_{self.generation}_{len(self._joined)}"
             with contextlib.closing(self._open_joined(table)) as other:
@@ -319,12 +322,12 @@ class DuckDBEngine:
         return explain_error(error, path, self._files.kind if self._files else "table")
 
     def refresh(self) -> None:
-        """Read joined tables again, and what was found out before.
+        """Read joined tables again, and void what was found out about the data before.
 
-        Nothing is read again where rows are individuals and no file changed since the last time. Where individuals have
-        several rows, who has too many of them decides how far one can move an answer: that is found out for every
-        release. A table in memory can change without a sign.
-        Views of another generation have other names, so that an old name never reads a new table.
+        Nothing is read again where each row is one individual, no further tables are declared, and no file changed
+        since the last time. Where individuals have several rows, how far one can move an answer depends on who has too
+        many of them, which is found out anew for every release. A table in memory can change without a sign. Views of
+        another generation have other names, so that an old name never reads a new table.
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])
@@ -358,7 +361,7 @@ class DuckDBEngine:
             raise self._reading_error(error) from None
 
     def _read_headers(self) -> list[bytes]:
-        """Return the first line of every CSV: columns are read by position, so a changed header means other columns."""
+        """Return the first line of every CSV. Columns are read by position: a changed line means other columns."""
         if self._form is None or self._files is None:
             return []
         for path in self._files.paths:
@@ -381,7 +384,7 @@ class DuckDBEngine:
             return "absent"  # no query can join it either
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return the bytes of files, the content of stored tables and of tables in memory, as identities."""
+        """Return the identities of the files' bytes, or of the content of stored tables and of tables in memory."""
         found = set() if public else set(self._identify())
         for table in self._declared.values():
             if table.public is not public:
@@ -412,7 +415,7 @@ class DuckDBEngine:
         return self._files is not None and self._files.kind == "duckdb" and table.name not in self._options.tables
 
     def _digest(self) -> str:
-        """Return the digest of the table's own data."""
+        """Return the digest of the table's own data, without joined tables."""
         if self._files is None:
             assert self._content is not None
             return self._content
@@ -456,7 +459,7 @@ def _connect(*, one_row_each: bool) -> duckdb.DuckDBPyConnection:
 
 
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:
-    """Forbid, from here on, other files, the network and any change of settings."""
+    """Forbid the connection, from now on, other files, the network and any change of settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
@@ -466,7 +469,7 @@ def _bare(table: str) -> str:
 
 
 def _by_bytes(name: str, kind: str) -> str:
-    """Return SQL for a column without its collation: equality and order are decided by bytes, as on every engine."""
+    """Return SQL for a column without its collation, so that bytes decide equality and order, as on every engine."""
     found = quote_identifier(name)
     return f"{found} COLLATE C AS {found}" if kind == "VARCHAR" else found
 
@@ -505,9 +508,9 @@ def _only_table(connection: duckdb.DuckDBPyConnection, path: str) -> str:
 
 
 def _without_zones(table: pa.Table) -> pa.Table:
-    """Return the table with zoned moments in seconds and milliseconds as moments in UTC.
+    """Return the table with zoned timestamps in seconds and milliseconds as timestamps in UTC without a zone.
 
-    DuckDB puts zoned ones into microseconds while it reads them, and fails where they do not fit.
+    DuckDB converts zoned ones to microseconds while it reads them, and fails where they do not fit.
     """
     import pyarrow as pa
 
@@ -520,7 +523,7 @@ def _without_zones(table: pa.Table) -> pa.Table:
 
 
 def _digest_table(table: pa.Table) -> str:
-    """Return a digest of a table's content: its Arrow stream, in one chunk, with its dictionaries."""
+    """Return a digest of a table's content: of its Arrow stream, written as one chunk, with its dictionaries."""
     import pyarrow as pa
 
     sink = _HashingSink()

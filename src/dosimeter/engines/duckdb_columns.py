@@ -2,8 +2,8 @@
 
 Takes names and DuckDB's own type names; gives SQL. Never opens a connection.
 
-NaN is recognized by ``isfinite``, which DuckDB computes for every row. Comparisons and ``isnan`` it can decide for a
-whole block of rows by a Parquet file's statistics, and these leave NaN out.
+NaN is recognized by ``isfinite``, which DuckDB computes for every row. Comparisons and ``isnan`` it may decide for many
+rows at once by the statistics of a Parquet file, which leave NaN out.
 """
 
 from __future__ import annotations
@@ -64,16 +64,17 @@ _DAYS = (
 
 
 def guess_type(native: str) -> ColumnType | None:
-    """Return the type a column has without a schema; None where there is no equivalent: a time, a list, bytes."""
+    """Return the column type of a DuckDB type without a schema; None where there is no equivalent: times, lists."""
     return _TYPES.find_type(_bare(native))
 
 
 def match_columns(
     columns: Mapping[str, Column], natives: Mapping[str, str], *, text: bool
 ) -> dict[str, tuple[str, ColumnType]]:
-    """Return which column of the data each declared one is read from. Refuse a type that does not fit.
+    """Return for each declared column the data's column to read, and the type. Refuse a type that does not fit.
 
-    ``text``: the data are a CSV, whose cells can be read as any type.
+    ``natives``: DuckDB's types of the data's columns. ``text``: the data are a CSV, whose cells can be read as any
+    type.
     """
     named = {name.lower(): name for name in natives}
     if not any(column.name.lower() in named for column in columns.values()):
@@ -98,7 +99,7 @@ def _advise_days(column: Column, native: NativeColumn) -> str:
 
 
 def read_text_column(name: str, kind: ColumnType, writing: CellWriting) -> exp.Expression:
-    """Return the value of a column whose cells are text."""
+    """Write the value of a column whose cells are text, read as this type; odd cells are NULL."""
     column = exp.column(exp.to_identifier(name, quoted=True))
     if kind not in FORMS:
         return column
@@ -106,12 +107,12 @@ def read_text_column(name: str, kind: ColumnType, writing: CellWriting) -> exp.E
 
 
 def native_type(kind: ColumnType) -> exp.DataType:
-    """Return DuckDB's type for values of this type."""
+    """Return the DuckDB type in which values of this column type are computed."""
     return _type(_NATIVE[kind])
 
 
 def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
-    """Return the value of a column of this native type."""
+    """Write the value of a column of this DuckDB type, read as this column type; odd cells are NULL."""
     column = exp.column(exp.to_identifier(name, quoted=True))
     bare, target = _bare(native), _type(_NATIVE[kind])
     match kind:
@@ -147,12 +148,12 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
 
 
 def is_read_as(native: str, kind: ColumnType) -> bool:
-    """Return whether cells that were all found to be of this native type can be read as the kind."""
+    """Return whether cells that DuckDB found to be all of its type ``native`` can be read as this column type."""
     return kind not in FORMS or _bare(native) in _TYPES.fits[kind]
 
 
 def _bare(native: str) -> str:
-    """Return a type's name without its parameters: an ENUM's full name lists its values. Lists keep theirs."""
+    """Return a DuckDB type's name without its parameters, as an ENUM's lists its values. List types are unchanged."""
     return native if native.endswith("]") else native.split("(")[0]
 
 

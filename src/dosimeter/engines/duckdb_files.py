@@ -1,4 +1,4 @@
-"""Find the files DuckDB is to read, and how: takes a path or glob and the options, gives the SQL that reads them.
+"""Find the files that DuckDB is to read, and how. Takes a path or glob and the options; gives the SQL that reads them.
 
 How a CSV is written is found out once, when it is opened. DuckDB's messages can quote cells, so none is passed on.
 """
@@ -58,7 +58,7 @@ def quote_text(text: str) -> str:
 
 
 def quote_path(path: str) -> str:
-    """Return a file's name as a literal. DuckDB reads names as patterns, so pattern characters are escaped."""
+    """Return a file's name as an SQL literal, with pattern characters escaped, since DuckDB reads names as patterns."""
     return quote_text(re.sub(r"([*?\[])", r"[\1]", path))
 
 
@@ -72,7 +72,10 @@ def write_parquet_reader(files: Files) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CsvForm:
-    """How a CSV is written, found out once: afterwards nothing about it is guessed again."""
+    """How a CSV is written. It is found out once, when the CSV is opened, and not guessed again.
+
+    ``columns``: DuckDB's type of each column.
+    """
 
     delimiter: str
     columns: Mapping[str, str]
@@ -80,9 +83,9 @@ class CsvForm:
 
 
 def sniff_csv(connection: duckdb.DuckDBPyConnection, files: Files, options: ReadOptions) -> CsvForm:
-    """Return the first file's form.
+    """Return how the first file is written: its delimiter and columns.
 
-    Several files are read by position, so each must name the same columns in the same order.
+    Several files are read by position, so each must have the same columns in the same order; otherwise DataError.
     """
     settings = _csv_settings(options) | {"sample_size": "-1"}
     if options.delimiter is not None:
@@ -98,7 +101,10 @@ def sniff_csv(connection: duckdb.DuckDBPyConnection, files: Files, options: Read
 def _sniff_first(
     connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str], options: ReadOptions
 ) -> CsvForm:
-    """Return the first file's form; where the sniffer fails, by its first line, so that reading finds the bad row."""
+    """Return how the first file is written. Where DuckDB's sniffer fails or skips lines, go by the file's first line.
+
+    Then reading the file finds the malformed row and names its line.
+    """
     try:
         form = _sniff_file(connection, path, settings)
     except duckdb.InvalidInputException:
@@ -111,7 +117,7 @@ def _sniff_first(
 
 
 def read_first_line(path: str) -> bytes:
-    """Return the first line as it is written; nothing for a missing or broken file, which reading notices."""
+    """Return the first line's bytes; no bytes for a missing or broken file, which raises an error when it is read."""
     opening = gzip.open if path.lower().endswith(".gz") else open
     with contextlib.suppress(OSError, EOFError, zlib.error), opening(path, "rb") as stream:
         return bytes(stream.readline(_LONGEST_HEADER))
@@ -141,7 +147,10 @@ def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapp
 
 
 def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
-    """Go by the header where a malformed row made the sniffer see one wide column, so that reading finds the row."""
+    """Return the form, or one by the header where a malformed row made DuckDB's sniffer see a single wide column.
+
+    Then reading the file finds the malformed row. Refuse a given delimiter that is not the header's.
+    """
     if len(form.columns) != 1:
         return form
     (header,) = form.columns
@@ -170,7 +179,7 @@ def _csv_settings(options: ReadOptions) -> dict[str, str]:
 
 
 def _read_encoding(name: str) -> str:
-    """Return DuckDB's name of an encoding, whatever alias it was given by. Refuse one that DuckDB does not read."""
+    """Return DuckDB's name for an encoding, given by any of its aliases. Refuse one that DuckDB does not read."""
     try:
         known = codecs.lookup(name).name
     except (LookupError, ValueError):  # not a name, or one with a NUL
@@ -194,7 +203,11 @@ def write_csv_reader(files: Files, options: ReadOptions, form: CsvForm, kinds: M
 
 
 def explain_error(error: duckdb.Error, path: str, kind: str) -> DataError:
-    """Translate an error of DuckDB, by its kind and the line number alone: its text can quote cells."""
+    """Return a DataError for an error of DuckDB, in words of our own: DuckDB's message can quote cells.
+
+    The words depend on the error's class, its line and column, and known phrases. ``kind``: csv, parquet, duckdb or
+    table.
+    """
     text = str(error)
     line = re.search(r"CSV Error on Line: (\d+)", text)
     if "File is not latin-1 encoded" in text:

@@ -1,6 +1,7 @@
-"""Identify the stored data that DuckDB reads: the content of tables, and of the tables under a view.
+"""Identify the stored data that DuckDB reads: the content of tables, and of the tables that a view reads.
 
-Takes an open connection; gives identities. Lets the driver's errors through. Only statements that Dosimeter wrote run.
+Takes an open connection; gives identities. Does not catch the driver's errors. Only statements that Dosimeter wrote
+run.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Name = tuple[str, str]  # schema and table, as DuckDB compares them: in lower ca
 
 
 def identify_relation(connection: duckdb.DuckDBPyConnection, relation: str) -> frozenset[str]:
-    """Return a digest of a relation's rows, made in one scan: the same whatever the order of rows or columns."""
+    """Return the identity of a relation's rows, from one scan. The order of rows or columns does not change it."""
     natives = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {relation}").fetchall()}
     columns = sorted(natives, key=str.lower)
     row = " || ".join(_write_cell(name, natives[name]) for name in columns)
@@ -36,9 +37,10 @@ def identify_relation(connection: duckdb.DuckDBPyConnection, relation: str) -> f
 
 
 def _write_cell(name: str, native: str) -> str:
-    """Return SQL for one cell as a text that no other cell has: its length, then itself.
+    """Return SQL for one column as text: the cell's length, a colon and the cell, or - for NULL.
 
-    A moment is read as queries read it (N4): DuckDB cannot write every one that TIMESTAMP_S and _MS hold.
+    So the concatenated cells of a row can be read in one way only, and different rows give different texts. A timestamp
+    is first read as queries read it (N4): DuckDB cannot write every value that TIMESTAMP_S and _MS hold.
     """
     moment = guess_type(native) is ColumnType.TIMESTAMP
     value = read_column(name, native, ColumnType.TIMESTAMP).sql(dialect="duckdb") if moment else quote_identifier(name)
@@ -48,19 +50,19 @@ def _write_cell(name: str, native: str) -> str:
 
 @dataclass(slots=True)
 class Catalogue:
-    """The tables and views of one attached database."""
+    """The tables and views of one attached database. ``views``: the SQL of each."""
 
     tables: set[Name] = field(default_factory=set)
     views: dict[Name, str] = field(default_factory=dict)
     macros: bool = False  # whether functions of its own hide what a view reads
 
     def find(self, name: str, schema: str) -> list[Name]:
-        """Return the tables and views of this name in the given schema, or in any where the schema is empty."""
+        """Return the tables and views of this name in the given schema, or in every schema where that is empty."""
         wanted = [known for known in (*self.tables, *self.views) if known[1] == name.lower()]
         return [known for known in wanted if not schema or known[0] == schema.lower()]
 
     def list_under(self, names: list[Name]) -> frozenset[Name]:
-        """Return the stored tables that these tables and views read; every table where that is not known."""
+        """Return the stored tables that these tables and views read; all stored tables where that is unknown."""
         if not names or (self.macros and not self.tables.issuperset(names)):
             return frozenset(self.tables)
         found: set[Name] = set()
@@ -80,7 +82,7 @@ class Catalogue:
         return frozenset(found)
 
     def _list_read(self, sql: str) -> list[Name] | None:
-        """Return what a view reads by its own text, or None where the text does not tell."""
+        """Return the tables and views that a view's SQL names; None where the SQL does not tell."""
         try:
             tree = sqlglot.parse_one(sql, dialect="duckdb")
         except sqlglot.errors.SqlglotError:
@@ -116,7 +118,7 @@ def read_catalogue(connection: duckdb.DuckDBPyConnection, database: str) -> Cata
 
 
 def identify_stored(connection: duckdb.DuckDBPyConnection, database: str, table: str) -> frozenset[str]:
-    """Return the identities of a stored table, or of the tables under a view, of an attached database."""
+    """Return the identities of a stored table of an attached database or, for a view, of the tables that it reads."""
     catalogue = read_catalogue(connection, database)
     parts = table.split(".")
     under = catalogue.list_under(catalogue.find(parts[-1], parts[-2] if len(parts) > 1 else "main"))

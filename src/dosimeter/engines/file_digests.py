@@ -1,9 +1,10 @@
 """Digest a file's bytes, once per state of the file in a process. Takes a path; gives SHA-256.
 
-A state is the file's device, inode, size and times of change, of content and of inode: whoever writes to a file by the
-ordinary calls changes one of the five, and cannot set the last one, if the clock has moved on meanwhile. So a digest is
-kept only of a file that was last changed some time before it was read, and that did not change while it was read.
-A file that somebody holds mapped into memory can change without a sign: do not write to data so while they are in use.
+A state is the file's device, inode, size, and times of the last change of content and of inode. Whoever writes to a
+file by the ordinary calls changes one of the five, and cannot set the last one, provided that the clock has moved on
+since. So a digest is kept only of a file that was last changed some time before it was read, and that did not change
+while it was read. A file that is mapped into memory can change without its state changing: do not write that way to
+data in use.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _guard = threading.Lock()
 
 
 def digest_bytes(path: str) -> bytes:
-    """Return the digest of a file's bytes, from an earlier call where the file is as it was then."""
+    """Return the SHA-256 digest of a file's bytes; that of an earlier call where the file has not changed since."""
     with Path(path).open("rb") as stream:
         before = _read_state(stream.fileno())
         with _guard:
@@ -46,7 +47,7 @@ def digest_bytes(path: str) -> bytes:
 
 
 def read_states(paths: Sequence[str]) -> tuple[State, ...] | None:
-    """Return the state of each file; None where one is gone, or changed so lately that the next change may not show."""
+    """Return the state of each file; None where one is missing, or changed so lately that a change might not show."""
     began = time.time_ns()
     try:
         states = tuple(_read_state(path) for path in paths)

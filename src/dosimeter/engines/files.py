@@ -1,4 +1,4 @@
-"""Find the files that a source names. Takes a path, glob or URI; gives the kind of data and the files of this machine.
+"""Find the files that a source names. Takes a path, glob or URI; gives the kind of data and the files on this machine.
 
 A source that looks like a database URL is refused here and never quoted: it can hold a password.
 """
@@ -20,7 +20,7 @@ _SECRET = re.compile(r"(?i)(^jdbc:|\b(ssl)?(password|passwd|pwd)\s*=)")
 
 
 def refuse_database_url(source: str) -> None:
-    """Refuse what is no file and looks like a database, or like a URI with a password in it."""
+    """Refuse a source that looks like a database URL or a URI with a password in it, unless it is a file."""
     named = _POSTGRES.match(source)
     if _SECRET.search(source) is not None and not Path(source).exists():
         raise OptionError(
@@ -40,7 +40,7 @@ def refuse_database_url(source: str) -> None:
 
 
 def find_kind(source: str, readable: str) -> str:
-    """Return ``csv`` or ``parquet``, by the ending. ``readable`` says in the message what could be read."""
+    """Return ``csv`` or ``parquet``, by the source's ending; refuse others. ``readable``: what could be read."""
     refuse_database_url(source)
     lowered = source.lower().rstrip("/")
     if lowered.endswith(_PARQUET_ENDINGS):
@@ -51,19 +51,19 @@ def find_kind(source: str, readable: str) -> str:
 
 
 def list_files(source: str) -> tuple[str, ...]:
-    """Return the files of this machine that a path or glob names, spelled as given."""
+    """Return the existing files on this machine that a path or glob names, spelled as given."""
     is_pattern = any(mark in source for mark in "*?[") and not Path(source).exists()
     paths = sorted(glob.glob(source, recursive=True)) if is_pattern else [source]  # noqa: PTH207 (absolute patterns)
     return tuple(path for path in paths if Path(path).is_file())
 
 
 def name_table(path: str) -> str:
-    """Return what the table of a file is called: the file's name without its ending."""
+    """Return the name for the table of a file: the file's name without its folder and ending."""
     stem = re.split(r"[/\\]", path.rstrip("/"))[-1]
     return re.sub(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", "", stem, flags=re.IGNORECASE)
 
 
 def say_how(start: str) -> Hint:
-    """Return the hint to say how a CSV file is written; ``start`` is its first word."""
+    """Return the hint to give the options for how a CSV file is written. ``start``: the hint's first word."""
     options = (Option("delimiter"), ", ", Option("encoding"), ", ", Option("decimal"), " and ", Option("null"))
     return for_controller(f"{start} say how it is written with ", *options, ".")

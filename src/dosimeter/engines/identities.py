@@ -1,7 +1,7 @@
-"""Identify stored data, however a table is read or named. Takes files or sums over rows; gives short texts.
+"""Identify stored data, however a table is read or named. Takes files, or sums over rows; gives short texts.
 
-A fingerprint changes when anything changes, also how a file is read. An identity depends on the stored rows alone: two
-accounts whose tables share one hold data of the same people. Identities are digests, and never hold a cell.
+A fingerprint changes when anything changes, including how a file is read. An identity depends on the stored rows alone:
+two accounts whose tables share an identity hold data of the same people. Identities are digests, and never hold a cell.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def identify_files(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _identify_packed(path: str) -> set[str]:
-    """Return the identity of the unpacked bytes; none where they cannot be unpacked, for then nobody can read them."""
+    """Return the identity of the unpacked bytes; none where they cannot be unpacked, since nobody can read them."""
     digest = hashlib.sha256()
     try:
         with gzip.open(path, "rb") as stream:
@@ -45,7 +45,7 @@ def _identify_packed(path: str) -> set[str]:
 
 
 def name_digests(digests: Iterable[str]) -> frozenset[str]:
-    """Return the identities of files whose SHA-256 digests were computed elsewhere."""
+    """Return the identities of files with these SHA-256 digests. An empty file has none."""
     return frozenset(map(_name_bytes, digests)) - {_name_bytes(hashlib.sha256(b"").hexdigest())}
 
 
@@ -54,9 +54,10 @@ def _name_bytes(digest: str) -> str:
 
 
 def identify_rows(columns: Sequence[str], rows: int, sums: Sequence[object]) -> frozenset[str]:
-    """Return the identity of a table's content, from sums over a hash of each row. A table without rows has none.
+    """Return the identity of a table's content; none for a table without rows.
 
-    Neither the table's name nor the order of its rows and columns changes it.
+    ``rows``: how many there are. ``sums``: sums over a hash of each row. Neither the table's name nor the order of its
+    rows and columns changes the identity.
     """
     if rows == 0:
         return frozenset()

@@ -18,7 +18,11 @@ _POSTGRES = ("postgresql", "postgres")
 
 
 def open_engine(source: Any, engine: str | None, options: ReadOptions) -> Engine:
-    """Open a path, glob or URL, ``duckdb:PATH``, ``spark:TABLE``, a table in memory, a Spark session or DataFrame."""
+    """Open a path, glob or URL, ``duckdb:PATH``, ``spark:TABLE``, a table in memory, a Spark session or DataFrame.
+
+    ``engine``: the name of the engine to use; None chooses by the source. Raises OptionError where they do not go
+    together.
+    """
     if engine is not None and engine not in ENGINES:
         raise OptionError(f"There is no engine {engine}. Available: {', '.join(ENGINES)}.")
     wanted = _engine_of(source)
@@ -30,7 +34,7 @@ def open_engine(source: Any, engine: str | None, options: ReadOptions) -> Engine
 
 
 def _engine_of(source: Any) -> str | None:
-    """Return the only engine that can read this source, or None where there is a choice."""
+    """Return the name of the only engine that can read this source; None where several can."""
     if isinstance(source, str):
         scheme = source.partition(":")[0]
         if scheme in (*_POSTGRES, "postgresql+psycopg") and source.startswith(f"{scheme}://"):
@@ -82,7 +86,7 @@ ENGINES: Mapping[str, Callable[[Any, ReadOptions], Engine]] = {
 
 
 def read_frames(tables: Mapping[str, object]) -> dict[str, object]:
-    """Return the tables given beside the source, for joins: paths and Spark's own as they are, others as Arrow."""
+    """Return the tables given beside the source for joins: paths and Spark's tables unchanged, all others as Arrow."""
     return {
         name: table if isinstance(table, str) or _engine_of(table) == "spark" else _as_arrow(table)
         for name, table in tables.items()

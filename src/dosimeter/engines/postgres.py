@@ -77,10 +77,10 @@ def open_postgres(url: str, options: ReadOptions | None = None) -> PostgresEngin
 
 
 class PostgresEngine:
-    """One table of a server. ``interrupt`` may be called from another thread.
+    """An engine over one table of a PostgreSQL server. Other threads may call ``interrupt``.
 
-    The snapshot is that of the first query; after an error or ``refresh`` the next query takes a new one, by a new
-    connection where the old one was lost.
+    Queries see the data as of the first one. After an error or ``refresh`` the next query takes a new snapshot, by a
+    new connection where the old one was lost.
     """
 
     name = "postgres"
@@ -116,12 +116,12 @@ class PostgresEngine:
         return self._table
 
     def describe(self) -> Mapping[str, ColumnType]:
-        """Return the columns and their types. Those of a type that has no equivalent (JSON, arrays …) are left out."""
+        """Return the columns and their types. Columns of a type without equivalent (JSON, arrays …) are left out."""
         found = {name: TYPES.find_type(attribute.kind) for name, attribute in self._attributes.items()}
         return {name: kind for name, kind in found.items() if kind is not None}
 
     def unread_columns(self) -> Mapping[str, str]:
-        """Return the columns that ``describe`` leaves out, with the types they have in the source."""
+        """Return the columns that ``describe`` leaves out, each with its type in the source."""
         return {name: each.written for name, each in self._attributes.items() if TYPES.find_type(each.kind) is None}
 
     def impose(self, schema: Schema) -> None:
@@ -132,7 +132,7 @@ class PostgresEngine:
         return read_through_casts(self._relation, self._reading, "dosimeter_table")
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """Return another table of the same database, and of the same schema unless its source names one."""
+        """Return another table of the same database, and of the same schema unless its ``source`` names another."""
         if table.name in self._options.tables:
             raise OptionError(
                 f"{table.name} is in memory and cannot be joined in PostgreSQL. Load it into the database."
@@ -196,7 +196,7 @@ class PostgresEngine:
         return self._snapshot_digest == digest or self.fingerprint() == digest
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return server, database and OID of every stored table that is read, in the snapshot that is measured."""
+        """Return server, database and OID of every stored table that is read, as seen by the current snapshot."""
         relations = [] if public else [self._relation]
         for table in self._declared.values():
             if table.public is not public:
@@ -314,7 +314,7 @@ class PostgresEngine:
 
 
 def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
-    """Return the connection, and the server's name for messages: host and database, never the user or the password."""
+    """Return the connection, and a name of the server for messages: host and database, never the user or password."""
     try:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
@@ -348,9 +348,9 @@ def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
 
 
 def _begin(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:
-    """Start the transaction with its settings.
+    """Start a transaction with these settings.
 
-    A time limit that somebody has set stays as it is, and so does a limit on memory that the connection asks for, or
+    A time limit on statements that somebody has set is kept, and so is a memory limit that the connection asks for, or
     that is larger than Dosimeter's.
     """
     asked = "SELECT name, setting, source FROM pg_catalog.pg_settings WHERE name IN ('statement_timeout', 'work_mem')"
@@ -385,9 +385,10 @@ def _look_up(
 
 
 def _with_collations(query: exp.Select) -> exp.Expression:
-    """Put every text literal in the collation "C", as the columns are: bytes decide what is less, on every engine.
+    """Return the query as PostgreSQL must get it: text literals in the collation "C", so that bytes decide their order.
 
-    In parentheses, because PostgreSQL's grammar has no COLLATE inside a bare BETWEEN.
+    Literals are put in parentheses, because PostgreSQL's grammar has no COLLATE inside a bare BETWEEN. ROUND_EVEN and
+    MD5 are replaced by what means the same in PostgreSQL.
     """
     tree = query.copy()
     for literal in list(tree.find_all(exp.Literal)):
@@ -403,7 +404,7 @@ def _with_collations(query: exp.Select) -> exp.Expression:
 
 
 def _as_arrow(cursor: psycopg.Cursor[Any]) -> pa.Table:
-    """Return the rows as an Arrow table, exactly: whole numbers and decimals stay what they are."""
+    """Return the cursor's rows as an Arrow table. Whole numbers and decimals stay exact."""
     import pyarrow as pa
 
     description = cursor.description or []
@@ -437,7 +438,10 @@ def _array(values: Sequence[Any], oid: int) -> pa.Array:
 
 
 def _refused(error: psycopg.Error, server: str) -> OptionError:
-    """Translate a refused connection by its words: it carries no SQLSTATE, and its words can quote the user."""
+    """Return the error for a refused connection, by phrases in its message: there is no SQLSTATE.
+
+    The message itself can quote the user, so it is not passed on.
+    """
     text = str(error)
     option = re.search(r'invalid (\w+) value|connection option "(\w+)"|bad value for (\w+)', text)
     if option is not None:
@@ -465,9 +469,9 @@ def _wrong_option(name: str) -> OptionError:
 
 
 def _not_found(error: psycopg.Error, table: str | None, label: str) -> DosimeterError:
-    """Translate an error met while a table is looked up.
+    """Return the error for a failure while a table is looked up.
 
-    Only the table's schema can be forbidden then: the catalogue itself is open to everybody.
+    A missing privilege can then only concern the table's schema: everybody may read the catalogue.
     """
     parts = split_name(table) if table is not None else []
     if error.sqlstate != "42501" or len(parts) < 2:
@@ -480,7 +484,7 @@ def _not_found(error: psycopg.Error, table: str | None, label: str) -> Dosimeter
 
 
 def _translate(error: Exception, label: str) -> DosimeterError:
-    """Translate an error of PostgreSQL by its SQLSTATE alone: its text can quote cells."""
+    """Return the error for PostgreSQL's, by its SQLSTATE alone: its text can quote cells. ``label``: the table."""
     state = cast("str | None", getattr(error, "sqlstate", None))
     match state:
         case "57014" if "user request" in str(error):

@@ -1,6 +1,6 @@
 """Describe what a PostgreSQL server holds: relations, their columns, and the casts that make types agree.
 
-Takes an open connection or plain names; gives values and trees. Never connects, and lets the driver's errors through.
+Takes an open connection or plain names; gives values and trees. Never connects, and does not catch the driver's errors.
 """
 
 from __future__ import annotations
@@ -112,7 +112,10 @@ class Relation:
 
 
 def split_name(table: str) -> list[tuple[str, bool]]:
-    """Return the parts of a name such as registry.visits or "Odd.Schema"."Visits", and whether each was quoted."""
+    """Return the parts of a name such as registry.visits or "Odd.Schema"."Visits", and whether each was quoted.
+
+    The list is empty for what is not such a name.
+    """
     parts: list[tuple[str, bool]] = []
     rest = table
     while match := _PART.match(rest):
@@ -176,15 +179,18 @@ def quote_identifier(name: str) -> str:
 
 
 def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, NativeColumn]) -> Reading:
-    """Return which attribute each declared column is read from. Refuse a type that does not fit."""
+    """Return for each declared column the attribute to read, its PostgreSQL type, and its column type.
+
+    Refuse a type that does not fit.
+    """
     found = TYPES.match(columns, attributes, lambda name: _find_attribute(name, attributes), _advise_cast)
     return {each.name: (found[each.name], attributes[found[each.name]].kind, each.type) for each in columns.values()}
 
 
 def _find_attribute(name: str, attributes: Mapping[str, NativeColumn]) -> str | None:
-    """Find an attribute by name: as written; then in lower case, as SQL reads it; then the only one that fits.
+    """Return the attribute that a declared name means: as written, in lower case as SQL reads it, or ignoring case.
 
-    The last step ignores case.
+    Refuse a name that several attributes match only when case is ignored; return None where no attribute matches.
     """
     for known in (name, name.lower()):
         if known in attributes:
@@ -196,7 +202,7 @@ def _find_attribute(name: str, attributes: Mapping[str, NativeColumn]) -> str | 
 
 
 def _advise_cast(column: Column, attribute: NativeColumn) -> str:
-    """Return advice where PostgreSQL has a cast that keeps what the values mean: timestamps become days, and so on."""
+    """Return a sentence on a cast that keeps what the values mean, such as timestamps to dates; "" without one."""
     if attribute.kind not in _CASTABLE[column.type]:
         return ""
     name = column.name if re.fullmatch("[a-z_][a-z0-9_]*", column.name) else quote_identifier(column.name)
@@ -211,7 +217,7 @@ def table_of(relation: Relation) -> exp.Table:
 
 
 def read_through_casts(relation: Relation, reading: Reading, alias: str) -> exp.Expression:
-    """Return the table with every column in its type, odd cells NULL (N4).
+    """Return the table as a subquery with every column in its declared type, odd cells NULL (N4).
 
     PostgreSQL flattens the subquery, so that a WHERE still reaches the table.
     """
@@ -220,7 +226,7 @@ def read_through_casts(relation: Relation, reading: Reading, alias: str) -> exp.
 
 
 def odd_cells_query(relation: Relation, reading: Reading, names: Collection[str]) -> exp.Select:
-    """Return the query for how many cells of each column hold something and count as NULL."""
+    """Return the query that counts each column's odd cells: not NULL in the source, but counted as NULL."""
     counts = []
     for name in names:
         held = exp.Count(this=exp.column(exp.to_identifier(reading[name][0], quoted=True)))
@@ -231,9 +237,9 @@ def odd_cells_query(relation: Relation, reading: Reading, names: Collection[str]
 
 
 def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
-    """Return the value of an attribute.
+    """Write the value of an attribute of the PostgreSQL type ``held``, read as this column type; odd cells are NULL.
 
-    NaN lies above all numbers in PostgreSQL, and infinities lie before and after all days. A numeric can be too large
+    NaN lies above all numbers in PostgreSQL, and infinities lie before and after all dates. A numeric can be too large
     or too small for a double, and a cast would fail.
     """
     column = exp.column(exp.to_identifier(source, quoted=True))

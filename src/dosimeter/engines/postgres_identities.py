@@ -1,7 +1,7 @@
 """Identify the stored tables that PostgreSQL reads: by server, database and OID.
 
 Takes an open connection inside a transaction; gives identities. A table keeps its OID for as long as it exists,
-whatever is written to it or how it is renamed. Lets the driver's errors through.
+whatever is written to it or how it is renamed. Does not catch the driver's errors.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ _EVERY_TABLE = "SELECT oid FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p', 
 
 
 def identify_relation(connection: psycopg.Connection[Any], oid: int, server: str) -> frozenset[str]:
-    """Return the identities of the stored tables that a table or view reads; of all tables where a function hides them.
+    """Return the identities of the stored tables that a table or view reads.
 
-    ``server``: as ``name_system`` or ``name_address`` gives it.
+    Where a function hides what is read, return those of all tables. ``server``: from ``name_system`` or
+    ``name_address``.
     """
     place = f"{server}/{_fetch_one(connection, _DATABASE)}"
     return frozenset(f"postgres:{place}/{stored}" for stored in _list_stored(connection, oid))
@@ -63,13 +64,13 @@ _PORT = "SELECT COALESCE(CAST(pg_catalog.inet_server_port() AS TEXT), pg_catalog
 
 
 def name_system(connection: psycopg.Connection[Any]) -> str:
-    """Return the server's own identifier, which its replicas share. Not every server lets everybody read it."""
+    """Return the server's own identifier, which its replicas share. Raises psycopg.Error for users who may not."""
     with connection.transaction():  # a savepoint: a refusal does not end the transaction
         return f"system {_fetch_one(connection, _SYSTEM)}"
 
 
 def name_address(connection: psycopg.Connection[Any]) -> str:
-    """Return the server's address, for one that does not tell its identifier."""
+    """Return the server's address and port, for a server whose identifier the user may not read."""
     address = _fetch_one(connection, _ADDRESS) or f"socket of {socket.gethostname()}"
     return f"address {address}:{_fetch_one(connection, _PORT)}"
 
@@ -80,5 +81,5 @@ def _fetch_one(connection: psycopg.Connection[Any], query: str, arguments: list[
 
 
 def _as_text(value: object) -> str:
-    """Return PostgreSQL's one-byte characters as text; the driver gives them as bytes."""
+    """Return a PostgreSQL "char", which the driver gives as bytes, as text."""
     return value.decode("ascii") if isinstance(value, bytes) else str(value)

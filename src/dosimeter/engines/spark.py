@@ -130,7 +130,7 @@ def _open_table(session: SparkSession, table: str | None, options: ReadOptions) 
 
 
 class SparkEngine:
-    """One open source. ``interrupt`` may be called from another thread. Closing the engine leaves the session open."""
+    """An engine over one source. Another thread may call ``interrupt``. Closing the engine leaves the session open."""
 
     name = "spark"
 
@@ -171,7 +171,7 @@ class SparkEngine:
     def describe(self) -> Mapping[str, ColumnType]:
         """Return the columns and their types.
 
-        Those of a type that has no equivalent (arrays, structs, binary …) are left out.
+        Columns of a type without equivalent (arrays, structs, binary …) are left out.
         """
         if self._is_text:
             return self._infer_types()
@@ -179,13 +179,13 @@ class SparkEngine:
         return {name: kind for name, kind in found.items() if kind is not None}
 
     def unread_columns(self) -> Mapping[str, str]:
-        """Return the columns that ``describe`` leaves out, with the types they have in the source."""
+        """Return the columns that ``describe`` leaves out, each with its type in the source."""
         if self._is_text:
             return {}
         return {name: native for name, native in self._native.items() if _column_type(native) is None}
 
     def _infer_types(self) -> dict[str, ColumnType]:
-        """Return the type that all cells of each CSV column can be read as, by the rules they are read by: one scan."""
+        """Return the type that all cells of each CSV column can be read as, by the rules of ``cells.py``: one scan."""
         query = text_types_query(list(self._native), self._source(), self._null() or "", self._writing)
         return infer_types(self._native, self.fetch(query).to_pylist()[0])
 
@@ -204,7 +204,7 @@ class SparkEngine:
         self._declared = schema.tables
 
     def relation(self) -> exp.Expression:
-        """Return the source with every column in its type."""
+        """Return the table for a FROM clause: every column in its declared type."""
         columns = [exp.alias_(self._value_of(name), name, quoted=True) for name in self._read_as()]
         return exp.select(*columns).from_(self._source()).subquery(f"{self._view}_typed")
 
@@ -235,7 +235,7 @@ class SparkEngine:
         return frozenset()
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """Return a further table, read through an engine of its own in the same session."""
+        """Return a further table for a FROM or JOIN clause, read by another engine in the same session."""
         if table.name not in self._joined:
             other = self._open_joined(table)
             if table.public and self._is_same(other):
@@ -252,7 +252,7 @@ class SparkEngine:
         return self._files is other._files and self._full_name() == other._full_name()
 
     def _full_name(self) -> str:
-        """Return the label of a table of the catalogue, with its database."""
+        """Return the name of a table of the catalogue with its database, in lower case."""
         name = self._label.lower().removeprefix("spark_catalog.")
         return name if "." in name else f"{self._session.catalog.currentDatabase()}.{name}"
 
@@ -270,7 +270,7 @@ class SparkEngine:
         return exp.Table(this=exp.to_identifier(self._view, quoted=True))
 
     def _null(self) -> str | None:
-        """Return how a missing value is written, where columns come as text; None where they come with types."""
+        """Return the text that stands for NULL in a CSV; None where the source has typed columns."""
         return (self._options.null or "") if self._is_text else None
 
     # ------------------------------------------------------------ running
@@ -287,7 +287,7 @@ class SparkEngine:
 
     @contextmanager
     def _tagged(self) -> Iterator[None]:
-        """Tag what runs, so that it can be interrupted.
+        """Tag the jobs that run meanwhile, so that ``interrupt`` can cancel them.
 
         A classic session's own tags do not reach the thread that collects Arrow.
         """
@@ -308,7 +308,7 @@ class SparkEngine:
         return self._interrupted
 
     def refresh(self) -> None:
-        """List files again, look tables up again, and close joined ones, which open again when they are needed."""
+        """List files and look tables up again. Joined tables are closed, and opened again when they are needed."""
         self._close_joined()
         self.generation += 1
         with _translated(self._label), _prepared(self._session):
@@ -323,9 +323,9 @@ class SparkEngine:
     def fingerprint(self) -> str:
         """Return a digest of local files' bytes, the same as the embedded engine's, or of a table's content.
 
-        The content's digest covers the columns' names and types, the number of rows, and a sum over all rows of a hash
-        of each, which does not depend on their order. It notices that data changed; it is no proof against somebody who
-        can write to the table and tries to keep two 64-bit sums the same.
+        The content's digest covers the columns' names and types, the number of rows, and sums over a hash of each row,
+        which do not depend on the order of rows. It notices that data changed; it is no proof against somebody who can
+        write to the table and tries to keep two 64-bit sums the same.
         """
         return combine_fingerprints(
             self._digest(), {name: self._digest_joined(table) for name, table in self._declared.items()}
@@ -341,7 +341,7 @@ class SparkEngine:
         return self._joined[table.name].fingerprint()
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return the identities of the files that are read, wherever they are; of the content where there are none."""
+        """Return the identities of all files that are read, wherever they are; of the rows where no files are read."""
         found = set() if public else set(self._identify())
         for table in self._declared.values():
             if table.public is public and self._digest_joined(table) != "absent":
@@ -407,7 +407,7 @@ _CASTABLE = {
 
 
 def _advise_cast(column: Column, native: NativeColumn) -> str:
-    """Return advice where Spark has a cast that keeps what the values mean: timestamps become days, and so on."""
+    """Return a sentence on a cast that keeps what the values mean, such as timestamps to dates; "" without one."""
     if native.kind not in _CASTABLE[column.type]:
         return ""
     name = exp.to_identifier(column.name).sql(dialect="spark")
@@ -422,7 +422,7 @@ def _column_type(native: str) -> ColumnType | None:
 
 
 def find_session() -> SparkSession:
-    """Return the active session, or start a quiet one: Spark's defaults decide where (local[*], SPARK_REMOTE …)."""
+    """Return the active session, or start one without logs where Spark's defaults say (local[*], SPARK_REMOTE …)."""
     try:
         with _without_version_warnings():
             from pyspark.errors import PySparkException
@@ -485,7 +485,7 @@ def _require_java() -> None:
 
 @contextmanager
 def _prepared(session: SparkSession) -> Iterator[None]:
-    """Apply the settings that the trees are written for, for the time of one call; then restore the session's own."""
+    """Apply the settings that the trees are written for while a block runs; then restore the session's own."""
     before = {name: session.conf.get(name) for name in _SETTINGS}
     changed = {name: value for name, value in before.items() if str(value).lower() != _SETTINGS[name].lower()}
     for name in changed:
@@ -508,12 +508,12 @@ def _without_version_warnings() -> Iterator[None]:
 
 
 class SparkLostError(SourceUnreachable):
-    """Spark's Java process has ended, and nothing is left in it to clean up."""
+    """The error that Spark's Java process has ended: nothing is left in it to clean up."""
 
 
 @contextmanager
 def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]:
-    """Translate Spark's errors, and silence its loggers meanwhile."""
+    """Translate Spark's errors, and silence its loggers meanwhile. ``label``: the source's name, for messages."""
     with _without_version_warnings():
         from pyspark.errors import PySparkException
 
@@ -536,12 +536,12 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Return whether a log record is not py4j's, which logs tracebacks of lost connections to the root logger."""
+    """Return whether a log record is not from py4j, which logs tracebacks of lost connections to the root logger."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def _explain(error: Exception, label: str, engine: SparkEngine | None) -> DosimeterError:
-    """Translate an error of Spark by its error condition alone: its text can quote cells."""
+    """Return the error for an error of Spark, by its error condition: its message can quote cells."""
     if engine is not None and engine.interrupted:
         return Interrupted("Stopped.")
     if _is_gone(error):
@@ -567,7 +567,7 @@ def _explain(error: Exception, label: str, engine: SparkEngine | None) -> Dosime
 
 
 def _is_gone(error: Exception) -> bool:
-    """Return whether Spark's Java process is lost: py4j then raises a network error, or one without a Java trace."""
+    """Return whether Spark's Java process has ended: py4j then raises a network error, or one without a Java trace."""
     kind = type(error).__name__
     return (
         isinstance(error, ConnectionError)

@@ -1,4 +1,4 @@
-"""Find the files Spark is to read, and how: CSV cells as text, Parquet as it is. Takes a path, glob or URI.
+"""Find the files that Spark is to read, and how: CSV cells as text, Parquet typed. Takes a path, glob or URI.
 
 CSV is read so that it means the same as in the embedded engine: quotes are doubled inside quotes, a cell may hold line
 breaks, a row with too few or too many cells is an error, and no type is guessed while reading.
@@ -43,7 +43,7 @@ _ENCODINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files to read. ``local``: the names are files of this machine, whose bytes can be digested."""
+    """The files to read. ``local``: whether the paths are files of this machine, whose bytes can be digested."""
 
     kind: str
     paths: tuple[str, ...]
@@ -51,7 +51,7 @@ class Files:
 
 
 def find_files(source: str) -> Files:
-    """Find files of this machine; all other names (s3://…, hdfs://…, a cluster's paths) are left for Spark to find."""
+    """Return the files of this machine that a source names. Other names (s3://…, hdfs://…) are left to Spark."""
     kind = find_kind(source, "Spark a .csv, .csv.gz or .parquet path, glob or URI, or spark:TABLE")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", source):
         return Files(kind, (source,), local=False)
@@ -60,7 +60,7 @@ def find_files(source: str) -> Files:
 
 
 def is_remote(session: SparkSession) -> bool:
-    """Return whether this is Spark Connect, where the driver is elsewhere."""
+    """Return whether this is a session of Spark Connect, whose driver runs elsewhere."""
     return ".connect." in type(session).__module__
 
 
@@ -73,7 +73,7 @@ def read_parquet(session: SparkSession, files: Files) -> DataFrame:
 
 
 def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataFrame:
-    """Read every cell as text. An empty cell is NULL here, quoted or not."""
+    """Read a CSV with every cell as text. An empty cell becomes NULL, quoted or not."""
     check_option("delimiter", options.delimiter, optional=True)
     paths = _spark_paths(session, files)
     settings: dict[str, bool | str] = {
@@ -100,7 +100,7 @@ def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataF
 
 
 def _spark_paths(session: SparkSession, files: Files) -> list[str]:
-    """Return local names as file: URIs, with Hadoop's glob characters escaped. Over Connect, names are the server's."""
+    """Return local paths as file: URIs, with Hadoop's glob characters escaped; over Connect, the paths unchanged."""
     if not files.local or is_remote(session):
         return list(files.paths)
     return ["file://" + _escape(str(Path(path).absolute())) for path in files.paths]
@@ -112,9 +112,9 @@ def _escape(name: str) -> str:
 
 
 def identify_input(session: SparkSession, frame: DataFrame) -> frozenset[str]:
-    """Return the identities of every file under a DataFrame; nothing where it reads no files.
+    """Return the identities of every file that a DataFrame reads; none where it reads no files.
 
-    Files of this machine are read here. All others are digested where Spark reads them.
+    Files of this machine are digested here, all others where Spark reads them.
     """
     here: list[str] = []
     elsewhere: list[str] = []
@@ -163,6 +163,6 @@ def _read_header(path: str, options: ReadOptions) -> tuple[str, list[str]]:
 
 
 def _find_delimiter(header: str) -> str:
-    """Return the one of , ; tab and | that stands most often between the names of the header."""
+    """Return the most frequent of , ; tab and | in the header, outside quotes."""
     bare = re.sub(r'"[^"]*"', "", header)
     return max(_DELIMITERS, key=bare.count)

@@ -41,7 +41,7 @@ MOST_NODES = 10_000
 
 
 def as_spark_tree(query: exp.Select) -> exp.Expression:
-    """Return the tree with Spark's names, rewritten where Spark would give other results."""
+    """Return the query with Spark's names of types and functions, rewritten where Spark would give other results."""
     tree = query.copy()
     for kind in list(tree.find_all(exp.DataType)):
         if kind.this is exp.DataType.Type.TIMESTAMP:
@@ -63,7 +63,7 @@ def as_spark_tree(query: exp.Select) -> exp.Expression:
 
 
 def _rename_part(part: exp.Extract) -> None:
-    """Give a part of a date Spark's name; its week begins with Sunday = 1."""
+    """Give a part of a date the name that Spark has for it. Spark's day of the week starts at Sunday = 1, not 0."""
     name = part.this.name.upper()
     if name == "DOW":
         part.set("this", exp.Var(this="DAYOFWEEK"))
@@ -79,7 +79,7 @@ def _becomes_bigint(rounding: exp.Floor | exp.Ceil) -> bool:
 
 
 def _whole_double(rounding: exp.Floor | exp.Ceil) -> exp.Expression:
-    """Return FLOOR or CEIL as a double, as elsewhere: Spark gives BIGINT, which 1e300 does not fit into."""
+    """Write FLOOR or CEIL as a double, as on the other engines: Spark gives BIGINT, which cannot hold 1e300."""
     value = _cast(rounding.this.copy(), "DOUBLE")
     if sum(1 for _ in value.walk()) > MOST_NODES:
         raise QueryError("FLOOR and CEIL are nested too deeply for Spark. Simplify the expression.")
@@ -89,9 +89,11 @@ def _whole_double(rounding: exp.Floor | exp.Ceil) -> exp.Expression:
 
 
 def read_column(name: str, native: str, kind: ColumnType, null: str | None, writing: CellWriting) -> exp.Expression:
-    """Return a column of the source in its type, odd cells NULL (N4). With ``null`` the source is text.
+    """Write a column of the source in its column type ``kind``, odd cells as NULL (N4).
 
-    ``native``: the name of Spark's own type, without its parameters. NaN lies above all numbers in Spark.
+    ``native``: the name of Spark's own type, without its parameters. ``null``: the text that stands for NULL in a CSV,
+    whose cells are all text; None where the source has types. ``writing``: how such a CSV's cells are written. NaN lies
+    above all numbers in Spark.
     """
     column = _column(name)
     if null is not None:
@@ -124,27 +126,27 @@ def read_column(name: str, native: str, kind: ColumnType, null: str | None, writ
 
 
 def held_cells(name: str, null: str | None) -> exp.Expression:
-    """Return what the source holds, NULL where it holds nothing."""
+    """Write a column as the source holds it. ``null``: the text for NULL in a CSV; None where there are types."""
     return _column(name) if null is None else _cell(name, null)
 
 
 def _cell(name: str, null: str) -> exp.Expression:
-    """Return a CSV cell as text. Spark reads an empty cell as NULL whatever nullValue says: that is undone here.
+    """Write a CSV cell as text, NULL where it is the text ``null``.
 
-    Then the text that NULL is written as becomes NULL.
+    Spark reads an empty cell as NULL whatever nullValue says, so NULL is first turned back into the empty text.
     """
     text = exp.Coalesce(this=_column(name), expressions=[exp.Literal.string("")])
     return exp.Nullif(this=text, expression=exp.Literal.string(null))
 
 
 def text_types_query(names: Sequence[str], source: exp.Expression, null: str, writing: CellWriting) -> exp.Select:
-    """Return the query for how many cells of a CSV's columns can be read as each type."""
+    """Return the query that counts, for each column of a CSV, how many cells can be read as each type."""
     cells = {name: _cell(name, null) for name in names}
     return inference_query(cells, source, writing, lambda kind: _type(NATIVE[kind]))
 
 
 def fingerprint_query(names: Sequence[str], source: exp.Expression) -> exp.Select:
-    """Return the query for the number of rows and two sums of 64-bit hashes.
+    """Return the query for the number of rows, and for two sums over 64-bit hashes of each row.
 
     xxhash64 skips NULL, so the hash also covers which cells are NULL.
     """

@@ -1,4 +1,4 @@
-"""Read CSV cells that are written in another way than the standard one: decimal commas, and days such as 31.12.2024.
+"""Read CSV cells that are not written in the standard way: with decimal commas, or dates such as 31.12.2024.
 
 Takes trees of text; gives trees of the same text in the standard way, which ``cells.py`` reads: 1234.5, 2024-12-31. So
 there is one rule per type and per way of writing, the same on every engine.
@@ -37,7 +37,8 @@ _TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 class CellWriting:
     """How the cells of a CSV are written, where that is not the standard way.
 
-    ``days``: the pattern of a day, with a group for each part, and the places of year, month and day among them.
+    ``comma``: whether the decimal mark is a comma. ``days``: the pattern of a date with one group for each part, and
+    the numbers of the groups for year, month and day; None for dates in the standard way.
     """
 
     comma: bool = False
@@ -45,7 +46,7 @@ class CellWriting:
 
     @classmethod
     def of(cls, options: ReadOptions) -> Self:
-        """Return how these options say that cells are written. Refuse an option that says nothing."""
+        """Return how cells are written according to these options. Refuse an option with an unknown value."""
         check_option("decimal", options.decimal, optional=True)
         check_option("date_format", options.date_format, optional=True)
         days = None if options.date_format is None else _read_format(options.date_format)
@@ -57,10 +58,10 @@ class CellWriting:
         return not self.comma and self.days is None
 
     def standardize(self, text: exp.Expression, kind: ColumnType) -> exp.Expression:
-        """Return the text of a cell as it would be written in the standard way for a value of this type.
+        """Write the text of a cell in the standard way, if it is to be read as this type.
 
-        A number with a decimal point is no number where the decimal mark is a comma. A day may be written in the
-        standard way too.
+        Where the decimal mark is a comma, a number with a decimal point is no number. Dates may be in the standard way
+        too.
         """
         if kind in _NUMBERS and self.comma:
             return _without_comma(text)
@@ -94,9 +95,9 @@ def _with_standard_day(text: exp.Expression, day: str, places: tuple[int, int, i
 
 
 def _read_format(text: str) -> tuple[str, tuple[int, int, int]]:
-    """Return the pattern of a day in a format such as %d.%m.%Y, and where year, month and day are among its groups.
+    """Return the pattern of a date in a format such as %d.%m.%Y, and the numbers of its groups for year, month and day.
 
-    Numbers of one digit are read where something stands beside them, and of two where nothing does (%Y%m%d).
+    Days and months may have one digit, except beside another part without a separator (%Y%m%d).
     """
     parts = re.findall(r"%[dmY]|[^%]", re.sub(r"[ T]%H:%M(:%S)?$", "", text))
     pattern, order = "", []
@@ -116,9 +117,9 @@ def inference_query(
     writing: CellWriting,
     native: Callable[[ColumnType], exp.DataType],
 ) -> exp.Select:
-    """Return the query for how many cells each column has and how many of them can be read as each type.
+    """Return the query that counts the cells of each column, and how many of them can be read as each type.
 
-    cells: the text of each column. native: the engine's own type.
+    cells: the text of each column. native: gives the engine's own type.
     """
     items = []
     for at, cell in enumerate(cells.values()):
@@ -135,7 +136,10 @@ def inference_query(
 
 
 def infer_types(names: Mapping[str, object], row: Mapping[str, int]) -> dict[str, ColumnType]:
-    """Return the type that all cells of each column can be read as, by the row that the query gave."""
+    """Return for each column the first type that all its cells can be read as, otherwise text.
+
+    ``row``: the counts that ``inference_query`` gave.
+    """
     kinds = {}
     for at, name in enumerate(names):
         there = row[f"c{at}"]
