@@ -25,7 +25,7 @@ class ReadOptions:
     """How to read the source. ``table`` is for a database; delimiter, encoding, null, decimal, date_format are for CSV.
 
     ``tables``: further tables in memory, by name, for joins. ``one_row_each``: whether each row is one individual,
-    which only makes some queries faster; no answer depends on it.
+    which decides how queries are run and what is read again; no answer depends on it.
     """
 
     table: str | None = None
@@ -123,7 +123,7 @@ class Engine(Protocol):
         ...
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return digests of the stored data that are read, whatever they are called; see ``engines/identities.py``.
+        """Return the identities of the stored data that are read, whatever their names; see ``engines/identities.py``.
 
         They cover the table itself and the private tables that the schema declares beside it, whether or not a query
         joins them; with ``public``, only the declared public tables. A declared table that does not exist has none.
@@ -206,7 +206,7 @@ class EngineInFront:
 
 
 class ClosableEngine(EngineInFront):
-    """A wrapper around an engine that can be closed: every later call raises DatasetClosed, whatever the engine."""
+    """A wrapper around an engine that can be closed: every later query raises DatasetClosed, whatever the engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._open: Engine | None = engine

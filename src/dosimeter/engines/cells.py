@@ -79,7 +79,7 @@ def without_blanks(text: exp.Expression) -> exp.Expression:
 
 
 def matches(text: exp.Expression, pattern: str) -> exp.Expression:
-    r"""Write the test that a whole text matches the pattern. (A $ would also match before a last line break.)"""
+    """Write the test that a whole text matches the pattern. (A $ would also match before a last line break.)"""
     return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(f"^({pattern})\\z"))
 
 

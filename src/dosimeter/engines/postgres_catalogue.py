@@ -56,7 +56,7 @@ _NATIVE = {
     ColumnType.DECIMAL: "DOUBLE",
     ColumnType.BOOLEAN: "BOOLEAN",
     ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP",  # from timestamptz: the moment in UTC, which is the transaction's time zone
+    ColumnType.TIMESTAMP: "TIMESTAMP",  # from timestamptz: the time in UTC, which is the transaction's time zone
     ColumnType.TEXT: "TEXT",
     ColumnType.CATEGORY: "TEXT",
 }

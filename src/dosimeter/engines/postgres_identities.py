@@ -64,7 +64,7 @@ _PORT = "SELECT COALESCE(CAST(pg_catalog.inet_server_port() AS TEXT), pg_catalog
 
 
 def name_system(connection: psycopg.Connection[Any]) -> str:
-    """Return the server's own identifier, which its replicas share. Raises psycopg.Error for users who may not."""
+    """Return the server's own identifier, which its replicas share; psycopg.Error where the user may not read it."""
     with connection.transaction():  # a savepoint: a refusal does not end the transaction
         return f"system {_fetch_one(connection, _SYSTEM)}"
 

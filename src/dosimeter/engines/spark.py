@@ -81,7 +81,7 @@ _TYPES = NativeTypes(
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",  # otherwise numbers overflow and casts fail silently
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.timestampType": "TIMESTAMP_LTZ",  # otherwise a cast drops a moment's zone
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",  # otherwise a cast drops a timestamp's zone
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
 }
@@ -252,7 +252,7 @@ class SparkEngine:
         return self._files is other._files and self._full_name() == other._full_name()
 
     def _full_name(self) -> str:
-        """Return the name of a table of the catalogue with its database, in lower case."""
+        """Return the name of a table of the catalogue with its database."""
         name = self._label.lower().removeprefix("spark_catalog.")
         return name if "." in name else f"{self._session.catalog.currentDatabase()}.{name}"
 
@@ -485,7 +485,7 @@ def _require_java() -> None:
 
 @contextmanager
 def _prepared(session: SparkSession) -> Iterator[None]:
-    """Apply the settings that the trees are written for while a block runs; then restore the session's own."""
+    """Apply the settings that the trees are written for, for the time of one call; then restore the session's own."""
     before = {name: session.conf.get(name) for name in _SETTINGS}
     changed = {name: value for name, value in before.items() if str(value).lower() != _SETTINGS[name].lower()}
     for name in changed:

@@ -44,11 +44,11 @@ class _AnyCount(Total, ABC):
         return (self._field(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many rows each entry has: those of one individual in one group."""
+        """Return how many rows each individual has in each group."""
         return entries.numbers(self._field())
 
     def unit_steps(self, entries: Entries) -> Whole:
-        """Return how many rows each entry has, as exact integers."""
+        """Return how many rows each individual has in each group, as exact integers."""
         return entries.whole(self._field())
 
 

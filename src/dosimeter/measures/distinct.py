@@ -88,7 +88,7 @@ class CountDistinct(Reducible, Total):
         return (self._held_alone(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return, for each entry, how many values the individual alone holds in the group."""
+        """Return how many values each individual alone holds in each of their groups."""
         return entries.numbers(self._held_alone())  # C4
 
     def _held_alone(self) -> HeldAlone:
@@ -142,15 +142,15 @@ class CountIndividuals(ArgumentMeasure, Total):
         return np.ones(len(values))  # C1
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field that counts an individual's rows in a group where the argument is not NULL."""
+        """Return the field that counts an individual's rows in a group in which the unit is not NULL."""
         return (count_present(self.position),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return 1 for each entry that has a row where the argument is not NULL, otherwise 0."""
+        """Return 1 for each individual in each group where they have a row with a unit, otherwise 0."""
         return self.unit_steps(entries).astype(np.float64)  # C1
 
     def unit_steps(self, entries: Entries) -> Whole:
-        """Return 1 for each entry that has a row where the argument is not NULL, otherwise 0, as exact integers."""
+        """Return 1 for each individual in each group where they have a row with a unit, otherwise 0, as integers."""
         return (entries.whole(count_present(self.position)) > 0).astype(np.int64)
 
 

@@ -72,7 +72,7 @@ class Estimate(ABC):
         return np.clip(smooth, *self.limits(clamp=clamp))
 
     def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return how far the aggregate can be off where ``smooth`` can be off by ``error``: truth is in range (E1)."""
+        """Return how far the aggregate can be off if ``smooth`` can be by ``error``; the truth is within range (E1)."""
         low, high = self.limits(clamp=clamp)
         inside = np.clip(smooth, low, high)
         return np.minimum(error, np.maximum(inside - low, high - inside))

@@ -25,7 +25,7 @@ from dosimeter.sql import as_double, expect_only
 
 @dataclass(frozen=True, slots=True)
 class _AnyMean(Bounded, ABC):
-    """A mean: mid + Σ(v − mid)/max(N, r), with the middle of the bounds, N values, and a floor r on the divisor."""
+    """mid + Σ(v − mid)/max(N, r): mid is the middle of the bounds, N the number of values, r a floor on the divisor."""
 
     depends_on: ClassVar[Dependence | None] = Dependence.MEAN
     by_group: ClassVar[bool] = True
@@ -57,7 +57,7 @@ class _AnyMean(Bounded, ABC):
         return count_present(self.position), add_own_centred(self.argument, self.position)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return, for each entry, the group's mean minus its mean without the individual's values, in real units."""
+        """Return the group's mean minus its mean without an individual's values, for each individual in each group."""
         counts, totals = (entries.whole(field) for field in self.unit_fields())
 
         def leave_out(places: Places) -> FloatArray:
@@ -131,7 +131,7 @@ class BoundedMean(_AnyMean):
 class Mean(_AnyMean):
     """AVG as SQL defines it: the quotient itself gets noise, not its sum and its count.
 
-    It needs a sensitivity given by hand (S7).
+    It needs a sensitivity that the controller gives by hand (S7).
     """
 
     name: ClassVar[str] = "mean"

@@ -103,9 +103,9 @@ class Reduction:
 class Measure(ABC):
     """One noisy number per group.
 
-    ``name``: the name of the kind in JSON and in the ledger. ``label``: the measure as messages name it. ``unit``: the
-    real value of one step of the exact integer. ``grid``: the step of the noise, in real units. ``by_group``: whether
-    the effect of leaving somebody out depends on the other people of their group.
+    ``name``: what this class of measures is called in JSON and in the ledger. ``label``: the measure as messages name
+    it. ``unit``: the real value of one step of the exact integer. ``grid``: the step of the noise, in real units.
+    ``by_group``: whether the effect of leaving somebody out depends on the other people of their group.
     """
 
     name: ClassVar[str]
@@ -208,10 +208,10 @@ class Measure(ABC):
 
     @abstractmethod
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return c_i in real units for each entry: what leaving out all rows of one individual in one group changes."""
+        """Return c_i in real units for each individual in each group, if all their rows in the group are left out."""
 
     def unit_steps(self, entries: Entries) -> Whole | None:
-        """Return what each entry (one individual's rows in one group) adds to the group's answer, in steps of the unit.
+        """Return what each individual in each group adds to the group's answer, in steps of the unit.
 
         None where the answer is not the sum of such parts.
         """

@@ -60,7 +60,7 @@ class _Spread(ArgumentMeasure, ABC):
         return count_present(position), add_own_centred(argument, position), add_own_squares(argument, position)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return, for each entry, the group's number minus the number without the individual's values."""
+        """Return the group's number minus its number without an individual's values, for each of them in each group."""
         counts, totals, squares = (entries.whole(field) for field in self.unit_fields())
 
         def leave_out(places: Places) -> FloatArray:

@@ -106,9 +106,10 @@ class NearValues(Joined):
         return exp.select(*columns).from_(placed.subquery("placed", copy=False), copy=False)
 
     def count_at(self, value: exp.Expression, places: Sequence[exp.Expression], at: int) -> exp.Expression:
-        """Write the count of an individual's values that equal ``places[at]``, one of the values around the quantile.
+        """Write the count of an individual's values that equal the one at index ``at`` of ``places``.
 
-        The first also counts all values below it, the last all above.
+        ``places``: the values around the quantile, ascending. The first also counts all values below, the last all
+        above.
         """
         if len(places) == 1:
             return exp.Count(this=value)
@@ -117,9 +118,9 @@ class NearValues(Joined):
         return exp.Count(this=exp.Case(ifs=[exp.If(this=test, true=exp.Literal.number(1))]))
 
     def query(self, rows: UnitRows) -> exp.Select:
-        """Write the query for an individual's values, clamped to those around the quantile, as one text per entry.
+        """Write the query for the values of each individual in each group, clamped to those around the quantile.
 
-        In the text ``5x2,7x1`` the value 5 occurs twice and 7 once.
+        They are one text: in ``5x2,7x1`` the value 5 occurs twice and 7 once.
         """
         groups, keys = rows.key_columns()[1:], rows.keys
         borders = exp.select(

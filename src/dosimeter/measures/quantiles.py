@@ -92,12 +92,12 @@ class OrderStatistic(Bounded, ABC):
         return NearValues(f"v{self.position}_{self.nth}", (self.position, 5, self.nth), self.fraction)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return, for each entry, the group's quantile minus the quantile without the individual's values."""
+        """Return the group's quantile minus that without an individual's values, for each of them in each group."""
         field = self._near_values()
         codes, lists = entries.whole(field), entries.values[field.name]
 
         def leave_out(places: Places) -> FloatArray:
-            """Return the effects of one group's entries, at these indices (C3). Equal entries are computed once."""
+            """Return the effects of one group's individuals, at these indices (C3). Equals are computed once."""
             distinct, where = np.unique(codes[places], return_inverse=True)
             own = [lists[code] for code in distinct]
             people = np.zeros(len(distinct), dtype=np.int64)

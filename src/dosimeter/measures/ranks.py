@@ -214,9 +214,10 @@ class Rank(OrderStatistic):
         return most
 
     def unit_shares(self, entries: Entries) -> FloatArray:
-        """Return for each entry the bound rows/m on its share: rows of the individual in the group, m rows at most.
+        """Return rows/m for each individual in each group, a bound on their share of Δ_s.
 
-        The list of values around the quantile holds every value of an individual, clamped, so its length is their rows.
+        ``rows``: how many rows they have in the group, m: how many one can have. The list of values around the quantile
+        holds every value of an individual, clamped, so that it tells how many rows they have.
         """
         field = self._near_values()
         rows = np.array([sum(often for _, often in own) for own in entries.values[field.name]], dtype=np.float64)

@@ -68,11 +68,11 @@ class _AnySum(ArgumentMeasure, Total, ABC):
         return (self._field(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the own sum of each entry (one individual in one group), in real units."""
+        """Return what the values of each individual in each group add up to, in real units."""
         return self._worth(entries.whole(self._field()))
 
     def unit_steps(self, entries: Entries) -> Whole:
-        """Return the own sum of each entry (one individual in one group), in steps of the measure's unit."""
+        """Return what the values of each individual in each group add up to, in steps of the measure's unit."""
         return entries.whole(self._field())
 
     def _worth(self, steps: NDArray[Any]) -> FloatArray:

@@ -42,7 +42,7 @@ class UnitRows:
     most: int
 
     def key_columns(self) -> list[exp.Expression]:
-        """Write the columns that identify an entry: the individual, and the group if there is one."""
+        """Write the columns that tell entries apart: the individual, and the group if there is one."""
         return [exp.column(key) for key in self.keys]
 
 
@@ -64,7 +64,7 @@ class UnitField(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ArgumentField(UnitField, ABC):
-    """A field of an entry that reads an argument of an aggregate."""
+    """A field that reads an argument of an aggregate from an individual's rows in a group."""
 
     @property
     def column(self) -> exp.Expression:
@@ -166,23 +166,23 @@ def add_own_squares(argument: Argument, position: int) -> OwnSum:
 
 @dataclass(frozen=True, slots=True)
 class Joined(ArgumentField, ABC):
-    """A field of an entry that needs a query of its own, which is joined to the query of the other fields."""
+    """A field per individual and group that needs a query of its own, joined to the query of the other fields."""
 
     @abstractmethod
     def query(self, rows: UnitRows) -> exp.Select:
-        """Write the query: one row per entry, with its keys and this field."""
+        """Write the query: one row per individual and group, with these keys and this field."""
 
     @abstractmethod
     def nothing(self) -> exp.Expression:
-        """Write the field's value for an entry that the query does not return."""
+        """Write the field's value for an individual and group that the query does not return."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Entries:
     """The entries of a unit profile: what each individual contributes to each group. Private data.
 
-    ``group``: the group of each entry. ``times``: how many individuals have it. ``fields``: its fields by name. Where a
-    field is a list of values, ``fields`` holds indices into ``values``.
+    ``group``: the group of each entry. ``times``: how many individuals in that group have an equal entry. ``fields``:
+    its fields by name. Where a field is a list of values, ``fields`` holds indices into ``values``.
     """
 
     group: IntArray
@@ -199,9 +199,9 @@ class Entries:
         return self.fields[field.name].astype(np.float64)
 
     def by_group(self, effects: Callable[[Places], FloatArray]) -> FloatArray:
-        """Return the effect of each entry where it depends on the rest of the group: one group after the other.
+        """Return the effect of each individual in each group, where it depends on the rest of the group.
 
-        ``effects``: takes the indices of one group's entries and returns their effects.
+        ``effects``: takes the indices of one group's entries and returns the effect of each.
         """
         result = np.zeros(len(self.group))
         for places in self._split():

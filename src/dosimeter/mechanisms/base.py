@@ -26,9 +26,9 @@ Norm = Literal[1, 2]
 
 
 class SparseRows(Protocol):
-    """What each row of people changes, cell by cell, without the cells that stay the same.
+    """What each of several individuals changes, cell by cell, without the cells that they do not change.
 
-    Row r changes the cells ``cells[starts[r]:starts[r + 1]]`` by the ``changes`` at the same positions, in real units.
+    Individual r changes the cells ``cells[starts[r]:starts[r + 1]]`` by the ``changes`` at the same positions.
     """
 
     @property
@@ -103,7 +103,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _epsilon(self, ratio: float) -> float:
-        """Return ε for noise of which the sensitivity is ``ratio`` scales: Δ/scale."""
+        """Return the smallest ε that noise guarantees, where ``ratio`` is the sensitivity over the noise scale."""
 
     @abstractmethod
     def own_epsilon(
@@ -154,7 +154,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _error(self, steps: float, probability: float) -> float:
-        """Return the error in grid steps. ``steps``: the scale of the noise, also in grid steps."""
+        """Return the smallest whole m with P(|noise| ≤ m) ≥ probability, in grid steps, as is the scale ``steps``."""
 
     def quantiles(self, shares: FloatArray) -> FloatArray:
         """Return the inverse distribution function of continuous noise of scale 1, at each share between 0 and 1."""
@@ -217,7 +217,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def mass(self, values: FloatArray) -> FloatArray:
-        """Return what a difference of this size in one cell adds to the sum that ``length`` makes a distance of."""
+        """Return what each of these differences in a cell adds to the sum from which ``length`` computes a distance."""
 
     @abstractmethod
     def mass_change(self, here: FloatArray, changes: FloatArray) -> FloatArray:
@@ -259,7 +259,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
-        """Return u in [0, 1]: where each normalised RDR lies in that interval. ``relative``: PIS/Δ of each person."""
+        """Return u in [0, 1]: where each normalised RDR lies in that interval of length w. ``relative``: PIS/Δ."""
 
     @abstractmethod
     def tested_values(self, relative: FloatArray) -> FloatArray:

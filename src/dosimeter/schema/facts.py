@@ -91,7 +91,7 @@ class Schema:
             path: the file.
 
         Raises:
-            SchemaError: the file does not exist, is not valid TOML, or contradicts itself; the message names the place.
+            SchemaError: the file does not exist, is not valid TOML, or contradicts itself; the message says where.
         """
         from dosimeter.schema.toml import load_schema
 
