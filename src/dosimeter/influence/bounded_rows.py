@@ -1,8 +1,8 @@
 """Individuals with many rows: how many there are, and which of their rows count.
 
-Of an individual with more than m rows, the m with the smallest md5 of (unit, row key) count. They are chosen inside the
-engine, before the WHERE, the same on every engine, for risk and for release. Rows with the same key, or without one,
-are ordered by all their cells; rows that agree in every cell need no order. So the rows that count depend on the
+Of an individual with more than m rows, the m with the smallest md5 of (unit, row key) are kept: inside the engine,
+before the WHERE, the same on every engine, for risk and for release. Rows with the same key, or without one, are
+ordered by all their cells; rows that agree in every cell need no order. So the rows that count depend on the
 individual's own rows alone. Rows with a NULL unit belong to nobody and are left out (N4). ``BoundedEngine`` wraps an
 engine so that every query sees only the rows that count.
 """

@@ -1,7 +1,7 @@
 """Wrap an engine so that every query sees the plan's joined rows as one relation.
 
 Private tables are bounded to their own m rows per individual before they are joined, and a public table's key is
-checked to be unique. So each joined row belongs to one individual, and nobody has more joined rows than the plan's m.
+checked to be unique, so that each joined row belongs to one individual and their number stays within the plan's m.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find who is most exposed, and why: look up the records behind the largest contributions, and group identical ones.
+"""Find who is most exposed, and why: the records behind the profile's largest contributions, identical ones grouped.
 
 The only module that fetches records, and only as many as were asked for. Identifying columns are masked.
 """

@@ -81,7 +81,7 @@ class Relation:
     public: JoinTable | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a relation that could hold more text than an answer can."""
+        """Refuse rows that could hold more text than an answer can."""
         limit_text([each.length for each in self.fields], self.rows)
 
     def outputs(self) -> tuple[Output, ...]:

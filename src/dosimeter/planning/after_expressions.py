@@ -135,7 +135,7 @@ class Writer:
     aggregates: bool = False
 
     def write(self, node: exp.Expression) -> exp.Expression:
-        """Return a rebuilt copy of the node, or raise a QueryError that names the clause."""
+        """Return the node, rebuilt, or raise a QueryError that names the clause."""
         found = self.leaf(node)
         if found is not None:
             return found
@@ -275,7 +275,7 @@ def is_windowed(trees: Iterable[exp.Expression]) -> bool:
 
 
 def finds_aggregate(node: exp.Expression) -> bool:
-    """Return whether a node aggregates rows: an aggregate is in it that is not the function of a window."""
+    """Return whether a node aggregates rows: it holds an aggregate that is not the function of a window."""
     if isinstance(node, exp.Window):
         function = node.this
         while isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):

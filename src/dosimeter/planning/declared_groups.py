@@ -118,7 +118,7 @@ def _grid_values(checked: Checked, schema: Schema) -> tuple[Scalar, ...] | None:
 
 
 def _listed_values(checked: Checked, schema: Schema) -> tuple[Scalar, ...] | None:
-    """Return what a condition, or a CASE with only constants as results, can give; None for other expressions."""
+    """Return what a condition, or a CASE with only constants in its branches, can give; None for other expressions."""
     if checked.type is Type.BOOLEAN:
         return (False, True)
     tree = checked.tree.unnest()

@@ -52,10 +52,10 @@ class Explanation:
 
     ``groups`` and ``k`` (how many noisy numbers there are in all) are None where the groups are those observed in the
     data. ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be selected by a
-    noisy test. ``post_processing``: what happens after the noise. ``digest``: identifies what is measured. ``stages``:
-    what happens to rows, people and numbers, what happens after the noise, and what each stage costs. ``less_noise``:
-    how to ask for less noise; None if that was not looked for. ``group_delta``: the δ of thresholded groups (H1);
-    otherwise None. ``costs``: what an answer costs at some ε's.
+    noisy test. ``post_processing``: what happens after the noise. ``digest``: of the query, the schema and the options.
+    ``stages``: what happens to rows, people and numbers, what happens after the noise, and what each stage costs.
+    ``less_noise``: how to ask for less noise; None if that was not looked for. ``group_delta``: the δ of thresholded
+    groups (H1); otherwise None. ``costs``: what an answer costs at a few example ε's.
     """
 
     query: str
@@ -137,7 +137,7 @@ def _find_rho(plan: QueryPlan, epsilon: float) -> dict[str, float | None]:
 
 
 def _note_blocks(plan: QueryPlan) -> list[str]:
-    """Return a sentence that a query's SELECTs share ε, if several of them measure (S5); otherwise nothing."""
+    """Return a sentence that a query's SELECTs share ε, if several of them measure (S5); otherwise an empty list."""
     if not plan.further:
         return []
     return [
@@ -155,7 +155,7 @@ def note_singled_out(plan: QueryPlan) -> list[str]:
 
 
 def note_person_stage(plan: QueryPlan) -> list[str]:
-    """Return a sentence on what is computed from each individual's own rows first (Q2); nothing if that is nothing."""
+    """Return a sentence on what is computed from each individual's own rows first (Q2); empty if nothing is."""
     joined = [stage.schema for stage in joined_stages(plan.joins)]
     if plan.person is None and not joined:
         return []
@@ -189,7 +189,7 @@ def list_columns(plan: QueryPlan) -> tuple[str, ...]:
 
 
 def list_conditions(plan: QueryPlan) -> list[Any]:
-    """Return every expression of the plan in which the analyst may have compared a column with a value."""
+    """Return every tree of the plan in which the analyst may have written a value."""
     found: list[Any] = []
     for block in plan.blocks:
         arguments = (argument.tree for argument in block.arguments)

@@ -35,7 +35,7 @@ class RowsStage:
 
 @dataclass(frozen=True, slots=True)
 class OwnColumn:
-    """A column that is computed from each individual's own rows, and its bounds; None for a column without numbers."""
+    """A column that is computed from each individual's own rows, and its bounds; None if it has no numeric bounds."""
 
     name: str
     bounds: tuple[float, float] | None
@@ -114,7 +114,7 @@ def _write(value: Any) -> Any:
 
 
 def explain_stages(plan: QueryPlan, after: tuple[str, ...]) -> Stages:
-    """Return the stages of a plan. ``after``: in words, what happens to the released numbers."""
+    """Return the stages of a plan. ``after``: what happens to the released numbers."""
     mechanisms = _list_mechanisms(plan)
     numbers, ranks = range(len(plan.all_measures)), plan.ranks
     return Stages(

@@ -33,7 +33,7 @@ _CONDITIONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Be
 
 
 def digest_measured(plan: QueryPlan) -> str:
-    """Return a digest of what is measured: the rows, the groups, and what is counted or added up over them."""
+    """Return a digest of the numbers that are measured: the rows, the groups, and what is added up over them."""
     try:
         made = {**({} if plan.person is None else _form_columns(plan.person)), **_made_by_joins(plan.joins)}
         blocks = sorted((_form_block(block, made) for block in plan.blocks), key=_write)

@@ -134,7 +134,7 @@ def counts_within_people(schema: Schema, name: str) -> bool:
 
 
 def name_columns(plan: QueryPlan, trees: Iterable[exp.Expression]) -> set[str]:
-    """Return the full names of the columns that these conditions over the rows of a plan mention."""
+    """Return the full names of the columns that conditions over the rows of a plan mention."""
     scope = scope_of(plan)
     return {scope.resolve(node).name for tree in trees for node in tree.find_all(exp.Column)}
 

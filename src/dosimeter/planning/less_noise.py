@@ -78,7 +78,7 @@ class LessNoise:
 def find_less_noise(plan: QueryPlan) -> LessNoise:
     """Return changes that would leave less noise on the same numbers.
 
-    Of each kind of change to the query it is the most helpful one; of narrower bounds, every column where they help.
+    At most one of each kind of change to the query; of narrower bounds, every column where they help.
     """
     found: list[Advice] = []
     groups_matter = None

@@ -22,7 +22,10 @@ def write_out_windows(select: exp.Select) -> None:
 
 
 def _write_out(node: exp.Window, known: Mapping[str, exp.Window]) -> None:
-    """Add to a window the parts of the one it names: the partition, and order and frame where it has none."""
+    """Add to a window the partition, order and frame of the window that it names; change nothing if it names none.
+
+    Refuses an unknown name, and a window that has a partition of its own or repeats a part of the named one.
+    """
     alias = node.args.get("alias")
     if alias is None:
         return

@@ -180,7 +180,7 @@ def _is_group(node: exp.Expression, scope: Scope, groups: Sequence[Group]) -> bo
 
 
 def _formula(node: exp.Expression, arguments: _Arguments) -> exp.Expression:
-    """Return arithmetic over aggregates, rebuilt. A zero divisor gives NULL, as everywhere in this tool."""
+    """Rebuild arithmetic over aggregates. A zero divisor gives NULL, as everywhere in this tool."""
 
     def inner(part: exp.Expression) -> exp.Expression:
         return wrap(_formula(part, arguments))

@@ -1,4 +1,4 @@
-"""The options besides the SQL that decide the risk, checked once."""
+"""The options beside the SQL that decide the risk, checked once."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Look:
 
 
 def require_pure(plan: QueryPlan, mechanism: Mechanism) -> None:
-    """Refuse a mechanism with a δ for a query that draws by rank: ranks spend a pure ε, and share it with sums (M4)."""
+    """Refuse noise with a δ for a query that draws by rank: ranks spend a pure ε, and share it with sums (M4)."""
     if not plan.ranks or mechanism.pure:
         return
     rank = next(iter(plan.ranks.values()))

@@ -1,4 +1,4 @@
-"""A SELECT around grouped ones (Q4): over relations that are already released, and public tables. Knows no data."""
+"""A SELECT around grouped ones (Q4): over relations that are released already, and public tables. Knows no data."""
 
 from __future__ import annotations
 

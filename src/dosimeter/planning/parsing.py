@@ -45,7 +45,7 @@ _READ = ("expressions", "from_", "joins", "where", "group", "having", "order", "
 def parse_select(sql: str) -> exp.Select:
     """Return exactly one SELECT statement, parsed; refuse anything else.
 
-    A UNION ALL becomes SELECT * FROM (… UNION ALL …).
+    A UNION becomes SELECT * FROM (… UNION ALL …), with DISTINCT unless it was a UNION ALL.
     """
     return as_select(_parse_query(sql))
 
@@ -164,7 +164,7 @@ def _shorten(text: str, *, from_end: bool = False) -> str:
 
 
 def _is_reserved(word: str) -> bool:
-    """Return whether a word is a keyword that no supported query uses, so that the analyst must mean it as a name."""
+    """Return whether a word is a keyword that supported queries do not use, so that the analyst must mean a name."""
     if not word.isidentifier() or _CLAUSE_WORDS.fullmatch(word):
         return False
     kinds = [token.token_type for token in sqlglot.tokenize(word, read="duckdb")]
@@ -172,7 +172,7 @@ def _is_reserved(word: str) -> bool:
 
 
 def _find_unclosed(sql: str) -> str | None:
-    """Return a message about a text, a name or a comment that is opened and never closed; None if there is none."""
+    """Return a message about a text, a name or a comment that is opened and never closed; otherwise None."""
     opened = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", "", sql, flags=re.DOTALL)
     marks = {mark: opened.find(mark) for mark in ("'", '"', "/*") if mark in opened}
     if not marks:

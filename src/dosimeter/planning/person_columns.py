@@ -1,8 +1,8 @@
 """Columns that are computed from one individual's own rows: aggregates and windows, with their public facts (Q2).
 
-Takes a parsed function and the Scope of the rows it reads. Gives the tree that computes it, and a Column with type,
-bounds, resolution and values, so that later steps can treat the result like a column of the table. Numbers are clamped
-to their bounds and put on their grid first, so that the facts hold for any data. Never opens a connection.
+Takes a parsed function and the Scope of the rows it reads; gives the tree that computes it, and a Column with type,
+bounds, resolution and values, so that everything after it can treat the result like a column of the table. Numbers are
+clamped to their bounds and put on their grid first, so that the facts hold for any data. Never opens a connection.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class PersonLevels:
     def join(self, query: exp.Select, alias: str, written: exp.Expression) -> exp.Table:
         """Return a table that stands for a joined subquery. Refuses a subquery that reads other people's rows.
 
-        ``query``: the subquery, already lowered to one row per row it reads. ``written``: the join, for messages.
+        ``query``: the subquery, after ``lower``. ``written``: the join as the analyst wrote it, for messages.
         """
         unit = self.declared.unit
         if unit == "row":
@@ -387,7 +387,7 @@ class PersonLevels:
         return check_condition(clause.this, sources.scope) if clause is not None else None
 
     def _watch(self, select: exp.Select, sources: Sources) -> None:
-        """Remember the identifying columns that a level tests, in ``singled_out``."""
+        """Remember the identifying columns that a level tests."""
         watched = {name for name, column in sources.schema.columns.items() if column.identifying}
         keys = {sources.schema.unit, *([sources.schema.row_key] if sources.schema.row_key else [])}
         found = find_singled_out(select, sources.scope, watched | keys)

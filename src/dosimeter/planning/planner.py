@@ -404,7 +404,7 @@ def _columns_used(select: exp.Select, scope: Scope) -> tuple[str, ...]:
 
 
 def _is_column(node: exp.Column, scope: Scope) -> bool:
-    """Return whether a name is a column of the rows. In GROUP BY, HAVING and ORDER BY it may be an alias instead."""
+    """Return whether a name is a column of the table; in GROUP BY, HAVING and ORDER BY it may be an alias."""
     try:
         scope.resolve(node)
     except QueryError:

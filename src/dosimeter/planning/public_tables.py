@@ -27,7 +27,7 @@ _PICKED = "picked"
 
 
 def limit_public_text(column: Column) -> int:
-    """Return the most characters that a text in a column of a public table may have."""
+    """Return how long a text in a column of a public table may be."""
     return max([MOST_TEXT, *(len(value) for value in column.values or ())])
 
 

@@ -156,8 +156,9 @@ class Block:
 class Threshold:
     """Which groups of the data an answer shows: those whose noisy number of individuals is large enough (H1).
 
-    ``people``: the index of the measure that counts a group's individuals. ``delta``: the probability with which a
-    group may be shown that has only one individual. ``most``: in how many groups one individual can be, ℓ₀.
+    ``people``: the index of the measure that counts a group's individuals. ``delta``: the most probability with which
+    an answer may show a group that has one certain individual alone in it. ``most``: in how many groups one individual
+    can be, ℓ₀.
     """
 
     people: int
@@ -233,7 +234,7 @@ class QueryPlan:
 
     @property
     def all_measures(self) -> tuple[Measure, ...]:
-        """Return the measures of all blocks, block after block. Each has one share of ε (S5)."""
+        """Return the measures of all blocks, block after block: each has one share of ε (S5)."""
         return (*self.measures, *(measure for block in self.further for measure in block.measures))
 
     @property
@@ -243,7 +244,7 @@ class QueryPlan:
 
     @property
     def shares(self) -> int:
-        """Return into how many equal shares ε is split: one for each measure of all blocks (S5)."""
+        """Return into how many equal parts ε is split: one for each measure of all blocks (S5)."""
         return len(self.all_measures) if self.part_of is None else self.part_of
 
     def split(self, items: Sequence[_Item]) -> list[Sequence[_Item]]:

@@ -1,6 +1,6 @@
 """Find the stage of each SELECT in a query: over rows, measuring, or after the noise. Takes parsed SQL; knows no data.
 
-A SELECT over tables, or over subqueries that treat each row by itself, *measures* when it aggregates. A SELECT over one
+A SELECT over tables, or over subqueries that treat rows by themselves, *measures* when it aggregates. A SELECT over one
 that measures comes *after* the noise. Names of WITH are looked up here, as SQL looks them up: from the inside out.
 """
 
@@ -88,7 +88,7 @@ def find_stage(query: Scoped, schema: Schema, *, nested: bool = True) -> Stage:
 
 
 def _refuse_rows_in_union(query: Scoped, schema: Schema) -> None:
-    """Refuse a UNION of SELECTs that give rows: an individual's rows would count several times."""
+    """Refuse a UNION of rows: then somebody's rows would count several times."""
     for part in query.parts:
         if find_stage(part, schema) is Stage.ROWS:
             raise refusal(
@@ -152,13 +152,13 @@ def _find_public(node: exp.Expression, query: Scoped, schema: Schema) -> JoinTab
 
 
 def _reads_public(query: Scoped, schema: Schema) -> bool:
-    """Return whether a query reads only public tables."""
+    """Return whether a query reads public tables alone."""
     nodes = _source_nodes(query.select)
     return bool(nodes) and all(_find_public(node, query, schema) is not None for node in nodes)
 
 
 def list_joined(query: Scoped, schema: Schema) -> dict[str, Scoped | JoinTable]:
-    """Return the queries and public tables in FROM and JOIN of a SELECT after the noise, by name or alias, in order."""
+    """Return the queries and public tables in FROM and JOIN of a SELECT after the noise, by their names, in order."""
     scoped = list_sources(query)
     found: dict[str, Scoped | JoinTable] = {}
     for node in _source_nodes(query.select):
@@ -174,7 +174,7 @@ def list_joined(query: Scoped, schema: Schema) -> dict[str, Scoped | JoinTable]:
 
 
 def list_sources(query: Scoped) -> dict[str, Scoped]:
-    """Return the queries in FROM and JOIN, by name or alias, in order; tables are left out."""
+    """Return the queries in FROM and JOIN, by the names they go by, in order; tables are left out."""
     found: dict[str, Scoped] = {}
     for node in _source_nodes(query.select):
         scoped = _find_source(node, query)

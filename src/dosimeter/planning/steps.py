@@ -96,7 +96,7 @@ def clamped(
 
 
 def keep_within(value: Gridded) -> Gridded:
-    """Return a value clamped to the bounds found for it, so that they hold even if they were found wrongly."""
+    """Clamp a tree to the bounds that were found for it, so that these hold even where they were found wrongly."""
     if value.clamps or value.tree.find(exp.Column) is None:
         return value
     return replace(value, tree=clamp(wrap(value.tree), whole(value.lower), whole(value.upper)), clamps=True)
@@ -165,7 +165,7 @@ def _quotient(left: Gridded, right: Gridded) -> exp.Expression:
 
 
 def divide_whole(left: Gridded, right: Gridded) -> Gridded:
-    """Return a // b of two values in the same unit, rounded towards 0."""
+    """Write a // b of two numbers in the same unit: rounded towards 0."""
     _expect_exact(left, right)
     low, high = _quotient_ends(left, right)
     return Gridded(_towards_zero(_quotient(left, right)), math.trunc(low), math.trunc(high), Fraction(1))
@@ -268,7 +268,7 @@ def _exponential(value: Fraction) -> Fraction:
 
 
 def _rounded(value: exp.Expression, low: Fraction, high: Fraction) -> Gridded:
-    """Return a double rounded to a grid of at least 2^20 steps between its bounds, and clamped to these (Q1).
+    """Round a double to a grid of at least 2^20 steps between its bounds, and clamp it to them (Q1).
 
     One step is a power of two, so that dividing by it is exact on every engine.
     """
@@ -299,7 +299,7 @@ def _double(value: Fraction) -> exp.Expression:
 
 
 def _scaled(value: exp.Expression, factor: Fraction) -> exp.Expression:
-    """Return a double × a fraction. Raises OverflowError if the product could leave the range of doubles."""
+    """Write a double × a fraction. Raises OverflowError where that could leave the range of doubles."""
     if max(factor.numerator, factor.denominator) > LARGEST_FACTOR:
         raise OverflowError
     result = value

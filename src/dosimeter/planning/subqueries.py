@@ -83,7 +83,7 @@ class _Inlining:
     def _inner_query(
         self, source: exp.Expression, named: Mapping[str, exp.Select], depth: int
     ) -> tuple[exp.Select, str] | None:
-        """Return the subquery or CTE that stands in FROM, itself inlined, and its alias; None if FROM names a table."""
+        """Return the subquery or CTE in FROM, flattened, and its alias; None if FROM names a table."""
         is_cte = isinstance(source, exp.Table) and not source.db and source.name.lower() in named
         if not isinstance(source, exp.Subquery) and not is_cte:
             return None
@@ -115,7 +115,7 @@ class _Inlining:
 
 
 def read_ctes(select: exp.Select) -> dict[str, exp.Select]:
-    """Return the queries of a WITH by name, in order, without inlining."""
+    """Return the queries of a WITH by name, in order, as they are written."""
     clause = select.args.get("with_")
     if clause is None:
         return {}

@@ -77,7 +77,7 @@ def add_threshold(aggregates: Aggregates, delta: float) -> Threshold:
 
 
 def _counts_everybody(measure: object, schema: Schema) -> bool:
-    """Return whether a measure counts all individuals of a group, by their unit."""
+    """Return whether a measure counts the individuals of a group, by their unit."""
     if not isinstance(measure, CountIndividuals):
         return False
     tree = measure.argument.tree

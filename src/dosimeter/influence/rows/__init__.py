@@ -1,1 +1,1 @@
-"""Individuals with one row each: the profile query (who contributes what), and the contributions read from it."""
+"""Individuals with one row each: the profile query, and the contributions read from it."""

@@ -95,7 +95,7 @@ def input_column(plan: QueryPlan, measure: ArgumentMeasure) -> str:
 def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
     """Return the query for the exact totals of every group, each in whole steps of its measure's unit.
 
-    None if some measure is not a plain total.
+    None if a measure is not a plain total.
     """
     totals: list[exp.Expression] = []
     for measure in plan.measures:
@@ -210,7 +210,7 @@ class _Part:
         return renamed
 
     def key_names(self) -> list[str]:
-        """Return the names of the block's columns that the profile keeps as they are, without reduced arguments."""
+        """Return the names of the block's columns that the profile keeps unchanged: all but reduced arguments."""
         groups, arguments = range(len(self.plan.groups)), range(len(self.plan.arguments))
         names = [f"g{at}" for at in groups] + [f"a{at}" for at in arguments if not _find_reducible(self.plan, at)]
         return [self.name(name) for name in [*names, *([INSIDE] if self.apart else [])]]

@@ -1,4 +1,4 @@
-"""Measure the contributions of individuals with several rows (S1–S5, C1–C4, C9). Who is left out loses all rows.
+"""Measure the contributions of whole individuals: leaving one out removes all their rows (S1–S5, C1–C4, C9).
 
 Reads the unit profile: one row per distinct list of entries. An entry is all that an individual contributes to one
 group. An individual may move several groups at once, so the contribution is kept as a sparse vector.

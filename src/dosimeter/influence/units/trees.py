@@ -1,6 +1,6 @@
-"""Select the rows that a unit profile is made of: their unit, their group, the arguments.
+"""Select the rows a unit profile is made of: their unit, their group, the arguments. Trees for any engine to transpile.
 
-Gives trees for any engine to transpile. Never opens a connection.
+Never opens a connection.
 """
 
 from __future__ import annotations
