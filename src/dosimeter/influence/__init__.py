@@ -1,7 +1,7 @@
-"""Measure what leaving somebody out does to every number that a plan measures.
+"""Measure how far leaving out one individual moves each number that a plan measures.
 
-Takes a plan and an engine; gives Contributions, the exact vector, and who is most exposed. Never draws noise and never
-knows the ledger. ``rows`` is for individuals with one row, ``units`` for those with many.
+Takes a plan and an engine; gives Contributions, the exact numbers that get noise, and who is most exposed. Never draws
+noise and never knows the ledger. ``rows`` is for individuals with one row, ``units`` for those with many.
 """
 
 from dosimeter.influence.bounded_rows import count_alike, count_rows_each, find_facts

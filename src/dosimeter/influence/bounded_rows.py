@@ -23,7 +23,7 @@ RANK = "dosimeter_rank"
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """Counts of a table with a unit: individuals, the most rows that one has, and rows of nobody (a NULL unit)."""
+    """Counts of a table with a unit column: individuals, the most rows of one individual, rows with a NULL unit."""
 
     individuals: int
     most_rows: int
@@ -31,7 +31,7 @@ class UnitFacts:
 
 
 class BoundedEngine(EngineInFront):
-    """An engine that shows at most m rows of each individual."""
+    """An engine that shows at most m rows of each individual, m being the schema's ``max_rows_per_unit``."""
 
     def __init__(self, engine: Engine, schema: Schema) -> None:
         super().__init__(engine)
@@ -39,7 +39,7 @@ class BoundedEngine(EngineInFront):
         self._facts: tuple[int, UnitFacts] | None = None
 
     def facts(self) -> UnitFacts:
-        """Return the facts about units, counted once, and again when the data may have changed."""
+        """Return the counts of the unbounded table, which are counted again after the data may have changed."""
         if self._facts is None or self._facts[0] != self.generation:
             facts = find_facts(self._engine, self._schema, self._engine.relation())
             self._facts = (self.generation, facts)
@@ -65,7 +65,7 @@ def find_facts(engine: Engine, schema: Schema, relation: exp.Expression) -> Unit
 
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
-    """Return the query for the number of individuals, the most rows that one has, and the rows without a unit."""
+    """Return the query for the three counts of UnitFacts, in one row: ``individuals``, ``most``, ``missing``."""
     absent = exp.Is(this=exp.column(UNIT), expression=exp.Null())
     rows = exp.Case(ifs=[exp.If(this=exp.Not(this=absent.copy()), true=exp.column("n"))])
     missing = exp.Case(ifs=[exp.If(this=absent, true=exp.column("n"))], default=exp.Literal.number(0))
@@ -77,7 +77,7 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
 
 
 def _rows_per_unit(unit: str, relation: exp.Expression) -> exp.Subquery:
-    """Return the query for how many rows, n, each individual has; NULL is an individual too."""
+    """Return the query for how many rows, ``n``, each individual has. Rows with a NULL unit are counted as one more."""
     columns = (exp.alias_(column_tree(unit), UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
     return (
         exp.select(*columns)
@@ -88,7 +88,7 @@ def _rows_per_unit(unit: str, relation: exp.Expression) -> exp.Subquery:
 
 
 def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict[int, int]:
-    """Return how many individuals have each number of rows, fewest rows first. Rows of nobody are left out."""
+    """Return how many individuals have each number of rows, fewest rows first. Rows with a NULL unit are left out."""
     somebody = exp.Not(this=exp.Is(this=exp.column(UNIT), expression=exp.Null()))
     query = (
         exp.select(exp.column("n"), exp.alias_(exp.Count(this=exp.Star()), "people"))
@@ -101,7 +101,10 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 
 
 def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int:
-    """Return how many row keys are NULL or repeated within one individual: those rows are ordered by their cells."""
+    """Return how many pairs of individual and row key do not tell one row: the key is NULL, or several rows have it.
+
+    Such rows are ordered by all their cells where the rows that count are chosen.
+    """
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
     absent = exp.Is(this=keys[1].copy(), expression=exp.Null())
@@ -119,9 +122,9 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
 
 
 def bounded_relation(schema: Schema, relation: exp.Expression) -> exp.Expression:
-    """Return the rows that count: all rows of individuals with at most m, and the m chosen ones of the others.
+    """Return the rows that count: all rows of individuals with at most m, and m chosen rows of each of the others.
 
-    Two joins rather than IN and NOT IN, which engines run very differently.
+    Written with two joins rather than IN and NOT IN, which engines run very differently.
     """
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
     source, busy, same = _aliased(relation, "own"), _busy(schema, relation), _is_busy(schema)
@@ -161,7 +164,10 @@ def _is_busy(schema: Schema) -> exp.Expression:
 
 
 def _choice_keys(schema: Schema) -> list[exp.Expression]:
-    """Return what an individual's rows are ordered by: md5 of (unit, row key), the row key, then all other cells."""
+    """Return what orders an individual's rows, of which the first m count.
+
+    That is md5 of (unit, row key), then the row key, then all other cells; without a row key, the other cells alone.
+    """
     cells: list[exp.Expression] = [_own(name) for name in schema.columns if name not in (schema.unit, schema.row_key)]
     if schema.row_key is None:
         return cells or [_own(schema.unit)]
@@ -171,7 +177,7 @@ def _choice_keys(schema: Schema) -> list[exp.Expression]:
 
 
 def _owned(schema: Schema, relation: exp.Expression) -> exp.Expression:
-    """Return the rows that belong to somebody."""
+    """Return the rows whose unit is not NULL."""
     there = exp.Not(this=exp.Is(this=_own(schema.unit), expression=exp.Null()))
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
     return (

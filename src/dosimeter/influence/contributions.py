@@ -1,4 +1,4 @@
-"""How individuals move the measured vector. Private: the repr is redacted."""
+"""How far individuals move the measured numbers. Private: the repr is redacted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def no_attributes() -> Mapping[str, NDArray[np.generic]]:
 
 
 def _add_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Add the attributes of an empty slot, which has none: it is in no FILTER and in no group of ``--by``."""
+    """Append the value that an empty slot has for an attribute: False for a condition, otherwise None.
+
+    So an empty slot meets no FILTER and is in no group of ``--by``.
+    """
     absent: Any = False if values.dtype == np.bool_ else None
     return np.append(values, np.array([absent], dtype=values.dtype))
 
@@ -36,13 +39,14 @@ def _add_shares(shares: Sequence[FloatArray | None]) -> FloatArray | None:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Contributions:
-    """How individuals move the measured vector: a row per distinct contribution, sparse over the k cells.
+    """How far leaving out one individual moves each cell. Individuals who move the same cells equally share one row.
 
-    Cell = group index × number of measures + measure index, block after block. ``changes`` are in the units of the
-    norm.
-    Row r owns ``cells[starts[r]:starts[r + 1]]``. ``attributes`` (FILTER flags, ``--by``) are per row.
-    Empty slots and people outside the WHERE are a row without cells.
-    ``shares``: where something is drawn by rank, the share of ε that bounds each row's own guarantee (R12).
+    ``k``: how many cells there are. Cell = group index × number of measures + measure index. The cells of a further
+    block (another SELECT that measures) follow those of the block before it. ``people``: how many individuals, or empty
+    slots, share each row. Row r moves ``cells[starts[r]:starts[r + 1]]``, and ``changes`` has by how much, at the same
+    indices, scaled by ``plan.weights(norm)``. Empty slots and people outside the WHERE are in a row without cells.
+    ``attributes``: for each row, whether it meets a preference's FILTER, or its value of the ``--by`` column.
+    ``shares``: for each row, the share of ε that bounds its own guarantee (R12); None if nothing is drawn by rank.
     """
 
     k: int
@@ -66,10 +70,12 @@ class Contributions:
         slots: int,
         shares: FloatArray | None = None,
     ) -> Contributions:
-        """Return the contributions of people from what each of their entries does to each measure (N2).
+        """Return the contributions of people from their entries (N2). An entry is what they move in one group.
 
-        ``changes``: a row per entry, a column per measure. ``owners``: each entry's row among the people. ``slots``:
-        all slots; those that nobody fills contribute nothing. ``shares``: of each entry.
+        ``changes``: a row per entry, a column per measure. ``owners``: for each entry, the index of its row in
+        ``people``. ``group``: the group index of each entry, among ``groups`` groups. ``people`` and ``attributes``:
+        one value per row of people. ``slots``: the number of all slots; those that nobody fills contribute nothing.
+        ``shares``: the share of ε of each entry, added up over the entries of a row.
         """
         entries, columns = np.nonzero(changes)
         per_row = np.bincount(owners[entries], minlength=len(people))
@@ -86,7 +92,11 @@ class Contributions:
 
     @classmethod
     def of_blocks(cls, parts: Sequence[Contributions]) -> Contributions:
-        """Return what the same people move in several blocks, as one vector with the cells of block after block."""
+        """Return the contributions of the same people to several blocks, numbering the cells block after block.
+
+        A block is a SELECT that measures; ``parts`` has the contributions to each. Row r of every part is the same
+        people.
+        """
         if len(parts) == 1:
             return parts[0]
         first = parts[0]
@@ -109,13 +119,16 @@ class Contributions:
         return int(self.people.sum())
 
     def norms(self, norm: Norm) -> FloatArray:
-        """Return ‖c‖₁ or ‖c‖₂ of each row: the PIS of everybody in that row (N1)."""
+        """Return ‖c‖₁ or ‖c‖₂ of each row's contribution c: the PIS of everybody in that row (N1)."""
         if norm == 1:
             return sum_rows(np.abs(self.changes), self.starts)
         return np.sqrt(sum_rows(np.square(self.changes), self.starts))
 
     def with_empty_slots(self, count: int) -> Contributions:
-        """Return the same with a row of empty slots, which move nothing; also where there is nobody at all."""
+        """Return the same contributions and one more row, of ``count`` empty slots, which move nothing.
+
+        Without empty slots there is no such row, unless there would be no row at all.
+        """
         if not count and len(self.people):
             return self
         return replace(
@@ -127,11 +140,11 @@ class Contributions:
         )
 
     def entry_rows(self) -> IntArray:
-        """Return the row that each entry belongs to."""
+        """Return, for each element of ``cells`` and ``changes``, the row that it belongs to."""
         return np.repeat(np.arange(len(self.people)), np.diff(self.starts))
 
     def normalise(self) -> Contributions:
-        """Return the same rows with cells ascending and without zero changes."""
+        """Return the same contributions, with the cells of each row ascending and without changes of zero."""
         rows = self.entry_rows()
         ascending = (np.diff(rows) > 0) | (np.diff(self.cells) > 0)
         changed = self.changes != 0.0
@@ -144,7 +157,7 @@ class Contributions:
         return replace(self, starts=starts, cells=self.cells[order], changes=self.changes[order])
 
     def take(self, rows: IntArray, people: IntArray) -> Contributions:
-        """Return these rows alone, each with the number of people given for it."""
+        """Return only the rows with these indices. ``people``: how many individuals each of them then stands for."""
         lengths = np.diff(self.starts)[rows]
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(lengths, out=starts[1:])

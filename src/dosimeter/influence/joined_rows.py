@@ -31,7 +31,7 @@ class JoinedEngine(EngineInFront):
 
     @property
     def first(self) -> Engine:
-        """Return the engine of the first table alone."""
+        """Return the engine that shows the first table's own rows, without joins."""
         return self._first
 
     def relation(self) -> exp.Expression:
@@ -42,13 +42,14 @@ class JoinedEngine(EngineInFront):
         return joined_relation(self._plan.joins, self._engine.relation(), self._plan.schema, self._others[1])
 
     def _rows(self, table: JoinTable | None) -> exp.Expression:
-        """Return the rows of a table that count."""
+        """Return the rows of a table that may be joined (``bound_table``); without a table, those of the first one."""
         return self._first.relation() if table is None else bound_table(self._engine, table, self._base)
 
     def keeping_everybody(self) -> tuple[QueryPlan, JoinedEngine]:
-        """Return the same question with left joins only: whom an inner join would leave out, the WHERE leaves out.
+        """Return a plan that measures the same with left joins only, and an engine that shows its rows.
 
-        A FILTER and ``--by`` are about everybody, whether or not the query reads their rows.
+        Rows that an inner join would drop are dropped by the WHERE instead. So everybody has a row to read attributes
+        off: a preference's FILTER and ``--by`` are about everybody, whether or not the query reads their rows.
         """
         plan = self._plan
         found = [
@@ -70,7 +71,11 @@ class JoinedEngine(EngineInFront):
 
 
 def bound_table(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
-    """Return the table as it may be joined: with a unique key, or with at most m rows of each individual."""
+    """Return the rows of a table that may be joined: of a private table, at most m per individual.
+
+    A public table keeps all rows; its key must be unique, otherwise SchemaError is raised. ``base``: the schema of the
+    first table.
+    """
     relation = engine.joined(table)
     if table.public or table.unit is None:
         require_unique(engine, table, relation)
@@ -92,7 +97,7 @@ def require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -
 
 
 def not_unique(table: JoinTable) -> SchemaError:
-    """Return the refusal of a public table by what it holds, which tells nothing about anybody."""
+    """Return the error for a public table whose key is not unique. Since it is public, the message reveals nobody."""
     return SchemaError(
         f"[tables.{table.name}] key {table.key} is not unique in its table, so that a join could multiply an "
         "individual's rows. Correct the table or name another key."

@@ -1,4 +1,7 @@
-"""The profile of a plan with several blocks: everybody once, with what they contribute to each (Q5, C9). Private."""
+"""The profile of a plan with several blocks (SELECTs that measure): what each individual contributes to each (Q5, C9).
+
+Private.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ from dosimeter.planning import QueryPlan
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JointProfile:
-    """What the profile query says of each block. Row r of every part stands for the same individuals.
+    """One profile per block (SELECT that measures). Row r of every part stands for the same individuals.
 
-    ``touched``: whom some block touches, where zeros in the parts do not tell; counted where everybody is profiled by
-    nothing else.
+    ``touched``: how many individuals at least one block touches, if a query has counted them; None if the parts tell.
+    (In a wide unit profile an individual with zeros may be touched or not.)
     """
 
     plan: QueryPlan
@@ -37,13 +40,17 @@ class JointProfile:
 
     @property
     def inside(self) -> NDArray[np.bool_]:
-        """Return which rows some block reads."""
+        """Return, for each row, whether at least one block reads it: it is inside the block's WHERE."""
         found: NDArray[np.bool_] = np.any([part.inside for part in self.parts], axis=0)
         return found
 
     @property
     def undeclared(self) -> int:
-        """Return how many individuals, or rows, are in no declared group of some block; at least, with many rows."""
+        """Return how many individuals are in an undeclared group of at least one block.
+
+        With a unit column it counts rows of the table instead: those of the block with the most, so there may be more
+        in all.
+        """
         rows = [part for part in self.parts if isinstance(part, Profile)]
         if not rows:
             return max(part.undeclared for part in self.parts)
@@ -52,14 +59,20 @@ class JointProfile:
 
     @property
     def matched(self) -> int:
-        """Return how many individuals some block touches: a row of theirs is inside its WHERE and in a group (N5)."""
+        """Return how many individuals at least one block touches.
+
+        A block touches those who have a row inside its WHERE and in a group (N5).
+        """
         if self.touched is not None:
             return self.touched
         rows = [part.inside & (part.group >= 0) if isinstance(part, Profile) else part.inside for part in self.parts]
         return int(self.people[np.any(rows, axis=0)].sum())
 
     def contributions(self, n: int, norm: Norm) -> Contributions:
-        """Return everybody's contributions to all blocks as one vector, in the units of the norm."""
+        """Return everybody's contributions to the cells of all blocks, scaled by ``plan.weights(norm)``.
+
+        ``n``: the number of slots; empty ones contribute nothing.
+        """
         found = Contributions.of_blocks(
             [
                 find_contributions(part, n, norm)

@@ -38,7 +38,12 @@ MASK = "•••"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExposedRecord:
-    """Identical records, or individuals who contribute the same. ``row``: their row of the contributions."""
+    """A group of identical records, or of individuals who contribute the same.
+
+    ``row``: their row of the Contributions. ``people``: how many they are. ``sensitivity``: their PIS. ``why``: a
+    sentence on what changes when one of them is left out. ``columns``: the cells shown, masked where they identify
+    people.
+    """
 
     row: int
     people: int
@@ -58,7 +63,12 @@ def find_people(
     columns: Sequence[str] | None,
     reveal: bool,
 ) -> list[ExposedRecord]:
-    """Return up to ``count`` groups of identical records, most exposed first."""
+    """Return up to ``count`` groups of identical records, most exposed first, where everybody has one row.
+
+    ``norm``: the norm of the PIS, by which they are ordered. ``columns``: the columns to show; None for those that the
+    query reads and those that identify people. ``reveal``: whether to show identifying cells instead of masking them.
+    Raises OptionError for an unknown column.
+    """
     plan, parts = profile.plan, _list_row_parts(profile)
     identifying = [name for name, column in plan.schema.columns.items() if column.identifying]
     masked = [] if reveal else identifying
@@ -89,14 +99,15 @@ def _list_row_parts(profile: Profile | JointProfile) -> tuple[Profile, ...]:
 
 
 def _asked(parts: Sequence[Profile]) -> QueryPlan:
-    """Return the plan whose WHERE all shown records meet; of several blocks no single one is."""
+    """Return a plan whose WHERE all shown records meet. With several blocks (SELECTs that measure) it has no WHERE."""
     return parts[0].plan if len(parts) == 1 else replace(parts[0].plan, where=None)
 
 
 def _most_exposed_first(parts: Sequence[Profile], norms: FloatArray) -> NDArray[np.intp]:
-    """Return the rows by exposure, those outside the WHERE of all blocks last.
+    """Return the indices of the rows, largest norm first; rows outside the WHERE of every block come last.
 
-    Among equals whoever is alone comes first; then by group and inputs, so that the engine's order does not matter.
+    Among rows with equal norms those with fewer people come first. The rest are ordered by group and inputs, so that
+    the order in which the engine gave them does not matter.
     """
     inputs = [column for part in parts for name in sorted(part.inputs) for column in part.inputs[name]]
     inside = np.any([part.inside for part in parts], axis=0)
@@ -113,7 +124,11 @@ def find_units(
     count: int,
     reveal: bool,
 ) -> list[ExposedRecord]:
-    """Return the most exposed individuals where each has several rows: those who contribute the same are grouped."""
+    """Return up to ``count`` groups of individuals who contribute the same, most exposed first.
+
+    For individuals with several rows. ``norm``: the norm of the PIS, by which they are ordered. ``reveal``: whether to
+    name the individuals of each group (up to ``count``) instead of masking them.
+    """
     plan = profile.plan
     norms = contributions.norms(norm)[: len(profile.people)]
     found: list[ExposedRecord] = []
@@ -128,23 +143,24 @@ def find_units(
 
 
 def _query_alike(profile: UnitProfile | JointProfile, relation: exp.Expression, row: int, count: int) -> exp.Select:
-    """Return the query for individuals of this row."""
+    """Return the query for up to ``count`` of the individuals whom this row of the profile stands for."""
     if isinstance(profile, UnitProfile):
         return units_query(profile.layout, relation, profile.identity(row), count)
     return joint_units_query(profile.plan, relation, _own_texts(profile).identity(row), count)
 
 
 def _own_texts(profile: UnitProfile | JointProfile) -> UnitProfile:
-    """Return the part that holds what individuals contribute, as the profile query gave it: any part of a joint one."""
+    """Return a UnitProfile whose ``identities`` tell rows apart; those of all parts of a JointProfile are equal."""
     part = profile if isinstance(profile, UnitProfile) else profile.parts[0]
     assert isinstance(part, UnitProfile)
     return part
 
 
 def _most_exposed_units(profile: UnitProfile | JointProfile, norms: FloatArray, count: int) -> list[int]:
-    """Return the rows by exposure, without those outside the WHERE.
+    """Return the indices of up to ``count`` rows, largest norm first, without rows outside the WHERE.
 
-    Among equals whoever is alone comes first; then by what they contribute, so that the engine's order does not matter.
+    Among rows with equal norms those with fewer people come first. The rest are ordered by what they contribute, so
+    that the order in which the engine gave them does not matter.
     """
     inside = np.flatnonzero(profile.inside)
     least = np.sort(norms[inside])[-count:][:1]
@@ -157,7 +173,10 @@ def _most_exposed_units(profile: UnitProfile | JointProfile, norms: FloatArray, 
 
 
 def _shown_columns(plan: QueryPlan, columns: Sequence[str] | None, identifying: Sequence[str]) -> list[str]:
-    """Return the columns that were asked for; without any, the query's own and those that identify people."""
+    """Return the columns asked for; if ``columns`` is None, those that the query reads or that identify people.
+
+    Raises OptionError for an unknown column.
+    """
     names = list(plan.schema.columns)
     if columns is None:
         return [name for name in names if name in plan.columns or name in identifying]
@@ -169,7 +188,10 @@ def _shown_columns(plan: QueryPlan, columns: Sequence[str] | None, identifying: 
 
 
 def show_cell(value: Any) -> JsonScalar:
-    """Return a cell as JSON can hold it: numbers, truth values and texts as they are, everything else as text."""
+    """Return a cell of the data as JSON can hold it.
+
+    None, truth values, texts and finite numbers stay unchanged; everything else becomes text.
+    """
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -178,7 +200,7 @@ def show_cell(value: Any) -> JsonScalar:
 
 
 def take_row(contributions: Contributions, row: int) -> Contributions:
-    """Return the contribution of one individual of this row."""
+    """Return the contribution of one individual of this row, as Contributions with one row of one person."""
     entries = slice(int(contributions.starts[row]), int(contributions.starts[row + 1]))
     cells = contributions.cells[entries]
     return Contributions(
@@ -192,7 +214,11 @@ def take_row(contributions: Contributions, row: int) -> Contributions:
 
 
 def _condition_of_all(parts: Sequence[Profile], row: int, engine: Engine) -> exp.Expression:
-    """Return the condition that the records of this row meet: in each block as the row says, or outside of it."""
+    """Return the condition that a record meets if it belongs to this row of the profile.
+
+    ``parts``: the profile of each block (SELECT that measures). In each block the record is where the row says it is:
+    outside the WHERE, or inside it with the row's group and inputs.
+    """
     if len(parts) == 1:
         return _condition_of(parts[0], row, engine)
     tests: list[exp.Expression] = []
@@ -210,7 +236,10 @@ def _condition_of_all(parts: Sequence[Profile], row: int, engine: Engine) -> exp
 
 
 def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
-    """Return the condition that the records of this profile row meet, and those of no other row that is listed."""
+    """Return the condition that the records of this row of the profile meet, among the records inside the WHERE.
+
+    Records in groups that nobody declared are in several rows, and all these rows have the same condition.
+    """
     plan = profile.plan
     group = int(profile.group[row])
     if group < 0:
@@ -225,7 +254,7 @@ def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
 
 
 def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:
-    """Return a test of whether a record is in a group that nobody declared (C7): NULL too, unless it is declared."""
+    """Return the condition that a record is in a group that nobody declared (C7). Undeclared NULL is such a group."""
     declared = conjunction(is_declared(group.tree, group.values) for group in plan.groups if group.values is not None)
     assert declared is not None, "only declared groups leave somebody out"
     known = exp.Coalesce(this=exp.Paren(this=declared), expressions=[exp.Boolean(this=False)])
@@ -235,7 +264,10 @@ def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:
 def _see(
     profile: Profile, row: int, measure: ArgumentMeasure, engine: Engine, grouped: Sequence[exp.Expression]
 ) -> Seen | None:
-    """Return what the profile row holds of a measure's argument; None where that is NULL."""
+    """Return what this row of the profile holds of a measure's argument; None where the argument is NULL.
+
+    ``grouped``: the conditions that a record is in the row's group.
+    """
     plan = profile.plan
     name = input_column(plan, measure)
     values, present = profile.inputs[name]
@@ -262,7 +294,11 @@ def explain_change(
     *,
     reveal: bool,
 ) -> str:
-    """Say which output changes from what to what when one individual of this row is left out."""
+    """Return a sentence on which numbers of the answer change, from what to what, without one individual of this row.
+
+    ``norm``: the norm that the contributions are scaled for. ``reveal``: whether to show the values of groups that
+    identify people.
+    """
     start, stop = contributions.starts[row], contributions.starts[row + 1]
     if start == stop:
         return "leaving them out changes nothing"
@@ -288,7 +324,10 @@ def _explain_part(
     *,
     reveal: bool,
 ) -> str:
-    """Say which numbers of one block change. ``entries``: its cells, and the changes in the units of the norm."""
+    """Return a sentence on which numbers of one block (SELECT that measures) change.
+
+    ``entries``: pairs of a cell, counted from the block's first, and its change, scaled by ``plan.weights(norm)``.
+    """
     plan = profile.plan
     weights = plan.weights(norm)
     width = len(plan.measures)
@@ -328,7 +367,7 @@ def _describe(
 
 
 def _show_key(plan: QueryPlan, tree: exp.Expression, value: Any, reveal: bool) -> str:
-    """Return a group's value as text; masked where the group is made of a column that identifies people."""
+    """Return a group's value as text. It is masked if an identifying column is part of the group, unless ``reveal``."""
     columns = (plan.schema.columns.get(node.name) for node in tree.find_all(exp.Column))
     if not reveal and any(column is not None and column.identifying for column in columns):
         return MASK

@@ -1,4 +1,7 @@
-"""The groups that are observed in the data, in one order whatever query found them. Works on arrays; reads no data."""
+"""The groups that are observed in the data, in an order that does not depend on the query that found them.
+
+Works on arrays; reads no data.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,24 @@ GroupKey = tuple[Scalar, ...]
 
 
 def _plain(value: Any) -> Any:
-    """Return whole numbers that arithmetic in doubles gave as whole numbers, and other values as they are."""
+    """Return a float that is a whole number as an integer, and any other value unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _merge_equal(codes: IntArray, values: list[Any]) -> IntArray:
-    """Return codes in which 0 and −0 share one: engines group them together and Arrow distinguishes them."""
+    """Return codes in which equal values have one code. ``codes``: for each row, an index into ``values``.
+
+    0 and −0 are equal: engines group them together, and Arrow distinguishes them.
+    """
     first: dict[Any, int] = {}
     return np.array([first.setdefault(value, at) for at, value in enumerate(values)], dtype=np.int64)[codes]
 
 
 def observe_keys(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tuple[GroupKey, ...], IntArray]:
-    """Return the distinct keys of columns, in order and with NULL last, and the place of each row's key among them."""
+    """Return the distinct group keys, sorted with NULL last, and for each row the index of its key among them.
+
+    ``columns``: for each GROUP BY expression, each row's index into a list of values, and that list.
+    """
     if not len(columns[0][0]):
         return (), np.zeros(0, dtype=np.int64)
     stacked = np.stack([_merge_equal(codes, values) for codes, values in columns], axis=1)

@@ -1,8 +1,8 @@
 """Wrap an engine so that every query sees the rows of the plan's person stage as one relation (Q2).
 
-The rows that a stage reads are bounded first: at most m of each individual, of the table itself and of every private
-table beside it. So what a stage computes for somebody depends on their own rows only, and on no more of these than the
-schema says.
+A person stage computes columns from each individual's own rows. The rows that it reads are bounded first: at most m of
+each individual, of the table itself and of every private table beside it. So what it computes for somebody depends on
+their own rows only, and on no more of these than the schema says.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dosimeter.schema import JoinTable, Schema
 
 
 class PersonEngine(EngineInFront):
-    """An engine whose relation is what a person stage gives."""
+    """An engine that shows the rows which a person stage computes from each individual's own rows."""
 
     def __init__(self, engine: Engine, stage: PersonStage, declared: Schema) -> None:
         super().__init__(engine)
@@ -28,7 +28,7 @@ class PersonEngine(EngineInFront):
 
     @property
     def first(self) -> Engine:
-        """Return the engine of the first table alone."""
+        """Return the engine that shows the first table's own rows."""
         return self._engine
 
     def relation(self) -> exp.Expression:
@@ -37,9 +37,10 @@ class PersonEngine(EngineInFront):
         return self._relation[1].copy()
 
     def rows_without_flags(self, names: Set[str]) -> exp.Expression | None:
-        """Return the table's own rows, if the stage gives these with flags beside them, and none of these names is one.
+        """Return the table's own rows if these are enough to read the columns ``names``; otherwise None.
 
-        A flag says whether the individual is in another query: leaving flags out saves joining that one.
+        They are enough if the stage only adds flags to each row and none of the names is a flag. A flag says whether
+        the row's individual is in another query (IN, EXISTS); without flags that query need not be joined.
         """
         step, rows = self._stage.step, self._stage.rows
         if not isinstance(step, Memberships) or rows.table is not None or rows.stage is not None or rows.joins:

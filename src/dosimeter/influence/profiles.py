@@ -1,4 +1,4 @@
-"""Measure how everybody moves the answer: chooses the per-row or the per-unit implementation."""
+"""Measure how far each individual moves the answer. Chooses the per-row or the per-unit implementation."""
 
 from __future__ import annotations
 
@@ -44,18 +44,25 @@ _ROUNDING = 1e-9
 
 
 def bound_rows(engine: Engine, schema: Schema) -> Engine:
-    """Return the engine itself where everybody has one row; otherwise one that shows at most m rows of each."""
+    """Return an engine that shows at most m rows of each individual; the engine itself if everybody has one row.
+
+    m is the schema's ``max_rows_per_unit``.
+    """
     return engine if schema.unit == "row" else BoundedEngine(engine, schema)
 
 
 def join_tables(engine: Engine, plan: QueryPlan, schema: Schema) -> Engine:
-    """Return the engine itself for one table; otherwise one whose rows are the plan's: per person, joined, or both."""
+    """Return an engine that shows the rows which the plan measures; the engine itself if they are the table's own.
+
+    Otherwise they are those of the plan's person stage (computed from each individual's own rows), joined rows, or
+    both.
+    """
     rows = engine if plan.person is None else PersonEngine(engine, plan.person, schema)
     return JoinedEngine(rows, plan, schema, engine) if plan.joins else rows
 
 
 def _first_table(engine: Engine) -> Engine:
-    """Return the engine that shows the rows of the table itself."""
+    """Return the engine that shows the table's own rows, from behind engines that join or compute other rows."""
     while isinstance(engine, (JoinedEngine, PersonEngine)):
         engine = engine.first
     return engine
@@ -68,7 +75,13 @@ def count_people(engine: Engine) -> int:
 def measure_influence(
     plan: QueryPlan, engine: Engine, n: int, norm: Norm, attributes: Mapping[str, exp.Expression] | None = None
 ) -> tuple[AnyProfile, Contributions]:
-    """Return the profile and everybody's contributions, by row or by individual as the schema says."""
+    """Return the profile (distinct contributions, and how many individuals have each) and everybody's contributions.
+
+    ``n``: the number of slots; empty ones contribute nothing. ``norm``: 1 or 2, for which the contributions are scaled
+    (``plan.weights``). ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name. With
+    attributes the profile has everybody, also those outside the WHERE. Raises DataError if somebody moves the answer by
+    more than Δ.
+    """
     _require_bounded(plan, engine)
     everybody = None
     if attributes is not None and plan.person is not None:
@@ -99,7 +112,10 @@ def measure_influence(
 
 
 def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -> None:
-    """Refuse contributions larger than Δ: then the schema or the engine is not what it says."""
+    """Refuse contributions larger than Δ. The data then exceed what the schema allows for, or the engine is wrong.
+
+    Not checked where Δ is given by hand, or where groups are observed in the data without a threshold.
+    """
     if plan.hand_sensitivity is not None or not (plan.declared or plan.threshold is not None):
         return
     most = float(contributions.norms(norm).max(initial=0.0))
@@ -112,7 +128,7 @@ def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -
 
 
 def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
-    """Return the exact vector that gets noise: from the profile where that is enough, otherwise by a query."""
+    """Return the exact numbers that get noise: read off the profile if it has them, otherwise by a query."""
     _require_bounded(plan, engine)
     if not plan.further:
         return _measure_block(plan, engine, profile)
@@ -128,6 +144,6 @@ def _measure_block(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) 
 
 
 def _require_bounded(plan: QueryPlan, engine: Engine) -> None:
-    """Require bounded rows for a plan over individuals: without them its sensitivities would not hold."""
+    """Require an engine that shows at most m rows of each individual if there is a unit: Δ holds only for these."""
     bounded = isinstance(_first_table(engine), BoundedEngine)
     assert plan.schema.unit == "row" or bounded, "bound_rows stands in front of the engine"

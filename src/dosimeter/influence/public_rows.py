@@ -1,7 +1,7 @@
 """Read the public tables that a query joins to released numbers (Q4), before anything is charged.
 
-Through the engine, as everywhere: with their declared types, odd cells NULL (N4), the key checked to be unique. They
-are public, so that a refusal may say what is wrong with them.
+An engine reads them like other tables: with their declared types, odd cells as NULL (N4), and the key checked to be
+unique. They are public, so that an error message may say what is wrong with them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ if TYPE_CHECKING:
 
 
 class PublicReader:
-    """Reads public tables, each once for every state of the data."""
+    """A reader of public tables that remembers them: each is read again only after the data may have changed."""
 
     def __init__(self) -> None:
         self._generation = -1
         self._known: dict[tuple[str, tuple[str, ...]], PublicRows] = {}
 
     def read(self, plan: QueryPlan, engine: Engine) -> QueryPlan:
-        """Return the plan with the content of the public tables that it reads after the noise; tried once more."""
+        """Return the plan with the rows of the public tables that it joins after the noise.
+
+        What happens after the noise is tried with these rows, on made-up numbers. Raises QueryError if it cannot be
+        computed, or if a table is too large; SchemaError if a key is not unique.
+        """
         if not plan.after.public:
             return plan
         if engine.generation != self._generation:

@@ -1,9 +1,9 @@
 """Everything after the noise (Q4): SQL over the released table, as a tree of our own. Knows no data.
 
-The table ``released`` has one row for each group: its number ``released_cell``, the group's values g0, g1 …, and the
-aggregates e0, e1 …; further blocks have tables of their own, ``released1`` …. A SELECT that measures becomes a SELECT
-over its table, and the SELECTs around it are rebuilt over its result. So nothing after the noise can touch the data,
-whatever the analyst writes.
+The table ``released`` has one row for each group: the row's number ``released_cell``, the group's values g0, g1 …, and
+the aggregates e0, e1 …. Further blocks (other SELECTs that measure) have tables of their own, ``released1`` …. A SELECT
+that measures becomes a SELECT over its table, and the SELECTs around it are rebuilt over its result. So nothing after
+the noise can touch the data, whatever the analyst writes.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ MAX_ROWS = 1_000_000
 class Field:
     """One column of a relation after the noise.
 
-    ``formula``: its value in terms of its own cell's g… and e…; None where it reads other cells too. ``group``: the
-    group that it is, unchanged. ``length``: how long a text in it can be. ``type``: of a group or a public column,
-    unchanged; other columns' types are the embedded engine's own. ``public``: it is a public column, unchanged.
+    ``formula``: its value computed from the g… and e… of one row of the released table; None if it reads several rows.
+    ``group``: the index of the GROUP BY expression that it is, unchanged; None if it is none. ``length``: how long a
+    text in it can be, in characters. ``type``: the type of a group or a public column, unchanged; None for others,
+    whose types the embedded engine finds. ``public``: whether it is a column of a public table, unchanged.
     """
 
     name: str
@@ -63,9 +64,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A query over released tables. ``rows``: at most how many it gives. ``traced``: it ends with the column cell.
+    """A query over released tables, with what is known of its rows. ``rows``: the most rows that it can give.
 
-    ``public``: the public table that this is, with one row for each row that it is joined to.
+    ``traced``: whether its last column is the number of the released row that each row comes from. ``steps``: what
+    happens after the noise, in words. ``public``: the public table that this relation is, or None. It then counts as
+    one row, for it adds at most one to each row that it is joined to.
     """
 
     query: exp.Select | exp.Union
@@ -86,12 +89,15 @@ class Relation:
         return tuple(Output(each.name, each.group, each.formula, each.public) for each in self.fields)
 
     def after(self) -> After:
-        """Return what runs after the noise; nothing where the released columns are the answer."""
+        """Return what runs after the noise. Its query is None if the released columns are the answer."""
         return After(None if self.plain else self.query, self.traced, self.steps, self.blocks)
 
 
 def read_scalar(relation: Relation, node: exp.Expression) -> exp.Subquery:
-    """Write a subquery that gives one column, as a value among others."""
+    """Return a relation of one column as a subquery that can stand for a value. ``node``: its SQL, for the message.
+
+    Refuses a relation with several columns.
+    """
     if len(relation.fields) != 1:
         raise refusal(node, f"{clause_of(node)}: a subquery here gives one column.")
     only = exp.select(column_tree(relation.fields[0].name)).from_(relation.query.copy().subquery("inner_query"))
@@ -99,13 +105,13 @@ def read_scalar(relation: Relation, node: exp.Expression) -> exp.Subquery:
 
 
 def require_one_row(relation: Relation, node: exp.Expression) -> None:
-    """Refuse a subquery that can give several rows where a number stands."""
+    """Refuse a relation that can give several rows. ``node``: the subquery, which stands where a number belongs."""
     if relation.rows > 1:
         raise refusal(node, f"{clause_of(node)} can give several rows where one number stands. Aggregate it.")
 
 
 def is_measured(select: exp.Select) -> bool:
-    """Return whether a SELECT over rows aggregates them."""
+    """Return whether a SELECT aggregates rows: it has GROUP BY, or an aggregate in one of its clauses."""
     clauses = [*select.expressions, *(select.args.get(name) for name in ("having", "qualify", "order"))]
     return bool(select.args.get("group")) or any(finds_aggregate(part) for part in clauses if part is not None)
 
@@ -115,7 +121,7 @@ def is_measured(select: exp.Select) -> bool:
 
 @dataclass(slots=True)
 class Clauses:
-    """The clauses that come after the noise, collected while they are rebuilt."""
+    """The clauses of a SELECT after the noise, collected while they are rebuilt. ``items``: the SELECT list."""
 
     items: list[tuple[str, exp.Expression]] = field(default_factory=list)
     where: exp.Expression | None = None
@@ -130,7 +136,10 @@ class Clauses:
     def write(
         self, source: exp.Expression | None, joins: Sequence[exp.Expression], *, cell: exp.Expression | None
     ) -> exp.Select:
-        """Write the SELECT; with the cell of each row as its last column, and as the last word on the order."""
+        """Return the SELECT. ``source``: what stands in FROM. ``cell``: the column that numbers released rows.
+
+        With ``cell`` that number is the last column of the SELECT and the last term of its ORDER BY.
+        """
         shown = [_named(tree.copy(), name) for name, tree in self.items]
         query = exp.select(*shown, *([] if cell is None else [_named(cell.copy(), CELL)]))
         query = query if source is None else query.from_(source)
@@ -155,7 +164,7 @@ class Clauses:
         return query
 
     def steps(self) -> tuple[str, ...]:
-        """Name what happens after the noise, for an explanation."""
+        """Return the names of the clauses that are there, for an explanation of what happens after the noise."""
         kept = {
             "window functions": is_windowed(tree for _, tree in self.items),
             "QUALIFY": self.qualify is not None,
@@ -167,7 +176,7 @@ class Clauses:
         return tuple(name for name, present in kept.items() if present)
 
     def place(self, tree: exp.Expression) -> exp.Expression:
-        """Return the number of the item that a term of the ORDER BY repeats, or the term itself."""
+        """Return the position (from 1) of the SELECT item that an ORDER BY term repeats; otherwise the term."""
         for at, (_, item) in enumerate(self.items, start=1):
             if item == tree:
                 return exp.Literal.number(at)
@@ -179,7 +188,10 @@ def _named(tree: exp.Expression, name: str) -> exp.Expression:
 
 
 def read_rows(clause: exp.Expression | None, word: str) -> int | None:
-    """Read the whole number of LIMIT or OFFSET."""
+    """Return the whole number of a LIMIT or OFFSET clause; None without a clause. Refuses anything else.
+
+    ``word``: LIMIT or OFFSET, for the message.
+    """
     if clause is None:
         return None
     rows = read_whole_number(clause.expression) if isinstance(clause.expression, exp.Expression) else None
@@ -215,9 +227,11 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class MeasuringSelect:
-    """The SELECT over rows, rebuilt over the released table: its aggregates become e0, e1 …, its groups g0, g1 ….
+    """A SELECT over rows, to be rebuilt over the released table: its aggregates become e0, e1 …, its groups g0, g1 ….
 
-    ``source``: that table. ``scalars``: what stands for subqueries that give a number, by the names of placeholders.
+    ``cells``: the most rows of the released table. ``totals``: whether it has ROLLUP, CUBE or GROUPING SETS.
+    ``source``: the released table. ``scalars``: the trees of subqueries that give a number, by the placeholders' names.
+    ``named``: what each column of the SELECT list computes, by its name.
     """
 
     scope: Scope
@@ -230,7 +244,7 @@ class MeasuringSelect:
     named: dict[str, exp.Expression] = field(default_factory=dict)
 
     def write(self, select: exp.Select) -> Relation:
-        """Rebuild the SELECT list and every clause that works on groups."""
+        """Return the SELECT rebuilt over the released table, and add its aggregates to ``aggregates``."""
         windowed = (
             None if is_measured(select) else next((item for item in select.expressions if item.find(exp.Window)), None)
         )
@@ -318,7 +332,7 @@ class MeasuringSelect:
         return None
 
     def _grouping(self, node: exp.Expression) -> exp.Expression:
-        """Write GROUPING(a, b …): a bit for each column that a total leaves out."""
+        """Return GROUPING(a, b …) as a number with one bit per column: 1 if this row's total leaves the column out."""
         places = [self._matching_group(part) for part in node.expressions]
         if not self.totals or not places or None in places:
             raise refusal(node, f"{clause_of(node)} takes columns of a ROLLUP, CUBE or GROUPING SETS.")
@@ -363,7 +377,7 @@ class MeasuringSelect:
 
 
 def write_order(clause: exp.Expression, writer: Writer, clauses: Clauses) -> list[exp.Expression]:
-    """Rebuild an ORDER BY: by position, by ALL, or by expressions."""
+    """Return the terms of an ORDER BY, rebuilt. Each may be a position, ALL, or an expression."""
     keys: list[exp.Expression] = []
     for item in clause.expressions:
         node = item.this

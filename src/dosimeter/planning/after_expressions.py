@@ -124,9 +124,10 @@ _SUPPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Rebuild expressions. ``leaf`` gives the tree of what stands for itself: columns, and measured aggregates.
+    """A writer that rebuilds checked copies of expressions after the noise.
 
-    ``aggregates``: whether released rows may be aggregated here.
+    ``leaf`` returns the tree for a column or a measured aggregate, and None for nodes that are rebuilt from their
+    parts. ``aggregates``: whether aggregates of released rows are allowed here.
     """
 
     leaf: Leaf
@@ -239,7 +240,7 @@ class Writer:
         return exp.Filter(this=self._rebuild(node.this, allowed), expression=condition)
 
     def ordered(self, item: exp.Expression, tree: exp.Expression | None = None) -> exp.Expression:
-        """Rebuild one term of an ORDER BY, or write this tree in its place."""
+        """Return one term of an ORDER BY, rebuilt. ``tree``: what to order by instead of the term's own expression."""
         expect_only(item, "this", "desc", "nulls_first")
         return exp.Ordered(
             this=wrap(self.write(item.this)) if tree is None else tree,
@@ -249,7 +250,7 @@ class Writer:
 
 
 def _frame(spec: exp.Expression | None) -> exp.Expression | None:
-    """Rebuild ROWS or RANGE BETWEEN … AND …, with whole numbers only."""
+    """Return a window's frame, ROWS or RANGE BETWEEN … AND …, rebuilt. Refuses distances that are not whole numbers."""
     if spec is None:
         return None
     expect_only(spec, "kind", "start", "start_side", "end", "end_side")
@@ -264,12 +265,12 @@ def _frame(spec: exp.Expression | None) -> exp.Expression | None:
 
 
 def reads_own_cell(tree: exp.Expression) -> bool:
-    """Return whether a number is computed from its own cell's released numbers alone."""
+    """Return whether a tree reads the released numbers of one row alone: no window, aggregate or subquery is in it."""
     return tree.find(exp.Window, exp.AggFunc, exp.Subquery, exp.Select) is None
 
 
 def is_windowed(trees: Iterable[exp.Expression]) -> bool:
-    """Return whether some tree holds a window function."""
+    """Return whether at least one of the trees holds a window function."""
     return any(tree.find(exp.Window) is not None for tree in trees)
 
 
@@ -292,7 +293,11 @@ SHORT = 64  # characters: what a name, a number or a date has at most
 
 
 def limit_length(tree: exp.Expression, lengths: Mapping[str, int], node: exp.Expression) -> int:
-    """Return how long a text can get, from the columns' lengths; refuse one that could grow without a limit."""
+    """Return the most characters that a tree's text can have. Raises QueryError if these are more than MAX_LENGTH.
+
+    ``lengths``: the most characters of each column, by the column's SQL. ``node``: the tree as written, for the
+    message.
+    """
     length = _length(tree, lengths)
     if length > MAX_LENGTH:
         raise QueryError(f"{clause_of(node)} could become too long a text. Join fewer parts.", clause=clause_of(node))
@@ -310,7 +315,10 @@ def _length(tree: exp.Expression, lengths: Mapping[str, int]) -> int:
 
 
 def limit_text(lengths: Iterable[int], rows: int) -> None:
-    """Refuse so many rows of texts of these lengths, where they could hold more than an answer can. Short ones pass."""
+    """Refuse rows that could hold more text than an answer can. ``lengths``: the most characters of each column.
+
+    Of each text only the characters beyond ``SHORT`` count.
+    """
     longer = sum(max(0, length - SHORT) for length in lengths) * min(rows, MOST_ROWS)
     if longer > MOST_CHARACTERS:
         raise QueryError(

@@ -1,7 +1,7 @@
-"""Collect the aggregates of a query: what they read, the measures that get noise, and the estimates made of these.
+"""Collect the aggregates of a query: what they read, the measures that get noise, the estimates computed from measures.
 
-How each aggregate becomes measures is the measures' own (``AGGREGATES``); a measure that two aggregates share counts
-once (N3).
+How each aggregate becomes measures is written in the measures package (``AGGREGATES``). A measure that two aggregates
+share counts once (N3).
 """
 
 from __future__ import annotations
@@ -48,14 +48,17 @@ SUPPORTED = f"Supported aggregates: {', '.join(name for each in AGGREGATES.value
 
 
 def as_aggregate(node: exp.Expression) -> bool:
-    """Return whether the node is one aggregate as it may stand in a SELECT list (with or without FILTER)."""
+    """Return whether the node is a single aggregate, with or without FILTER, as it may stand in a SELECT list."""
     if isinstance(node, (exp.Filter, exp.WithinGroup)):
         return as_aggregate(node.this)
     return type(node) in AGGREGATES
 
 
 def unfold_within_group(node: exp.WithinGroup, *kinds: type[exp.Expression]) -> exp.Expression:
-    """Return PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x) as the same quantile of x and p; refuse other kinds."""
+    """Return PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x) as the same function of x and p.
+
+    ``kinds``: the functions that are allowed; others are refused.
+    """
     quantile, order = node.this, node.expression
     keys = order.expressions if isinstance(order, exp.Order) else []
     if not isinstance(quantile, kinds) or len(keys) != 1 or keys[0].args.get("desc"):
@@ -68,7 +71,7 @@ def unfold_within_group(node: exp.WithinGroup, *kinds: type[exp.Expression]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The arguments, measures and estimates of all aggregates of a query."""
+    """What all aggregates of a query need: arguments are read, measures get noise, estimates follow from measures."""
 
     arguments: tuple[Argument, ...]
     measures: tuple[Measure, ...]
@@ -77,7 +80,10 @@ class Collected:
 
 @dataclass(slots=True)
 class _Expression:
-    """One expression inside aggregates. It is profiled by value when some aggregate needs the value."""
+    """One expression that aggregates read. ``gridded``: its values on their grid; None if only NULL or not matters.
+
+    ``distinct``: whether it is read for its different values.
+    """
 
     tree: exp.Expression
     label: str
@@ -87,10 +93,12 @@ class _Expression:
 
 @dataclass(slots=True)
 class Aggregates:
-    """A collector of aggregates, in the order in which they are met; equal ones are shared.
+    """A collector of aggregates, in the order in which they are met. Equal aggregates are kept once.
 
-    ``by_hand``: whether a sensitivity is given by hand, so that an aggregate is measured as one number.
-    ``rank_cells``: how many cells are drawn by rank, at most; 0 where order statistics get noise.
+    ``min_rows``: the option of that name. ``by_hand``: whether a sensitivity is given by hand; then each aggregate is
+    measured as one number. ``groups``: the number of declared groups, or the most groups that one individual can be in
+    where groups are thresholded. ``rank_cells``: the most cells that are drawn by rank; 0 where order statistics get
+    noise.
     """
 
     schema: Schema
@@ -104,7 +112,10 @@ class Aggregates:
     _estimates: dict[tuple[type[Estimate], tuple[int, ...]], Estimate] = field(default_factory=dict)
 
     def default_name(self, node: exp.Expression) -> str | None:
-        """Return a default name: count for COUNT(*), sum_pay for SUM(pay); None for anything more involved."""
+        """Return the default name of an aggregate's column: count for COUNT(*), sum_pay for SUM(pay).
+
+        None if the node is not an aggregate by itself.
+        """
         aggregate = AGGREGATES.get(type(node))
         if aggregate is None:
             return None
@@ -116,7 +127,7 @@ class Aggregates:
         return aggregate.column
 
     def add(self, node: exp.Expression) -> int:
-        """Add an aggregate and return the number of its estimate."""
+        """Add an aggregate and return the index of its estimate: the released table has it in the column e<index>."""
         label = clause_of(node)
         bare, condition = self._unfilter(node)
         aggregate = AGGREGATES.get(type(bare))
@@ -128,7 +139,10 @@ class Aggregates:
         return list(self._estimates).index(key)
 
     def finish(self) -> Collected:
-        """Return what was collected. Only now is every argument known: COUNT(pay) reads what SUM(pay) profiles."""
+        """Return everything that was collected.
+
+        What an argument must hold is known only at the end: COUNT(pay) can read the values that SUM(pay) needs.
+        """
         positions = {key: at for at, key in enumerate(self._sources)}
         arguments = tuple(_argument(source, self.schema) for source in self._sources.values())
         met: dict[tuple[type[Measure], int], int] = {}
@@ -154,7 +168,7 @@ class Aggregates:
 
     @property
     def met(self) -> bool:
-        """Return whether an aggregate was added."""
+        """Return whether at least one aggregate was added."""
         return bool(self._estimates)
 
     @property
@@ -168,7 +182,7 @@ class Aggregates:
         return self.rank_cells > 0
 
     def _unfilter(self, node: exp.Expression) -> tuple[exp.Expression, exp.Expression | None]:
-        """Separate an aggregate from its FILTER: COUNT(x) FILTER (WHERE p) is COUNT(CASE WHEN p THEN x END)."""
+        """Return an aggregate without its FILTER, and the FILTER's condition (None without one)."""
         if isinstance(node, exp.WithinGroup):
             return unfold_within_group(node, exp.PercentileCont, exp.PercentileDisc), None
         if isinstance(node, exp.Filter):
@@ -182,7 +196,10 @@ class Aggregates:
     # ------------------------------------------------------------ what a reader may ask for
 
     def take(self, call: Call, node: exp.Expression | None, *, distinct: bool = False) -> Source:
-        """Return the source of an aggregate that reads whether a value is there, or which values differ."""
+        """Return the source (what an aggregate reads) of one that reads only whether its argument is NULL.
+
+        ``distinct``: it reads which values differ instead. ``node``: the argument. Refuses a missing argument.
+        """
         if node is None:
             raise QueryError(f"{call.label} has no argument. Name a column.", clause=call.label)
         if isinstance(node, exp.Distinct):
@@ -190,7 +207,10 @@ class Aggregates:
         return self._add_source(check_expression(node, self.scope).tree, call.condition, node, distinct=distinct)
 
     def take_distinct(self, call: Call, node: exp.Expression) -> Distinct:
-        """Return the source of COUNT(DISTINCT x); of the unit, it counts individuals (Q3)."""
+        """Return the source of COUNT(DISTINCT x), with the number of values that x is declared to have.
+
+        If x is the unit, it counts individuals (Q3).
+        """
         tree = check_expression(node, self.scope).tree
         if isinstance(tree, exp.Column) and tree.name == self.schema.unit:
             return Distinct(self.take(call, node), individuals=True)
@@ -203,14 +223,14 @@ class Aggregates:
         return Distinct(self.take(replace(call, condition=condition), node, distinct=True), values=values)
 
     def take_condition(self, call: Call, node: exp.Expression | None) -> Source:
-        """Return the source of an aggregate that reads whether a condition holds."""
+        """Return the source of an aggregate that reads whether a condition holds: 1 where it does, otherwise NULL."""
         if node is None or isinstance(node, exp.Distinct):
             raise QueryError(f"{call.label} takes one condition.", clause=call.label)
         parts = [part for part in (call.condition, check_condition(node, self.scope)) if part is not None]
         return self._add_source(check_expression(exp.Literal.number(1), self.scope).tree, conjunction(parts), node)
 
     def take_value(self, call: Call) -> Source:
-        """Return the source of an aggregate over values, with the values on their grid."""
+        """Return the source of an aggregate that reads values: whole steps of their grid, clamped to their bounds."""
         key = self.take(call, call.node.this).key
         source = self._sources[key]
         if source.gridded is None:
@@ -218,7 +238,11 @@ class Aggregates:
         return Source(key, _on_grid(source.gridded, source.label))
 
     def take_candidates(self, call: Call) -> tuple[Source, int]:
-        """Return the source of an order statistic by ranks, its values rounded to candidates, and their step (M4)."""
+        """Return the source of an order statistic that is drawn by rank, and the step of its candidates (M4).
+
+        The candidates are the values among which one is drawn; their step is in grid steps. The source has each value
+        rounded to the nearest candidate.
+        """
         before = set(self._sources)
         fine = self.take_value(call)
         step = candidate_step(fine.argument.width, self.rank_cells)
@@ -234,7 +258,10 @@ class Aggregates:
         return Source(key, _on_grid(gridded, source.label)), step
 
     def take_pair(self, call: Call) -> tuple[Source, Source, Source]:
-        """Return the sources of both values of an aggregate over two, and of their product, where both are there."""
+        """Return the sources of an aggregate over x and y, such as COVAR: x, y, and the product of both, centred.
+
+        All three are NULL where x or y is NULL.
+        """
         sides = (call.node.this, call.node.expression)
         if any(side is None for side in sides):
             raise QueryError(f"{call.label} takes two columns.", clause=call.label)
@@ -255,12 +282,12 @@ class Aggregates:
         return x, y, Source(key, _on_grid(gridded, label))
 
     def _take_beside(self, call: Call, written: exp.Expression, other: exp.Expression) -> Source:
-        """Return a value's source where the other one is not NULL."""
+        """Return the source of one argument of a pair, NULL where the ``other`` argument is NULL."""
         condition = conjunction([*([] if call.condition is None else [call.condition]), is_there(wrap(other))])
         return take_spread(self, Call(exp.Paren(this=written), condition, call.label))
 
     def measure(self, measure: Measure, source: Source | None = None) -> int:
-        """Return the number of a measure; the same one over the same source is added once."""
+        """Add a measure over a source, unless the same one was added, and return its index among the measures."""
         read = "" if source is None else source.key
         key = (type(measure), read, *measure.parameters)
         self._measures.setdefault(key, (measure, read))
@@ -274,7 +301,11 @@ class Aggregates:
         *,
         distinct: bool = False,
     ) -> Source:
-        """Add what an aggregate reads, NULL where a condition does not hold. Its argument is not known to be values."""
+        """Add an expression that an aggregate reads, NULL where a condition does not hold, and return its source.
+
+        ``node``: the expression as written. The source tells only NULL from other values, unless ``take_value`` adds a
+        grid.
+        """
         if condition is not None:
             tree = exp.Case(ifs=[exp.If(this=condition.copy(), true=tree)])
         key = f"{'distinct ' if distinct else ''}{tree.sql(dialect='duckdb')}"
@@ -287,7 +318,10 @@ def _centre(source: Source) -> exp.Expression:
 
 
 def _declared_list(tree: exp.Expression, schema: Schema) -> tuple[int | None, exp.Expression | None]:
-    """Return how many values a column is declared to have, None if that is not known, and the test for one of them."""
+    """Return how many values a column is declared to have, and the test that a value is one of them.
+
+    The number is None if the tree is not a column or the schema does not say. The test is None if all values pass.
+    """
     if not isinstance(tree, exp.Column):
         return None, None
     column = schema.columns[tree.name]
@@ -311,7 +345,7 @@ def _argument(source: _Expression, schema: Schema) -> Argument:
 
 
 def _measurable(tree: exp.Expression, schema: Schema, label: str) -> Gridded:
-    """Return a tree on its grid, clamped to its bounds once more: sensitivities rest on them (S9)."""
+    """Return a tree on its grid, clamped once more to the bounds found for it: sensitivities rest on them (S9)."""
     gridded = put_on_grid(tree, schema, label)
     try:
         return keep_within(gridded)

@@ -1,7 +1,8 @@
 """Several blocks after the noise: their released tables, and UNION ALL over them. Knows no data.
 
-Block b has a table of its own, with the same columns as that of the only block: ``released`` for the first, then
-``released1`` …. Cells are numbered over all blocks, so that a row of a union is still traced to its cell.
+A block is a SELECT that measures. Block b has a released table of its own, with the columns described in ``after``:
+``released`` for the first, then ``released1`` …. The rows of all released tables are numbered together, so that a row
+of a union is still traced to the released row that it comes from.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from dosimeter.sql import EmbeddedError, Type, Values, alias, column_tree, refus
 
 
 def name_released(block: int) -> str:
-    """Return the name of a block's table."""
+    """Return the name of the released table of block number ``block``."""
     return f"{RELEASED}{block}" if block else RELEASED
 
 
 def try_after(plan: QueryPlan) -> None:
-    """Run what comes after the noise on two made-up rows, so that nothing is charged for what cannot be computed.
+    """Run what comes after the noise on made-up numbers, and raise QueryError if it cannot be computed.
 
-    Public tables are as they are, or empty before an engine has read them.
+    So nothing is charged for such a query. Public tables have their own rows, or none before an engine has read them.
     """
     if plan.after.query is None:
         return
@@ -55,7 +56,10 @@ def _make_up(block: QueryPlan) -> dict[str, Values]:
 
 
 def write_union(parts: Sequence[Relation], node: exp.Expression) -> Relation:
-    """Return the rows of all relations, one after the other; columns go by position, names by the first."""
+    """Return the UNION ALL of several relations. Columns are matched by position and named as in the first relation.
+
+    ``node``: the union as written, for the message. Refuses different numbers of columns, and too many rows.
+    """
     first = parts[0]
     for part in parts[1:]:
         if len(part.fields) != len(first.fields):
@@ -104,7 +108,10 @@ def _untraced(fields: Sequence[Field]) -> Field:
 
 
 def _unite_fields(fields: Sequence[Field], parts: Sequence[Relation]) -> Field:
-    """Return a column of a union: in each block, what it is in the SELECT over that block."""
+    """Return one column of a union. Its formula has a branch per block; it is None where a block has no single formula.
+
+    ``fields``: the column in each of the ``parts``.
+    """
     formulas: dict[int, exp.Expression] = {}
     for each, part in zip(fields, parts, strict=True):
         for block in part.blocks:
@@ -120,7 +127,7 @@ def _reads_numbers(formula: exp.Expression) -> bool:
 
 
 def of_block(relation: Relation, block: int) -> Relation:
-    """Return a relation over one block's table, its formulas marked as this block's."""
+    """Return a relation over a block's released table, with formulas that say which block they are for."""
     if block == 0:
         return relation
     fields = (
@@ -134,9 +141,10 @@ def of_block(relation: Relation, block: int) -> Relation:
 
 
 def unite_sets(sets: Mapping[int, Sequence[int]], groups: int, estimates: int) -> exp.Subquery:
-    """Return one table of all sets of ROLLUP, CUBE or GROUPING SETS, each measured in a block of its own.
+    """Return one table with the rows of all sets of ROLLUP, CUBE or GROUPING SETS, each measured in a block of its own.
 
-    ``sets``: the groups that each block keeps. A group that it leaves out is NULL, and its flag h… is 1.
+    ``sets``: by block number, the indices of the groups that the set keeps. The column of any other group is NULL in
+    its rows, and h0, h1 … is 1 for that group. ``groups`` and ``estimates``: how many columns g… and e… there are.
     """
     queries: list[exp.Select | exp.Union] = []
     for block, kept in sets.items():
@@ -151,7 +159,10 @@ def unite_sets(sets: Mapping[int, Sequence[int]], groups: int, estimates: int) -
 
 
 def of_sets(relation: Relation, sets: Mapping[int, Sequence[int]]) -> Relation:
-    """Return a relation over the table of all sets, its formulas written for each set's own block."""
+    """Return a relation over the table of all sets, with formulas that have a branch for each set's block.
+
+    ``sets``: by block number, the indices of the groups that the set keeps.
+    """
     fields = []
     for each in relation.fields:
         formulas = {} if each.formula is None else {at: _in_set(each.formula, kept) for at, kept in sets.items()}

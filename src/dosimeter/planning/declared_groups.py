@@ -34,9 +34,10 @@ _SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 
 
 def group_values(source: exp.Expression, checked: Checked, schema: Schema) -> tuple[Scalar, ...]:
-    """Return the declared groups of an expression, in order: its declared values, and NULL last where it is declared.
+    """Return the declared groups of a GROUP BY expression: its declared values in order, then NULL if it is declared.
 
-    NULL is declared if a column of the expression says ``nulls = true`` and the expression can be NULL.
+    NULL is declared if a column of the expression says ``nulls = true`` and the expression can be NULL. Raises
+    QueryError if the schema declares no values.
     """
     values = declared_values(source, checked, schema)
     return (*values, None) if _declares_null(source, checked, schema) else values
@@ -54,9 +55,10 @@ def _declares_null(source: exp.Expression, checked: Checked, schema: Schema) -> 
 
 
 def declared_values(source: exp.Expression, checked: Checked, schema: Schema) -> tuple[Scalar, ...]:
-    """Return a plain column's declared values in order, or what the expression gives over its columns' domains.
+    """Return the declared values of an expression, without NULL, in order.
 
-    Values other than NULL.
+    Those of a plain column are its own; those of another expression are computed from its columns' declared values.
+    Raises QueryError if there is no list of values, or if it is too long.
     """
     bare = cast(exp.Expression, checked.tree.unnest())
     part = _date_part_values(bare, schema)
@@ -92,7 +94,7 @@ def declared_values(source: exp.Expression, checked: Checked, schema: Schema) ->
 
 
 def _plain(value: Scalar) -> Scalar:
-    """Return a whole number as an integer: arithmetic is done in doubles."""
+    """Return a float that is a whole number as an integer, for arithmetic is done in doubles; others unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -103,7 +105,7 @@ def _at_least_one(values: tuple[Scalar, ...], source: exp.Expression) -> tuple[S
 
 
 def _grid_values(checked: Checked, schema: Schema) -> tuple[Scalar, ...] | None:
-    """Return the values that a number can have by its bounds and its grid, in order; None where these are too many."""
+    """Return all values of a number within its bounds, on its grid, in order; None if there are too many or no grid."""
     try:
         gridded = put_on_grid(checked.tree, schema, "GROUP BY")
     except QueryError:
@@ -133,7 +135,7 @@ def _listed_values(checked: Checked, schema: Schema) -> tuple[Scalar, ...] | Non
 
 
 def _steps(column: Column) -> tuple[int, int, Fraction] | None:
-    """Return the first and last step of a column with bounds on its grid, and what one step is."""
+    """Return the lower and the upper bound of a column in grid steps, and the size of one step; None without a grid."""
     if column.bounds is None or (column.type is ColumnType.DECIMAL and column.resolution is None):
         return None
     unit = Fraction(column.resolution) if column.resolution is not None else Fraction(1)
@@ -142,7 +144,10 @@ def _steps(column: Column) -> tuple[int, int, Fraction] | None:
 
 
 def _count_values(column: Column, tree: exp.Expression) -> float:
-    """Return how many values a column is declared to have, including NULL; infinity when there is no list."""
+    """Return how many values a column is declared to have, counting NULL; infinity if they are not listed or bounded.
+
+    Timestamps that ``tree`` does not distinguish are counted once.
+    """
     match column.type:
         case ColumnType.BOOLEAN:
             return 3
@@ -160,7 +165,11 @@ def _count_values(column: Column, tree: exp.Expression) -> float:
 
 
 def _domain(column: Column, source: exp.Expression, tree: exp.Expression, *, null: bool = True) -> str:
-    """Return a query for a column's declared values, and NULL, to be asked of a database without tables."""
+    """Return SQL for a column's declared values, and NULL if ``null``, for a database without tables.
+
+    ``tree``: the expression that reads them; timestamps that it does not distinguish are listed once. Raises QueryError
+    if the values are not declared or too many. ``source``: the GROUP BY expression as written, for the message.
+    """
     count = _count_values(column, tree)
     if math.isinf(count):
         raise _undeclared(column, source)
@@ -193,7 +202,10 @@ def _domain(column: Column, source: exp.Expression, tree: exp.Expression, *, nul
 
 
 def _finest_unit(tree: exp.Expression, name: str) -> str | None:
-    """Return the unit of time below which a moment's value cannot matter to the tree; None where all of it matters."""
+    """Return the finest unit of time (DAY, HOUR …) of a timestamp column that matters to the tree.
+
+    None if the tree reads the whole timestamp. ``name``: the column.
+    """
     found = "DAY"
     for column in (node for node in tree.find_all(exp.Column) if node.name == name):
         parent = column.parent
@@ -268,7 +280,10 @@ def _undeclared(column: Column, source: exp.Expression) -> QueryError:
 
 
 def _date_part_values(tree: exp.Expression, schema: Schema) -> tuple[Scalar, ...] | None:
-    """Return the values of a date part, None for other expressions. Only the years depend on the bounds."""
+    """Return the values that a date part, such as EXTRACT(month FROM d), can have; None for other expressions.
+
+    Years come from the column's bounds, and without bounds they are None; the values of other parts are fixed.
+    """
     part = find_date_part(tree)
     if part is None:
         return None

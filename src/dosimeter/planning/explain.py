@@ -21,7 +21,10 @@ from dosimeter.sql import note_unlisted
 
 @dataclass(frozen=True, slots=True)
 class ExplainedMeasure:
-    """One noisy number per group: what is measured, how far one individual can move it, and the grid of its noise."""
+    """One noisy number per group: what is measured, how far one individual can move it, and the grid of its noise.
+
+    ``sensitivity`` and ``grid`` are in the measure's own units.
+    """
 
     measure: str
     kind: str
@@ -31,9 +34,9 @@ class ExplainedMeasure:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedCost:
-    """What an answer at an ε costs: ε itself where charges are added up, ρ where an account counts in zCDP (O4).
+    """What an answer at one ε costs an account that counts in ε (``epsilon``), or one that counts in ρ (``rho``, O4).
 
-    ``rho``: by mechanism, with the default δ; None for one that cannot answer the query.
+    ``rho``: by mechanism, with the default δ; None for a mechanism that cannot answer the query.
     """
 
     epsilon: float
@@ -47,12 +50,12 @@ class ExplainedCost:
 class Explanation:
     """An explanation of what a query would measure: all that SQL and schema decide, nothing of the data.
 
-    ``groups`` and ``k`` (noisy numbers in all) are None where the groups are those observed in the data.
-    ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be found and released
-    privately. ``stages``: what happens to rows, people, numbers and after the noise, and what each costs.
-    ``less_noise``: how to ask for less of it; None where that was not asked for. ``group_delta``: the δ of groups that
-    nobody declared (H1); None where they are declared or observed. ``costs``: what an answer at some ε costs, by
-    policy.
+    ``groups`` and ``k`` (how many noisy numbers there are in all) are None where the groups are those observed in the
+    data. ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be selected by a
+    noisy test. ``post_processing``: what happens after the noise. ``digest``: of the query, the schema and the options.
+    ``stages``: what happens to rows, people and numbers, what happens after the noise, and what each stage costs.
+    ``less_noise``: how to ask for less noise; None if that was not looked for. ``group_delta``: the δ of thresholded
+    groups (H1); otherwise None. ``costs``: what an answer costs at a few example ε's.
     """
 
     query: str
@@ -97,7 +100,7 @@ class Explanation:
 
 
 def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
-    """Return what a plan would measure. ``advise``: also plan other questions, to find those with less noise."""
+    """Return what a plan would measure. ``advise``: whether to look for similar queries with less noise, too."""
     keys, after = [block.group_keys for block in plan.blocks], tuple(_post_processing(plan))
     groups = None if any(each is None for each in keys) else sum(len(each or ()) for each in keys)
     notes = [*note_person_stage(plan), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
@@ -134,7 +137,7 @@ def _find_rho(plan: QueryPlan, epsilon: float) -> dict[str, float | None]:
 
 
 def _note_blocks(plan: QueryPlan) -> list[str]:
-    """Return a sentence about a query that is measured in several blocks (S5)."""
+    """Return a sentence that a query's SELECTs share ε, if several of them measure (S5); otherwise an empty list."""
     if not plan.further:
         return []
     return [
@@ -144,7 +147,7 @@ def _note_blocks(plan: QueryPlan) -> list[str]:
 
 
 def note_singled_out(plan: QueryPlan) -> list[str]:
-    """Return a sentence about each column by which the query singles people out."""
+    """Return a sentence for each identifying column that the query tests, and so asks about single persons."""
     return [
         f"{clause} singles people out by {name}, which identifies them: the query is about single persons."
         for name, clause in plan.singled_out
@@ -152,7 +155,7 @@ def note_singled_out(plan: QueryPlan) -> list[str]:
 
 
 def note_person_stage(plan: QueryPlan) -> list[str]:
-    """Return a sentence about what is computed from each individual's own rows first (Q2)."""
+    """Return a sentence on what is computed from each individual's own rows first (Q2); empty if nothing is."""
     joined = [stage.schema for stage in joined_stages(plan.joins)]
     if plan.person is None and not joined:
         return []
@@ -202,7 +205,7 @@ def _note_null_groups(plan: QueryPlan) -> Iterator[str]:
 
 
 def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
-    """Yield what becomes of groups that nobody declared (H1)."""
+    """Yield a sentence on which groups are shown, if groups are thresholded (H1)."""
     threshold, mechanism = plan.threshold, Laplace()
     if threshold is None:
         return
@@ -240,7 +243,7 @@ def _note_noise(plan: QueryPlan) -> Iterator[str]:
 
 
 def _note_ranks(plan: QueryPlan) -> Iterator[str]:
-    """Yield a sentence for each number that is drawn by rank: from how many values, and how well at ε = 1 (M4, E3)."""
+    """Yield a sentence for each number drawn by rank: among how many values, and its error at ε = 1 (M4, E3)."""
     share = plan.rank_share(1.0)
     for rank in plan.ranks.values():
         target = rank.describe_target(share)

@@ -1,4 +1,4 @@
-"""Explain the four stages of a query, and what each costs: rows, people, measured, after. Gives public facts only."""
+"""Explain the four stages of a query (rows, people, measured, after) and what each costs. Gives public facts only."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ TOTALS = "totals add up the released groups"
 
 @dataclass(frozen=True, slots=True)
 class RowsStage:
-    """The rows that are read. They cost nothing by themselves; ``rows_each`` is what a join may do to the noise.
+    """The rows that are read. Reading costs nothing, but a join can raise ``rows_each``, and with it the noise.
 
-    ``joined``: the tables that are joined. ``chosen``: whether a WHERE chooses among the rows, or among those that the
-    people stage gives. ``rows_each``: the most rows of one individual that can be measured.
+    ``joined``: the tables that are joined. ``chosen``: whether a WHERE chooses among the rows, or among the rows that
+    the people stage gives. ``rows_each``: the most rows of one individual that can be measured.
     """
 
     table: str
@@ -35,7 +35,7 @@ class RowsStage:
 
 @dataclass(frozen=True, slots=True)
 class OwnColumn:
-    """A column that is computed from each individual's own rows, and the bounds that follow for it."""
+    """A column that is computed from each individual's own rows, and its bounds; None if it has no numeric bounds."""
 
     name: str
     bounds: tuple[float, float] | None
@@ -43,7 +43,7 @@ class OwnColumn:
 
 @dataclass(frozen=True, slots=True)
 class PeopleStage:
-    """What is computed from each individual's own rows (Q2). ``rows_each``: the most rows of one that are left."""
+    """What is computed from each individual's own rows (Q2). ``rows_each``: the most rows of one that this gives."""
 
     unit: str
     columns: tuple[OwnColumn, ...]
@@ -52,10 +52,10 @@ class PeopleStage:
 
 @dataclass(frozen=True, slots=True)
 class NoisyNumber:
-    """One noisy number per group. ``share``: the share of ε that it gets, the same for each (S5).
+    """One noisy number per group. ``share``: its share of ε, the same for each noisy number (S5).
 
-    ``errors``: the 95 % error by mechanism, at each of ``EXAMPLES``. ``in_rows``: it counts rows, as that of what is
-    drawn by rank does (E3).
+    ``errors``: its 95 % errors by mechanism, one for each ε of ``EXAMPLES``. ``in_rows``: whether these errors are
+    numbers of rows, as for a number that is drawn by rank (E3).
     """
 
     measure: str
@@ -67,11 +67,11 @@ class NoisyNumber:
 
 @dataclass(frozen=True, slots=True)
 class AskedNumber:
-    """An aggregate as it was asked for, and the noisy numbers that it is computed from.
+    """An aggregate that was asked for, and the noisy numbers that it is computed from.
 
-    ``errors``: the 95 % error of its groups by mechanism, at each of ``EXAMPLES``; None where it depends on the numbers
-    themselves, as that of a quotient does. ``total_errors``: the same of the largest total of ROLLUP, CUBE or GROUPING
-    SETS, which adds up ``terms`` groups.
+    ``errors``: its 95 % errors in one group by mechanism, one for each ε of ``EXAMPLES``; None if the error depends on
+    the noisy numbers themselves, as for a quotient. ``terms``: how many groups the largest total of ROLLUP, CUBE or
+    GROUPING SETS adds up. ``total_errors``: the 95 % errors of that total.
     """
 
     aggregate: str
@@ -107,7 +107,7 @@ class Stages:
 
 
 def _write(value: Any) -> Any:
-    """Return a value with lists for its tuples, as JSON has them."""
+    """Return a value in which tuples have become lists, for JSON."""
     if isinstance(value, Mapping):
         return {name: _write(part) for name, part in value.items()}
     return [_write(part) for part in value] if isinstance(value, tuple) else value
@@ -145,7 +145,7 @@ def explain_stages(plan: QueryPlan, after: tuple[str, ...]) -> Stages:
 
 
 def _list_mechanisms(plan: QueryPlan) -> list[Mechanism]:
-    """Return Laplace noise, and Gaussian noise with the usual δ where the schema says how many people there are."""
+    """Return Laplace noise, and also Gaussian noise with the default δ if the schema says how many people there are."""
     individuals = plan.schema.individuals
     found: list[Mechanism] = [Laplace()]
     if individuals is not None and individuals > 1:
@@ -172,7 +172,7 @@ def _explain_people(plan: QueryPlan) -> PeopleStage | None:
 
 
 def _read_bounds(bounds: tuple[object, object] | None) -> tuple[float, float] | None:
-    """Return bounds that are numbers."""
+    """Return bounds as floats; None if they are not numbers."""
     try:
         return None if bounds is None else (float(str(bounds[0])), float(str(bounds[1])))
     except ValueError:  # dates
@@ -182,7 +182,10 @@ def _read_bounds(bounds: tuple[object, object] | None) -> tuple[float, float] | 
 def _explain_asked(
     plan: QueryPlan, block: QueryPlan, numbers: Sequence[int], estimate: Estimate, mechanisms: list[Mechanism]
 ) -> AskedNumber:
-    """Return what is asked for in one block. ``numbers``: those of its measures among the measures of all blocks."""
+    """Return how one aggregate of a block (SELECT that measures) is computed, and its errors.
+
+    ``numbers``: for each measure of the block, its index among the measures of all blocks.
+    """
     alone, terms = None if estimate.alone is None else numbers[estimate.alone], _count_terms(block)
     return AskedNumber(
         aggregate=estimate.label,
@@ -194,7 +197,7 @@ def _explain_asked(
 
 
 def _count_terms(plan: QueryPlan) -> int:
-    """Return how many groups the largest total adds up; 1 without totals."""
+    """Return how many groups the largest total of ROLLUP, CUBE or GROUPING SETS adds up; 1 without totals."""
     sizes = [len(group.values or ()) for group in plan.groups]
     return max((prod(size for at, size in enumerate(sizes) if at not in kept) for kept in plan.sets), default=1)
 
@@ -202,9 +205,10 @@ def _count_terms(plan: QueryPlan) -> int:
 def _find_errors(
     plan: QueryPlan, measure: int, mechanisms: list[Mechanism], terms: int
 ) -> dict[str, tuple[float, ...]]:
-    """Return the 95 % error of one measure by mechanism: the noise of its share, on its grid (M1, S5).
+    """Return the 95 % errors of a sum of ``terms`` cells of one measure, by mechanism: one for each ε of ``EXAMPLES``.
 
-    What is drawn by rank spends a pure ε, and its error counts rows (E3).
+    They follow from the measure's share of ε and its grid (M1, S5). A measure that is drawn by rank spends a pure ε,
+    and its error is a number of rows (E3). ``measure``: its index among the measures of all blocks.
     """
     ranks, found = plan.ranks, {}
     if measure in ranks:

@@ -1,4 +1,4 @@
-"""Formulas of a column where the rows of an answer come from several blocks: one for each block. Knows no data."""
+"""Formulas of an answer's column, one per block (SELECT that measures), where rows come from several. Knows no data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ BLOCK = "block"
 
 
 def choose_by_block(formulas: Mapping[int, exp.Expression]) -> exp.Expression:
-    """Write the formula that is one of these, by the block that a row is of: CASE block WHEN 0 THEN … END."""
+    """Return one formula that chooses among these by the row's block: CASE block WHEN 0 THEN … END.
+
+    ``formulas``: by block number. A block is a SELECT that measures.
+    """
     return exp.Case(
         this=exp.column(BLOCK),
         ifs=[exp.If(this=exp.Literal.number(block), true=tree.copy()) for block, tree in formulas.items()],
@@ -18,7 +21,10 @@ def choose_by_block(formulas: Mapping[int, exp.Expression]) -> exp.Expression:
 
 
 def formula_in(tree: exp.Expression | None, block: int) -> exp.Expression | None:
-    """Return a formula as it is in one block: what was chosen for this block, in place of every choice."""
+    """Return a formula with each choice by block replaced by what it chooses for this block; NULL if it has no branch.
+
+    None if ``tree`` is None.
+    """
     if tree is None:
         return None
 

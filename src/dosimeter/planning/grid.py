@@ -1,8 +1,8 @@
 """Arguments of SUM, AVG, MIN …: bounds by interval arithmetic (S9) and exact integers on a grid (S8, C5).
 
-Takes a checked row-wise tree; gives a tree of integers, its bounds and what one step is worth. Every column is
-clamped to its declared bounds and put on its grid first, so the bounds of the whole expression hold for any data,
-and from there on only integers are added and multiplied, so that no engine rounds.
+Takes a checked expression of one row; gives an expression of integers (in grid steps), its bounds and what one step is
+worth. Every column is clamped to its declared bounds and put on its grid first, so the bounds of the whole expression
+hold for any data. From there on only integers are added and multiplied, so that no engine rounds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ from dosimeter.sql import (
 
 
 def put_on_grid(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
-    """Return a row-wise tree on its grid. ``aggregate`` is the aggregate as the analyst wrote it, for messages."""
+    """Return an expression of one row as whole grid steps, with its bounds. Raises QueryError if it has no grid.
+
+    ``aggregate``: the aggregate as the analyst wrote it, for messages.
+    """
     try:
         return _compile(tree, schema, aggregate)
     except TooDeep:
@@ -170,7 +173,7 @@ def _column(column: Column, aggregate: str) -> Gridded:
 
 
 def _truth(condition: exp.Expression) -> Gridded:
-    """Write a truth value as 1 or 0."""
+    """Return a condition as the number 1 or 0."""
     tree = case((condition, whole(1)), (exp.Not(this=wrap(condition.copy())), whole(0)))
     return Gridded(tree, 0, 1, Fraction(1), clamps=True)
 
@@ -200,7 +203,10 @@ def _product(left: Gridded, right: Gridded) -> Gridded:
 
 
 def _extremum(kind: type[exp.Expression], parts: list[Gridded]) -> Gridded:
-    """Write GREATEST or LEAST, which skip NULL: what is never NULL bounds the result from one side, the rest do not."""
+    """Return GREATEST or LEAST of several values. Both skip NULL.
+
+    So a value that is never NULL bounds the result from one side, and one that can be NULL does not.
+    """
     tree = kind(this=parts[0].tree, expressions=[part.tree for part in parts[1:]], ignore_nulls=True)
     present = [part for part in parts if not part.nullable]
     joined = replace(_united(tree, parts), nullable=not present, clamps=False)
@@ -210,7 +216,7 @@ def _extremum(kind: type[exp.Expression], parts: list[Gridded]) -> Gridded:
 
 
 def _aligned(parts: list[Gridded]) -> list[Gridded]:
-    """Bring several integer trees to one common unit: the largest of which all units are multiples."""
+    """Return several values in steps of one common unit: the largest unit of which all their units are multiples."""
     common = parts[0].unit
     for part in parts[1:]:
         common = _common_unit(common, part.unit)
@@ -260,7 +266,7 @@ def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:
 
 
 def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
-    """Write a part of a date, or how many days, months … lie before it, within what the dates' bounds allow."""
+    """Return a part of a date, or a number of days, months … between dates, bounded by the bounds of the dates."""
     part = find_date_part(tree)
     known = PART_VALUES[part.this.name] if part is not None else None
     total = make_total(tree, schema)
@@ -286,9 +292,9 @@ def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridde
 
 
 def find_ends(tree: exp.Expression, schema: Schema) -> tuple[date, date] | None:
-    """Return the first and the last moment that a tree of dates gives within the bounds of its columns; None if open.
+    """Return the first and the last date or timestamp that a tree gives within its columns' bounds; None if unbounded.
 
-    What a tree gives for other dates is clamped to these.
+    Where a column's cells lie outside their bounds, the tree's values are clamped to these two.
     """
     bare = cast(exp.Expression, tree.unnest())
     names = {node.name for node in bare.find_all(exp.Column)}

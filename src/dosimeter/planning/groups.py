@@ -1,4 +1,7 @@
-"""Plan the groups of a query, with the values that the schema declares. Takes a SELECT; gives Groups. Knows no data."""
+"""Plan the groups of a query, with the values that the schema declares. Takes a SELECT; gives its Grouping.
+
+Knows no data.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ MAX_SETS = 64
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """The groups of a SELECT. ``sets``: the groups that each set of ROLLUP, CUBE or GROUPING SETS keeps."""
+    """The GROUP BY expressions of a SELECT.
+
+    ``sets``: for each set of ROLLUP, CUBE or GROUPING SETS, the indices of the expressions that it keeps.
+    """
 
     groups: tuple[Group, ...] = ()
     sets: tuple[tuple[int, ...], ...] = ()
@@ -33,18 +39,22 @@ class Grouping:
 
     @property
     def cells(self) -> int:
-        """Return how many declared groups there are."""
+        """Return how many declared groups there are: combinations of values of all GROUP BY expressions."""
         return math.prod(len(group.values) for group in self.groups if group.values is not None)
 
     @property
     def rows(self) -> int:
-        """Return how many rows the released table has: those of every set."""
+        """Return how many rows the released table has: one per declared group, or per group of every set."""
         sizes = [len(group.values or ()) for group in self.groups]
         return sum(math.prod(sizes[at] for at in kept) for kept in self.sets) if self.sets else self.cells
 
 
 def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
-    """Return the groups of a SELECT, with the values that the schema declares for them."""
+    """Return the GROUP BY expressions of a SELECT. ``mode``: declared, observed or thresholded groups.
+
+    With declared groups each has the values that the schema declares. Raises QueryError for groups that cannot be
+    declared or shown, or for too many.
+    """
     clause = select.args.get("group")
     if clause is None:
         return Grouping()
@@ -102,7 +112,10 @@ _Set = tuple[exp.Expression, ...]
 
 
 def _list_sets(node: exp.Expression) -> list[_Set]:
-    """Return the sets of columns that one element of GROUP BY stands for, the finest first."""
+    """Return the sets of expressions that one element of GROUP BY stands for, the largest set first.
+
+    ROLLUP (a, b) gives (a, b), (a) and (); a plain expression gives one set of itself.
+    """
     match node:
         case exp.Rollup():
             parts = [_members(part) for part in node.expressions]
@@ -124,7 +137,7 @@ def _members(node: exp.Expression) -> _Set:
 
 
 def _combine_sets(elements: list[list[_Set]], clause: exp.Expression) -> list[_Set]:
-    """Return every choice of one set from each element of GROUP BY: ROLLUP (a, b), c groups by c in each set."""
+    """Return every combination of one set from each element of GROUP BY: ROLLUP (a, b), c has c in each of its sets."""
     if math.prod(len(sets) for sets in elements) > MAX_SETS:
         raise refusal(clause, f"The GROUP BY has more than {MAX_SETS} sets of columns. Ask for fewer.")
     return [tuple(chain.from_iterable(chosen)) for chosen in product(*elements)]

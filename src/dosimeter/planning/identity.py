@@ -51,7 +51,10 @@ def digest_measured(plan: QueryPlan) -> str:
 
 
 def _form_block(block: QueryPlan, made: Mapping[str, str]) -> Form:
-    """Return what one block measures: the rows that count, their groups, what is added up over them."""
+    """Return the normal form of what one block (SELECT that measures) measures: its WHERE, its groups, its measures.
+
+    ``made``: what each computed column holds, by name.
+    """
     return [
         _write(_TRUE if block.where is None else _normal(_written_out(block.where, made))),
         sorted({_write(_normal(_written_out(group.tree, made))) for group in block.groups}),
@@ -78,7 +81,7 @@ def _form_measure(measure: Measure, made: Mapping[str, str]) -> Form:
 
 
 def _form_stage(stage: PersonStage) -> Form:
-    """Return which rows a stage gives, whatever its columns are called."""
+    """Return the normal form of the rows that a stage gives, whatever its columns are called."""
     rows = _form_rows(stage.rows)
     if not isinstance(stage.step, OwnAggregates):
         return rows
@@ -101,7 +104,7 @@ def _made_before(rows: PersonRows) -> Mapping[str, str]:
 
 
 def _made_by_joins(joins: Iterable[Join]) -> dict[str, str]:
-    """Return what each column of joined subqueries holds, by its full name."""
+    """Return what each column of joined subqueries holds, as text, by the column's full name."""
     found: dict[str, str] = {}
     for join in joins:
         if isinstance(join.table, PersonTable) and join.table.stage is not None:
@@ -111,7 +114,7 @@ def _made_by_joins(joins: Iterable[Join]) -> dict[str, str]:
 
 
 def _form_columns(stage: PersonStage) -> dict[str, str]:
-    """Return what each computed column of a stage holds, by its name."""
+    """Return what each computed column of a stage holds, as text, by the column's name."""
     made, rows, step = _made_before(stage.rows), _form_rows(stage.rows), stage.step
     if isinstance(step, Memberships):
         found = {name: ["member", _form_rows(others), unit] for name, others, unit in step.flags}
@@ -122,7 +125,7 @@ def _form_columns(stage: PersonStage) -> dict[str, str]:
 
 
 def _written_out(tree: exp.Expression, made: Mapping[str, str]) -> exp.Expression:
-    """Return the tree with what each computed column holds instead of its name."""
+    """Return the tree with each computed column replaced by what it holds. ``made``: that text, by column name."""
     if not made:
         return tree
 
@@ -168,7 +171,7 @@ def _normal(tree: exp.Expression) -> Form:
 
 
 def _parts(tree: exp.Expression) -> list[Any]:
-    """Return every argument that is set, with its name."""
+    """Return the normal form of every argument of a node that is set, with the argument's name."""
     found: list[Any] = []
     for name, value in sorted(tree.args.items()):
         if isinstance(value, exp.Expression):
@@ -203,7 +206,7 @@ def _normal_connector(tree: exp.Expression) -> Form:
 
 
 def _connect(kind: Literal["And", "Or"], forms: list[Form]) -> Form:
-    """Return AND or OR over these forms, without order, repetition, and parts that change nothing."""
+    """Return the normal form of AND or OR over these forms: sorted, each once, without TRUE in AND or FALSE in OR."""
     neutral, decisive = (_TRUE, _FALSE) if kind == "And" else (_FALSE, _TRUE)
     parts: dict[str, Form] = {}
     for form in forms:
@@ -231,7 +234,7 @@ def _normal_binary(tree: exp.Binary) -> Form:
 
 
 def _negate(form: Form) -> Form:
-    """Return the negation of a form: for a comparison the opposite one, which is NULL in the same cases."""
+    """Return the normal form of NOT. A comparison becomes the opposite one, which is NULL for the same rows."""
     match form:
         case ["true"]:
             return _FALSE
@@ -252,7 +255,7 @@ def _negate(form: Form) -> Form:
 
 
 def _settle(tree: exp.Expression) -> Form | None:
-    """Return the truth value of a condition without columns; None for anything else."""
+    """Return the truth value of a condition without columns, as a form; None if it has columns or its value is NULL."""
     if not isinstance(tree, _CONDITIONS) or tree.find(exp.Column, exp.Anonymous) is not None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Join the blocks of one query into a plan: SELECTs that measure the same rows or people (Q5). Knows no data."""
+"""Join the blocks of one query into a plan (Q5). A block is a SELECT that measures. Knows no data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ MAX_NUMBERS = 50_000
 
 
 def join_blocks(blocks: Sequence[QueryPlan], clauses: Sequence[exp.Expression]) -> QueryPlan:
-    """Return the plan of several blocks, or refuse what reads other rows. ``clauses``: how each is written."""
+    """Return one plan with several blocks (SELECTs that measure). ``clauses``: how each block is written.
+
+    Refuses blocks over different rows, and too many numbers.
+    """
     first = blocks[0]
     if first.hand_sensitivity is not None:
         raise OptionError(
@@ -44,7 +47,7 @@ def join_blocks(blocks: Sequence[QueryPlan], clauses: Sequence[exp.Expression]) 
 
 
 def _require_same_rows(first: QueryPlan, block: QueryPlan, clause: exp.Expression) -> None:
-    """Refuse blocks over other rows: nobody could say what one individual moves in all of them together."""
+    """Refuse a block over other rows than the first: what one individual moves in both together would be unknown."""
     if (first.table, first.joins) != (block.table, block.joins):
         raise refusal(
             clause,
@@ -61,7 +64,7 @@ def _require_same_rows(first: QueryPlan, block: QueryPlan, clause: exp.Expressio
 
 
 def require_few(sizes: Sequence[tuple[int, int]]) -> None:
-    """Refuse more numbers than are supported. ``sizes``: how many groups each block has, and how many measures."""
+    """Refuse a query that measures too many numbers. ``sizes``: each block's number of groups and of measures."""
     if sum(groups * measures for groups, measures in sizes) <= MAX_NUMBERS:
         return
     if len(sizes) == 1:

@@ -23,9 +23,10 @@ from dosimeter.sql import COLUMN_TYPES, Scope, clause_of, conjunction, expect_on
 
 @dataclass(frozen=True, slots=True)
 class JoinedScope(Scope):
-    """A Scope over several tables. ``prefixes``: by a table's name or alias, what its columns' names start with.
+    """The meaning of column names over several joined tables.
 
-    ``merged``: columns that USING merged with a column of an earlier table; a bare name never means these.
+    ``prefixes``: by a table's name or alias, what the full names of its columns start with. ``merged``: columns that
+    USING merged with a column of an earlier table; a bare name never means these.
     """
 
     prefixes: Mapping[str, str]
@@ -49,7 +50,7 @@ class JoinedScope(Scope):
         raise refusal(node, f"There is no column {clause_of(node)}. Known columns: {', '.join(self.schema.columns)}.")
 
     def knows(self, name: str) -> bool:
-        """Return whether some table so far has a column of this bare name."""
+        """Return whether at least one table joined so far has a column of this bare name."""
         return any(self._column(prefix + name) is not None for prefix in self.prefixes.values())
 
     def _column(self, name: str) -> Column | None:
@@ -65,7 +66,7 @@ class Sources:
 
 
 def scope_of(plan: QueryPlan) -> Scope:
-    """Return what names mean in the rows of a plan, without the query's own aliases: FILTERs are resolved in it."""
+    """Return what column names mean in the rows of a plan, without the query's aliases. For a preference's FILTERs."""
     names = frozenset({plan.table.lower(), plan.table.rsplit(".", 1)[-1].lower()})
     if not plan.joins or plan.person is not None:
         return Scope(plan.table_schema, names)
@@ -81,19 +82,22 @@ def scope_of(plan: QueryPlan) -> Scope:
 
 
 def find_column(plan: QueryPlan, name: str) -> Column:
-    """Return a column of the plan's rows, by its full name, or by its bare one where just one table has it."""
+    """Return a column of the plan's rows. ``name``: its full name, or its bare name if only one table has it."""
     columns = scope_of(plan).schema.columns
     full = next((column for known, column in columns.items() if known.lower() == name.lower()), None)
     return scope_of(plan).resolve(exp.column(exp.to_identifier(name, quoted=True))) if full is None else full
 
 
 def list_unit_columns(plan: QueryPlan) -> set[str]:
-    """Return the columns that say whose row it is, in every table, and those that a join makes equal to one of them."""
+    """Return the unit column of every table, and the columns that a join makes equal to one of these, by full name."""
     return _with_joined(plan, plan.schema.unit, lambda table: table.unit)
 
 
 def _with_joined(plan: QueryPlan, name: str | None, read: Callable[[JoinTable], str | None]) -> set[str]:
-    """Return a column, the one of its kind in each joined table, and those that a join makes equal to one of them."""
+    """Return a column, its counterpart in each joined table, and the columns that a join makes equal to one of these.
+
+    ``read``: gives the counterpart in a joined table, or None.
+    """
     found = set() if name is None else {name}
     for join in plan.joins:
         own = read(join.table)
@@ -104,9 +108,10 @@ def _with_joined(plan: QueryPlan, name: str | None, read: Callable[[JoinTable], 
 
 
 def list_identifying(plan: QueryPlan) -> set[str]:
-    """Return the columns that identify people in a plan's rows.
+    """Return the full names of the columns that identify people in a plan's rows.
 
-    Those so marked, those that say whose row it is, and row keys: one row is one person's.
+    These are columns marked as identifying, unit columns, and row keys (one row is one person's), except row keys that
+    only number each individual's rows.
     """
     columns = plan.schema.columns
     marked = {name for name, column in columns.items() if column.identifying}
@@ -116,9 +121,10 @@ def list_identifying(plan: QueryPlan) -> set[str]:
 
 
 def counts_within_people(schema: Schema, name: str) -> bool:
-    """Return whether a row key numbers each individual's rows, and not all: it has fewer values than there are people.
+    """Return whether a row key only numbers the rows of each individual, such as the number of a visit.
 
-    Such as the number of a visit. Everybody has a first one, so that a condition on it singles out nobody.
+    It does if it has fewer declared values than there are individuals. A condition on it then singles out nobody, since
+    everybody has a first visit.
     """
     column = schema.columns.get(name)
     if column is None or column.bounds is None or schema.individuals is None:
@@ -134,7 +140,7 @@ def name_columns(plan: QueryPlan, trees: Iterable[exp.Expression]) -> set[str]:
 
 
 def resolve_table(select: exp.Select, schema: Schema) -> Scope:
-    """Resolve the first table of FROM, which must be the schema's."""
+    """Return the scope (what names mean) of the first table of FROM. Refuses a table that is not the schema's."""
     origin = select.args.get("from_")
     if origin is None:
         raise QueryError(f"The query has no FROM. The table is {schema.table}.")
@@ -157,7 +163,11 @@ def resolve_table(select: exp.Select, schema: Schema) -> Scope:
 
 
 def resolve_joins(select: exp.Select, base: Scope) -> Sources:
-    """Resolve the joins of a query whose first table is resolved already."""
+    """Return the joins of a SELECT, what names mean in the joined rows, and the schema of these rows.
+
+    ``base``: the scope of the first table. Refuses a join that could multiply an individual's rows beyond what the
+    schema bounds.
+    """
     written = select.args.get("joins") or []
     if not written:
         return Sources(base, (), base.schema)
@@ -180,7 +190,10 @@ def resolve_joins(select: exp.Select, base: Scope) -> Sources:
 
 
 def write_commas_as_joins(select: exp.Select) -> exp.Select:
-    """Return FROM a, b WHERE a.x = b.x AND … as FROM a JOIN b ON a.x = b.x WHERE …; other queries as they are."""
+    """Change FROM a, b WHERE a.x = b.x AND … into FROM a JOIN b ON a.x = b.x WHERE …, and return the same SELECT.
+
+    A SELECT without commas is not changed.
+    """
     bare = [join for join in select.args.get("joins") or [] if _is_comma(join)]
     where = select.args.get("where")
     if not bare or where is None:
@@ -203,7 +216,7 @@ def _is_comma(join: exp.Expression) -> bool:
 
 
 def _compares_tables(test: exp.Expression, names: set[str]) -> bool:
-    """Return whether a condition is a column of this table = a column of another one."""
+    """Return whether a condition is: column of this table = column of another one. ``names``: this table's names."""
     bare = test.unnest()
     sides = [bare.this.unnest(), bare.expression.unnest()] if isinstance(bare, exp.EQ) else []
     tables = [side.table.lower() for side in sides if isinstance(side, exp.Column) and side.table]
@@ -289,7 +302,7 @@ def _pairs(node: exp.Expression, table: JoinTable, names: list[str], scope: Join
 
 
 def _is_of(side: exp.Column, table: JoinTable, names: list[str], scope: JoinedScope) -> bool:
-    """Return whether a column of a condition is the joined table's: by its table, or because only that one has it."""
+    """Return whether a column of a join condition belongs to the joined table: its name says so, or no other has it."""
     if side.table:
         return side.table.lower() in names
     return _has(table, side.name) and not scope.knows(side.name)
@@ -320,7 +333,10 @@ def _pair(left: exp.Column, right: str, table: JoinTable, scope: JoinedScope) ->
 
 
 def _rows_after(node: exp.Expression, table: JoinTable, pairs: tuple[tuple[str, str], ...], base: Schema) -> int:
-    """Return how many joined rows one row can become: 1 through a unique public key, m of the other private table."""
+    """Return how many joined rows one row can become: 1 for a public table, m for a private one (its own m).
+
+    Refuses a public table that is not joined on its unique key, and a private one that is not joined on the unit.
+    """
     if table.public:
         if table.key in {right for _, right in pairs}:
             return 1
@@ -345,7 +361,11 @@ def _rows_after(node: exp.Expression, table: JoinTable, pairs: tuple[tuple[str, 
 def joined_relation(
     joins: tuple[Join, ...], base: exp.Expression, schema: Schema, others: Mapping[str, exp.Expression]
 ) -> exp.Expression:
-    """Return the rows of the base table with the joined tables' columns beside them, each under its full name."""
+    """Return the base table's rows joined with other tables. The columns of these have their full names, table.column.
+
+    ``base``: the rows of the first table. ``others``: the rows of each joined table, by its name. ``schema``: that of
+    the joined rows.
+    """
     added = {f"{join.table.name}.{name}" for join in joins for name in join.table.columns}
     own = [name for name in schema.columns if name not in added]
     query = exp.select(*[_column_as("base", name, name) for name in own]).from_(_aliased(base, "base"))

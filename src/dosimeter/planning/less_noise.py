@@ -31,7 +31,7 @@ _OVER_KNOWN_ROWS = (exp.Avg, exp.VariancePop, exp.Variance, exp.StddevPop, exp.S
 
 
 class Change(Enum):
-    """A kind of change to a question that leaves less noise on what it still asks for."""
+    """A kind of change to a query that leaves less noise on the numbers that it still asks for."""
 
     COUNT_KNOWN = "count_known"
     LEAVE_OUT = "leave_out"
@@ -43,9 +43,9 @@ class Change(Enum):
 class Advice:
     """One way to ask for less noise.
 
-    ``given`` and ``instead``: a clause and what would stand in its place (nothing, where it is left out), or a column's
-    bounds now and then. ``column``: the column whose bounds these are. ``factors``: by what the noise of each number
-    that both measure would be multiplied.
+    ``given``: a clause, or a column's bounds now. ``instead``: what would stand in its place; None if it is left out.
+    ``column``: the column whose bounds would change; None for a change to the query. ``factors``: for each number that
+    both queries measure, by what its noise would be multiplied.
     """
 
     change: Change
@@ -61,20 +61,25 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class LessNoise:
-    """The ways to less noise that were found. ``groups_matter``: whether fewer groups would leave less noise on any
-    number; None where the query has no groups, or that could not be tried.
+    """The ways to ask for less noise that were found.
+
+    ``groups_matter``: whether at least one number would have less noise without groups. None if the query has no
+    groups, or if that could not be tried.
     """
 
     advice: tuple[Advice, ...]
     groups_matter: bool | None
 
     def describe(self) -> JsonObject:
-        """Return the ways as JSON."""
+        """Return what was found as JSON."""
         return {"advice": [each.describe() for each in self.advice], "groups_matter": self.groups_matter}
 
 
 def find_less_noise(plan: QueryPlan) -> LessNoise:
-    """Return what would leave less noise on the same numbers, the most helpful of each kind."""
+    """Return changes that would leave less noise on the same numbers.
+
+    At most one of each kind of change to the query; of narrower bounds, every column where they help.
+    """
     found: list[Advice] = []
     groups_matter = None
     if OUTER_SELECT not in plan.after.steps and not plan.further:
@@ -89,8 +94,9 @@ def find_less_noise(plan: QueryPlan) -> LessNoise:
 
 
 def compare_noise(plan: QueryPlan, other: QueryPlan) -> dict[str, float]:
-    """Return by what the noise of each number that both plans measure is multiplied; empty if none gets less, or one
-    gets more.
+    """Return, for each number that both plans measure, the noise in ``other`` divided by that in ``plan``.
+
+    Empty if no number gets less noise, or if one gets more.
     """
     before, after = _scales(plan), _scales(other)
     factors = {label: after[kind, label] / before[kind, label] for kind, label in before if (kind, label) in after}
@@ -99,7 +105,10 @@ def compare_noise(plan: QueryPlan, other: QueryPlan) -> dict[str, float]:
 
 
 def _scales(plan: QueryPlan) -> dict[tuple[str, str], float]:
-    """Return the noise of each measure at ε = 1, by its kind and label (S5); of what is drawn by rank, E3's error."""
+    """Return the noise scale of each measure at ε = 1, by its kind and label (S5).
+
+    For a measure that is drawn by rank it is the 95 % error in rows (E3).
+    """
     mechanism = Laplace()
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
     scales = {
@@ -111,7 +120,10 @@ def _scales(plan: QueryPlan) -> dict[tuple[str, str], float]:
 
 
 def _plan_other(plan: QueryPlan, sql: str, schema: Schema | None = None) -> QueryPlan | None:
-    """Return the plan of another question under the same options; None if it is refused."""
+    """Return the plan of another query, or of the same under another schema; None if it is refused.
+
+    Groups, ``min_rows`` and a sensitivity given by hand are those of ``plan``; other options have their defaults.
+    """
     floors = [floor for measure in plan.measures if (floor := measure.parameters[1]) is not None]
     options = PlanOptions(
         "declared" if plan.declared else "observed", floors[0] if floors else None, plan.hand_sensitivity
@@ -126,7 +138,7 @@ def _plan_other(plan: QueryPlan, sql: str, schema: Schema | None = None) -> Quer
 
 
 def _own_aggregates(select: exp.Select) -> Iterator[exp.Expression]:
-    """Yield the aggregates of the SELECT itself, in any of its clauses, not those of its subqueries."""
+    """Yield the aggregates in the SELECT list, HAVING and ORDER BY of a SELECT, without those of its subqueries."""
     for clause in (*select.expressions, select.args.get("having"), select.args.get("order")):
         for node in () if clause is None else clause.find_all(exp.AggFunc):
             if node.parent_select is select and not isinstance(node.parent, (exp.Filter, exp.Window)):
@@ -134,7 +146,7 @@ def _own_aggregates(select: exp.Select) -> Iterator[exp.Expression]:
 
 
 def _try_known_counts(plan: QueryPlan, select: exp.Select) -> Iterator[Advice]:
-    """Yield COUNT(x) for COUNT(*) beside AVG(x), which measures COUNT(x) already."""
+    """Yield the advice to ask for COUNT(x) instead of COUNT(*) beside AVG(x), which measures COUNT(x) already."""
     means = [node for node in _own_aggregates(select) if isinstance(node, _OVER_KNOWN_ROWS)]
     for known in dict.fromkeys(node.this for node in means):
         other = select.copy()
@@ -151,7 +163,7 @@ def _try_known_counts(plan: QueryPlan, select: exp.Select) -> Iterator[Advice]:
 
 
 def _try_without(plan: QueryPlan, select: exp.Select) -> Iterator[Advice]:
-    """Yield the query without one of its columns, for each that the others do without."""
+    """Yield the advice to leave out an aggregate, for each aggregate without which the others get less noise."""
     items = select.expressions
     aggregates = [at for at, item in enumerate(items) if finds_aggregate(unaliased(item))]
     if len(aggregates) < 2:
@@ -166,7 +178,7 @@ def _try_without(plan: QueryPlan, select: exp.Select) -> Iterator[Advice]:
 
 
 def _try_fewer_groups(plan: QueryPlan, select: exp.Select) -> Advice | None:
-    """Return the aggregates without their groups; with no factors if that would not change their noise."""
+    """Return the advice to leave out GROUP BY, without factors if that does not help; None if it cannot be tried."""
     if not plan.groups or plan.sets or not plan.declared:
         return None
     aggregates = [item.copy() for item in select.expressions if finds_aggregate(unaliased(item))]
@@ -185,7 +197,7 @@ def _try_fewer_groups(plan: QueryPlan, select: exp.Select) -> Advice | None:
 
 
 def _try_bounds(plan: QueryPlan) -> Iterator[Advice]:
-    """Yield each column whose bounds, half as wide, would leave less noise."""
+    """Yield the advice to narrow a column's bounds, for each column where half the width would leave less noise."""
     schema = plan.table_schema
     read = {node.name for argument in plan.arguments for node in argument.tree.find_all(exp.Column)}
     wanted = schema.columns if plan.person is not None else {name: schema.columns.get(name) for name in read}
@@ -209,6 +221,6 @@ def _is_bounded(column: Column) -> bool:
 
 
 def _step_down(value: Decimal, column: Column) -> Decimal:
-    """Return the next value of the column's grid below."""
+    """Return the largest value on the column's grid that is not above ``value``."""
     step = Decimal(1) if column.type is ColumnType.INTEGER or column.resolution is None else column.resolution
     return (value // step) * step

@@ -1,4 +1,4 @@
-"""Write out the windows that OVER names stand for, so that later steps meet whole windows only."""
+"""Write out the windows that OVER names stand for, so that later passes meet only windows that are written in full."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def write_out_windows(select: exp.Select) -> None:
 
 
 def _write_out(node: exp.Window, known: Mapping[str, exp.Window]) -> None:
-    """Give a window the parts of the one it names: that one's partition, and its order and frame where it has none."""
+    """Add to a window the partition, order and frame of the window that it names; change nothing if it names none.
+
+    Refuses an unknown name, and a window that has a partition of its own or repeats a part of the named one.
+    """
     alias = node.args.get("alias")
     if alias is None:
         return

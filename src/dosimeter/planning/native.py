@@ -1,8 +1,8 @@
 """Plan a study: SQL that cannot back a release, with a sensitivity given by hand (S7). Never opens a connection.
 
-Aggregates need no bounds and are taken as SQL defines them, over observed groups; only really leaving records out
-(``recompute``) can measure them. The allow-list is as strict as the planner's: every node is rebuilt, so that nothing
-of the analyst's tree runs. A study never backs a release.
+Aggregates need no bounds and are computed as SQL defines them, over observed groups. Only really leaving records out
+(``recompute``) can measure what one individual does to them. The allow-list is as strict as the planner's: every node
+is rebuilt, so that nothing of the analyst's tree runs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ TAKEN_AS_IT_IS = "Values are taken as they are, without bounds; the sensitivity 
 
 @dataclass(frozen=True, slots=True)
 class StudyOutput:
-    """One numeric column of the answer: a formula of native aggregates over the columns a0, a1 … (the arguments)."""
+    """One numeric column of a study's answer: arithmetic over SQL's own aggregates of the arguments a0, a1 …"""
 
     name: str
     tree: exp.Expression
@@ -67,7 +67,11 @@ class StudyOutput:
 
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
-    """The plan of a study: all that follows from SQL and schema alone. Trees are rebuilt; groups are observed (C8)."""
+    """The plan of a study: all that follows from SQL and schema alone. Groups are observed in the data (C8).
+
+    ``arguments``: the expressions inside aggregates. ``hand_sensitivity``: the sensitivity given by hand. All trees are
+    rebuilt, none is the analyst's own.
+    """
 
     sql: str
     table: str
@@ -84,11 +88,11 @@ class StudyPlan:
         return (UNDEFINED_IS_ZERO, TAKEN_AS_IT_IS)
 
     def sensitivity(self, norm: Norm) -> float:
-        """Return the sensitivity given by hand, in either norm (S7)."""
+        """Return the sensitivity given by hand, which is the same for both norms (S7)."""
         return self.hand_sensitivity
 
     def weights(self, norm: Norm) -> FloatArray:
-        """Return 1 for each output: they are not scaled, as with any sensitivity given by hand."""
+        """Return 1 for each output: with a sensitivity given by hand, outputs are not scaled."""
         return np.ones(len(self.outputs))
 
 
@@ -215,7 +219,7 @@ def _formula(node: exp.Expression, arguments: _Arguments) -> exp.Expression:
 
 @dataclass(slots=True)
 class _Arguments:
-    """The row-wise expressions inside aggregates, rebuilt: each is one column a0, a1 …, however often it is used."""
+    """The expressions of one row inside aggregates, rebuilt: the columns a0, a1 …. Equal expressions share a column."""
 
     scope: Scope
     trees: dict[str, exp.Expression] = field(default_factory=dict)

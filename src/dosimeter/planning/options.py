@@ -23,7 +23,7 @@ _BETWEEN = " must be a number strictly between 0 and 1, or 1/n^2."
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The options of looking at a risk: everything beside the SQL that decides it."""
+    """All options besides the SQL that decide the risk of a query."""
 
     mechanism: MechanismName = "laplace"
     delta: float | str | None = None
@@ -75,7 +75,7 @@ def require_pure(plan: QueryPlan, mechanism: Mechanism) -> None:
 
 
 def require_noise(plan: QueryPlan, indicator: Indicator) -> None:
-    """Refuse the cell indicator for a query that draws by rank: it counts the noise that one's rows can reach (R11)."""
+    """Refuse the cell indicator for a query that draws by rank: it counts the cells whose noise one can reach (R11)."""
     if not plan.ranks or indicator != "cell":
         return
     rank = next(iter(plan.ranks.values()))
@@ -93,7 +93,10 @@ def _is_zero(delta: float | str) -> bool:
 
 
 def read_delta(value: float | str, n: int) -> float:
-    """Return δ from a number, or from 1/n or 1/n² (also written 1/n^2, 1/n**2) of the number of individuals."""
+    """Return δ as a number. ``value``: a number, 1/n or 1/n² (also 1/n^2, 1/n**2). ``n``: how many individuals.
+
+    Raises OptionError if δ is not between 0 and 1.
+    """
     if isinstance(value, str):
         text = value.replace(" ", "").lower()
         if text == "1/n":

@@ -37,14 +37,16 @@ _CLAUSES = ("expressions", "from_", "joins", "where", "group", "having", "qualif
 
 
 class _OtherCells(Exception):
-    """A column reads more than its own cell, so that it has no formula."""
+    """Raised where a column reads more than one released row, so that it has no formula."""
 
 
 @dataclass(slots=True)
 class OuterSelect:
-    """A SELECT over relations that are released already, and public tables.
+    """A SELECT over relations that are already released, and public tables, to be rebuilt.
 
-    ``equal``: of each public table by its name, what its join says is equal. ``read``: its columns that are read.
+    ``sources``: what stands in FROM and JOIN, by name. ``subquery``: the subqueries elsewhere, by the identity of their
+    node. ``named``: what each column of the SELECT list computes. ``merged``: the columns of USING. ``equal``: the join
+    condition of each public table, by its name. ``read``: the columns read of each source.
     """
 
     sources: Mapping[str, Relation]
@@ -56,7 +58,7 @@ class OuterSelect:
     read: dict[str, set[str]] = field(default_factory=dict)
 
     def write(self, select: exp.Select) -> Relation:
-        """Rebuild the SELECT over the sources; the first is the one in FROM, the others are joined."""
+        """Return the SELECT rebuilt over its sources. The first source stands in FROM, the others are joined."""
         for name, value in select.args.items():
             if name not in _CLAUSES and value:
                 raise refusal(select, f"The clause {name.strip('_').upper()} is not supported around a grouped query.")
@@ -148,7 +150,7 @@ class OuterSelect:
         return keys
 
     def _join_public(self, select: exp.Select) -> None:
-        """Check the joins of public tables, so that their columns are known by the groups that pick them."""
+        """Check the joins of public tables, and give their columns formulas by the groups they are joined to."""
         known: dict[str, Relation] = {}
         joins = [None, *(select.args.get("joins") or [])]
         for (name, relation), join in zip(self.sources.items(), joins, strict=False):
@@ -233,7 +235,7 @@ class OuterSelect:
         return None
 
     def _formula(self, node: exp.Expression) -> exp.Expression | None:
-        """Return an expression in terms of its own cell, if it reads nothing else."""
+        """Return an expression as a formula of one released row; None if it reads more than that."""
 
         def leaf(part: exp.Expression) -> exp.Expression | None:
             if isinstance(part, exp.Column):

@@ -43,7 +43,10 @@ _READ = ("expressions", "from_", "joins", "where", "group", "having", "order", "
 
 
 def parse_select(sql: str) -> exp.Select:
-    """Parse exactly one SELECT statement; refuse anything else. A UNION is a SELECT of all its columns."""
+    """Return exactly one SELECT statement, parsed; refuse anything else.
+
+    A UNION becomes SELECT * FROM (… UNION ALL …), with DISTINCT unless it was a UNION ALL.
+    """
     return as_select(_parse_query(sql))
 
 
@@ -113,12 +116,12 @@ def _parse_query(sql: str) -> exp.Expression:
 
 
 def write_plainly(sql: str) -> str:
-    """Return a query as it is understood: without comments, and in the same layout whoever wrote it."""
+    """Return a query in one fixed layout and without comments, so that the same query always looks the same."""
     return _parse_query(sql).sql(dialect="duckdb", comments=False)
 
 
 def _expect_one_select(sql: str) -> None:
-    """Refuse other statements before parsing: the parser keeps what it does not know as an opaque command."""
+    """Refuse other statements than SELECT before parsing: the parser would accept what it does not know."""
     kinds = [token.token_type for token in sqlglot.tokenize(sql, read="duckdb")]
     while kinds and kinds[-1] is TokenType.SEMICOLON:
         kinds.pop()
@@ -190,7 +193,7 @@ def _depth(tree: exp.Expression) -> int:
 
 
 def check_shape(select: exp.Select, *more: str) -> None:
-    """Refuse a SELECT with a clause that is not read; ``more`` are read beside the usual ones."""
+    """Refuse a SELECT with a clause that is not supported. ``more``: clauses allowed besides the usual ones."""
     for name, value in select.args.items():
         if name in (*_READ, *more) or not value:
             continue
@@ -199,7 +202,7 @@ def check_shape(select: exp.Select, *more: str) -> None:
 
 
 def read_whole_number(node: exp.Expression) -> int | None:
-    """Return a literal such as the 10 of LIMIT 10; None when it is anything else, or too large."""
+    """Return the value of a whole number such as the 10 of LIMIT 10; None for anything else, or if too large."""
     if not isinstance(node, exp.Literal) or node.is_string or not re.fullmatch(r"\d{1,18}", str(node.this), re.ASCII):
         return None
     return int(node.this)

@@ -51,7 +51,10 @@ Apply = Callable[[exp.Expression], exp.Expression]
 
 @dataclass(frozen=True, slots=True)
 class OwnValue:
-    """A tree over an individual's own rows, and the public facts of its values. The column's name is set later."""
+    """A tree over an individual's own rows, and the public facts of its values (type, bounds …).
+
+    The facts are a Column, whose name is set later.
+    """
 
     tree: exp.Expression
     column: Column
@@ -63,7 +66,11 @@ def is_own_aggregate(node: exp.Expression) -> bool:
 
 
 def read_aggregate(node: exp.Expression, scope: Scope, apply: Apply, *, windowed: bool) -> OwnValue:
-    """Return an aggregate over an individual's own rows, of which there are at most m."""
+    """Return an aggregate over an individual's own rows, of which there are at most m, with the facts of its values.
+
+    ``apply``: puts the aggregate into its window, if it has one. ``windowed``: whether it has one. Refuses aggregates
+    that are not supported.
+    """
     bare, condition = _unfilter(node, scope)
     if not isinstance(bare, OWN_AGGREGATES):
         raise refusal(
@@ -88,7 +95,10 @@ def _read_numbers(
     *,
     windowed: bool,
 ) -> OwnValue:
-    """Return an aggregate that is NULL for an individual with nothing but NULL."""
+    """Return an aggregate that is NULL if all values of the individual are NULL: SUM, AVG, MEDIAN, MIN, MAX ….
+
+    ``node``: the aggregate as written. ``bare``: without its FILTER. ``condition``: that of the FILTER, or None.
+    """
     match bare:
         case exp.Sum():
             return _sum(_gridded(bare, condition, scope), scope.schema.max_rows_per_unit, apply, node)
@@ -105,7 +115,7 @@ def _read_numbers(
 
 
 def read_value(node: exp.Expression, scope: Scope) -> OwnValue:
-    """Return an expression of one row, as a window such as LAG passes it on: numbers within their bounds."""
+    """Return an expression of one row, with the facts of its values. Computed numbers are clamped to their bounds."""
     checked = check_expression(node, scope)
     if checked.type in NUMERIC and not isinstance(checked.tree, exp.Column):
         gridded = put_on_grid(checked.tree, scope.schema, clause_of(node))
@@ -115,17 +125,20 @@ def read_value(node: exp.Expression, scope: Scope) -> OwnValue:
 
 
 def read_key(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
-    """Return the public facts of a further GROUP BY column. Its values are taken as they are (C5)."""
+    """Return the public facts (type, bounds …) of a GROUP BY expression. Its values are not clamped (C5)."""
     return _facts(node, checked, scope)
 
 
 def _passing_marks(value: OwnValue, tree: exp.Expression, scope: Scope) -> OwnValue:
-    """Return the value with what the columns that it is made of pass on to it."""
+    """Return the value with ``nulls`` and ``identifying`` set as the columns of the tree say (``_marked``)."""
     return replace(value, column=_marked(value.column, tree, scope))
 
 
 def _marked(column: Column, tree: exp.Expression, scope: Scope) -> Column:
-    """Return the facts with NULL among the declared groups, and as identifying, if a column in the tree is so."""
+    """Return the facts, marked ``nulls`` or ``identifying`` if a column in the tree is.
+
+    The unit counts as identifying, and so does the row key, unless it only numbers the rows of each individual.
+    """
     read = [scope.resolve(node) for node in tree.find_all(exp.Column)]
     key = scope.schema.row_key
     keys = (scope.schema.unit, None if key is not None and counts_within_people(scope.schema, key) else key)
@@ -137,7 +150,7 @@ def _marked(column: Column, tree: exp.Expression, scope: Scope) -> Column:
 
 
 def whole_column(lower: int, upper: int) -> Column:
-    """Return the facts of whole numbers between two bounds."""
+    """Return the facts of a column of whole numbers from ``lower`` to ``upper``."""
     return Column("", ColumnType.INTEGER, (Decimal(lower), Decimal(upper)))
 
 
@@ -152,12 +165,12 @@ def _unfilter(node: exp.Expression, scope: Scope) -> tuple[exp.Expression, exp.E
 
 
 def _only_where(tree: exp.Expression, condition: exp.Expression | None) -> exp.Expression:
-    """Return the value where the condition of a FILTER holds, otherwise NULL, which no aggregate counts."""
+    """Return a tree that is NULL where the condition of a FILTER does not hold; aggregates skip NULL."""
     return tree if condition is None else exp.Case(ifs=[exp.If(this=condition.copy(), true=tree)])
 
 
 def _zero_or_one(condition: exp.Expression) -> exp.Expression:
-    """Return 1 where a condition holds, 0 where it does not, NULL where that is not known."""
+    """Return a condition as 1 where it is true, 0 where it is false, NULL where it is NULL."""
     untrue = exp.Not(this=wrap(condition.copy()))
     one, zero = exp.Literal.number(1), exp.Literal.number(0)
     return exp.Case(ifs=[exp.If(this=condition, true=one), exp.If(this=untrue, true=zero)])
@@ -173,7 +186,7 @@ def _gridded(node: exp.Expression, condition: exp.Expression | None, scope: Scop
 def _count(
     node: exp.Expression, condition: exp.Expression | None, scope: Scope, apply: Apply, *, windowed: bool
 ) -> OwnValue:
-    """Return how many of the individual's rows, values or different values there are: 0 to m."""
+    """Return COUNT or COUNT_IF over an individual's rows, with bounds 0 and m."""
     column = whole_column(0, scope.schema.max_rows_per_unit)
     argument, one = node.this, exp.Literal.number(1)
     if isinstance(node, exp.CountIf):
@@ -196,7 +209,7 @@ def _count(
 
 
 def _sum(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> OwnValue:
-    """Return the sum of at most m values: m·[min(L, 0), max(U, 0)]."""
+    """Return the sum of at most m = ``rows`` values from L to U, with bounds m·min(L, 0) and m·max(U, 0)."""
     lower, upper = rows * min(gridded.lower, 0), rows * max(gridded.upper, 0)
     _require_countable(max(-lower, upper), node)
     return _number(as_bigint(apply(exp.Sum(this=gridded.tree))), lower, upper, gridded.unit, node)
@@ -210,7 +223,7 @@ def _require_countable(largest: int, node: exp.Expression) -> None:
 
 
 def _mean(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> OwnValue:
-    """Return the mean, rounded to the grid's step halved until it is at most (U − L)/2²⁰ (Q2)."""
+    """Return the mean, rounded to a grid: the argument's step, halved until it is at most (U − L)/2²⁰ (Q2)."""
     if gridded.lower == gridded.upper:
         raise refusal(node, f"{clause_of(node)} cannot change: its bounds leave it no room.")
     finer = 1
@@ -226,7 +239,7 @@ def _mean(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> Ow
 
 
 def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scope, apply: Apply) -> OwnValue:
-    """Return the smallest or largest of the individual's values: of a flag, whether any or every one is true."""
+    """Return MIN or MAX of the individual's values; of conditions, whether all (MIN) or any (MAX) are true."""
     if isinstance(node.this, exp.Distinct):
         raise refusal(node, f"{clause_of(node)}: DISTINCT is supported in COUNT only.")
     checked = check_expression(node.this, scope)
@@ -250,9 +263,10 @@ def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scop
 
 
 def _number(tree: exp.Expression, lower: int, upper: int, unit: Fraction, node: exp.Expression) -> OwnValue:
-    """Return whole steps of a unit as the number they stand for, with its bounds and resolution.
+    """Return a number of whole steps as the value it stands for: steps × unit, with bounds and resolution.
 
-    Steps of thirds and the like, which are no decimals, are rounded to a binary grid first (Q1).
+    ``lower`` and ``upper``: the bounds in steps. A unit that is no decimal, such as 1/3, is rounded to a power of two
+    first (Q1).
     """
     if not _is_decimal(unit):
         rounded = _on_decimals(tree, lower, upper, unit, node)
@@ -271,9 +285,9 @@ def _number(tree: exp.Expression, lower: int, upper: int, unit: Fraction, node: 
 
 
 def _is_decimal(unit: Fraction) -> bool:
-    """Return whether a fraction is made of twos and fives, so that a decimal can be written down for it.
+    """Return whether a fraction can be written as a decimal: its denominator has no other prime factors than 2 and 5.
 
-    Not where its parts are so large that doubles could not hold the product with a number of steps.
+    False also if it is too large or too fine for doubles to hold its product with a number of steps.
     """
     if max(unit.numerator, unit.denominator) > LARGEST_FACTOR:
         return False
@@ -295,7 +309,7 @@ def _on_decimals(tree: exp.Expression, lower: int, upper: int, unit: Fraction, n
 
 
 def _exact(value: Fraction) -> Decimal:
-    """Return a fraction of twos and fives as a decimal, which it is exactly."""
+    """Return a fraction as the decimal that equals it. Its denominator must have no prime factors but 2 and 5."""
     with localcontext() as context:
         context.prec = 400
         exact = Decimal(value.numerator) / Decimal(value.denominator)
@@ -308,7 +322,7 @@ def _double(value: int | str) -> exp.Expression:
 
 
 def _facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
-    """Return the facts of an expression of one row; without bounds or values where the schema gives none."""
+    """Return the public facts of an expression of one row; without bounds or values if none follow from the schema."""
     plain = isinstance(checked.tree, exp.Column)
     column = scope.schema.columns[checked.tree.name] if plain else _made_facts(node, checked, scope)
     return _marked(replace(column, name=""), node, scope)

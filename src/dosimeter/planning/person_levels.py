@@ -1,8 +1,8 @@
-"""Turn the parts of a query that speak of each individual's own rows into the person stage (Q2).
+"""Turn the parts of a query that are about each individual's own rows into the person stage (Q2).
 
-Takes one level of a query at a time (a subquery, a CTE, or what stands in IN and EXISTS), from the inside out; replaces
-its aggregates, windows and memberships by columns of a new stage, so that what is left treats each row by itself. What
-reads other people's rows is refused, with a form that works. Never opens a connection.
+Takes one level of a query at a time, from the inside out. A level is one SELECT: of a subquery, of a CTE, or in IN and
+EXISTS. Its aggregates, windows and memberships become columns of a new stage, so that what is left treats each row by
+itself. What reads other people's rows is refused, with a form that works. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -54,7 +54,12 @@ _NO_UNIT = (
 
 @dataclass(slots=True)
 class PersonLevels:
-    """The person stages of one query, in the order in which they are met."""
+    """The person stages of one query, collected level by level (SELECT by SELECT, from the inside out).
+
+    ``mentioned``: the column names that the query mentions; None if it has ``*``. ``stages``: by the name under which
+    each stands in FROM. ``singled_out``: identifying columns that were tested, with the clause. ``joined``: joined
+    subqueries, by name.
+    """
 
     declared: Schema
     mentioned: frozenset[str] | None = None
@@ -65,13 +70,17 @@ class PersonLevels:
 
     @classmethod
     def of(cls, declared: Schema, select: exp.Select) -> PersonLevels:
-        """Return an empty collection for a query, which remembers the columns that the query mentions."""
+        """Return an empty collection for a query. It knows the columns that the query mentions."""
         stars = any(isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count) for node in select.walk())
         names = frozenset(node.name.lower() for node in select.find_all(exp.Column))
         return cls(declared, None if stars else names)
 
     def stage_of(self, select: exp.Select) -> PersonStage | None:
-        """Return the stage that stands in FROM; None where it is a table. Its rows are those of the first table."""
+        """Return the stage that stands in FROM; None if a table stands there.
+
+        Refuses a stage that reads a private table beside the first one: the answer is about the first table's
+        individuals.
+        """
         stage = self._stage(select)
         if stage is not None and stage.origin is not None:
             raise refusal(
@@ -86,7 +95,7 @@ class PersonLevels:
         return self.stages.get(origin.this.name) if origin is not None and isinstance(origin.this, exp.Table) else None
 
     def facts(self, select: exp.Select) -> Schema:
-        """Return the facts of what stands in FROM, with the tables and subqueries that may be joined to it."""
+        """Return the schema of what stands in FROM, with the tables and subqueries that may be joined to it."""
         stage = self.stage_of(select)
         return self._with_tables(self.declared if stage is None else stage.schema)
 
@@ -96,7 +105,10 @@ class PersonLevels:
     # ------------------------------------------------------------ joined subqueries
 
     def join(self, query: exp.Select, alias: str, written: exp.Expression) -> exp.Table:
-        """Return a joined subquery as a table: its columns, for each individual's own rows."""
+        """Return a table that stands for a joined subquery. Refuses a subquery that reads other people's rows.
+
+        ``query``: the subquery, after ``lower``. ``written``: the join as the analyst wrote it, for messages.
+        """
         unit = self.declared.unit
         if unit == "row":
             raise refusal(written, _NO_UNIT.format(clause=clause_of(written)))
@@ -138,7 +150,8 @@ class PersonLevels:
     def set_aside(self, select: exp.Select, inline: Callable[[exp.Select], exp.Select]) -> None:
         """Take the queries of IN and EXISTS out of one level, so that its names can be rewritten without theirs.
 
-        Each leaves a mark that holds the individual's column of this level; ``settle`` makes a flag of it.
+        Each leaves a mark with the column that it compares; ``settle`` replaces the mark by a flag. ``inline`` writes
+        subqueries into a query.
         """
         _refuse_thresholds(select)
         nodes = cast(list[exp.Expression], list(select.find_all(exp.In, exp.Exists)))
@@ -154,9 +167,10 @@ class PersonLevels:
             node.replace(mark)
 
     def settle(self, select: exp.Select) -> None:
-        """Replace what ``set_aside`` took out by columns that tell whether the row's individual is in the other query.
+        """Replace the marks of ``set_aside`` by columns that tell whether the row's individual is in the other query.
 
-        Then leave out the rows that a condition on ROW_NUMBER leaves out. The level must stand over a table or a stage.
+        Then drop the rows that a condition such as ``rn = 1`` on ROW_NUMBER drops. The level must read a table or a
+        stage.
         """
         marks = [node for node in select.find_all(exp.Anonymous) if node.meta.get(_MARK)]
         if marks:
@@ -164,7 +178,7 @@ class PersonLevels:
         self._keep_numbered(select)
 
     def _add_flags(self, select: exp.Select, marks: Sequence[exp.Anonymous]) -> None:
-        """Put a flag beside each row for each mark: whether the row's individual is in the other query."""
+        """Replace each mark by a column that tells whether the row's individual is in the query that was set aside."""
         scope, table, stage = self._first(select)
         level = resolve_joins(select, scope).scope
         flags: dict[str, tuple[str, PersonRows, str]] = {}
@@ -189,7 +203,7 @@ class PersonLevels:
         self._stand_in(select, PersonStage(rows, step, schema, numbered), keep_joins=True)
 
     def _keep_numbered(self, select: exp.Select) -> None:
-        """Leave out the rows that `rn = 1` or `rn <= k` leaves out, so that fewer rows of an individual count."""
+        """Move `rn = 1` or `rn <= k` from the WHERE into a stage, so that at most k rows of an individual count."""
         stage, clause = self._stage(select), select.args.get("where")
         if stage is None or not stage.numbered or clause is None:
             return
@@ -216,7 +230,11 @@ class PersonLevels:
             )
 
     def _members(self, query: exp.Select, written: exp.Expression) -> tuple[str, PersonRows, str]:
-        """Return a flag: its name, the rows of the other query, and which of their columns is the individual's."""
+        """Return a flag for the query of an IN or EXISTS: its name, the query's rows, and which column is their unit.
+
+        Refuses a query that reads other people's rows, or does not give individuals. ``written``: the condition, for
+        messages.
+        """
         unit, table_name = self.declared.unit, self.declared.table
         if any(value for name, value in query.args.items() if name not in _ROW_WISE):
             raise refusal(
@@ -243,7 +261,10 @@ class PersonLevels:
     # ------------------------------------------------------------ GROUP BY unit and OVER (PARTITION BY unit)
 
     def lower(self, select: exp.Select) -> exp.Select:
-        """Return one level with its aggregates and windows as columns of a stage; other levels unchanged."""
+        """Return a level with its aggregates and windows replaced by columns of a new stage.
+
+        Unchanged if it has none, or if it does not group by the unit.
+        """
         write_out_windows(select)
         select.set("windows", None)
         windows = any(node.parent_select is select for node in select.find_all(exp.Window))
@@ -264,7 +285,10 @@ class PersonLevels:
         return select
 
     def _lower_groups(self, select: exp.Select) -> exp.Select | None:
-        """Return the level over one row per individual (and further columns); None if it does not group by the unit."""
+        """Return a level over a stage with one row per individual, or per individual and further GROUP BY columns.
+
+        None if it does not group by the unit.
+        """
         found = self._first(select) if self._is_known(select) else None
         if found is None:
             return None
@@ -301,7 +325,7 @@ class PersonLevels:
         return lowered
 
     def _lower_windows(self, select: exp.Select) -> exp.Select:
-        """Return the level over the same rows with the windows' values beside them."""
+        """Return a level over a stage with the same rows and one more column for each window."""
         scope, table, stage = self._first(select)
         sources = resolve_joins(select, scope)
         self._require_read(select)
@@ -326,7 +350,10 @@ class PersonLevels:
     # ------------------------------------------------------------ what all levels share
 
     def _first(self, select: exp.Select) -> tuple[Scope, JoinTable | None, PersonStage | None]:
-        """Return what the first name of FROM stands for: the table, a private table beside it, or a stage."""
+        """Return what stands first in FROM: the names that it gives, its private table, its stage.
+
+        Table and stage are None for the schema's own table. Refuses anything without individuals.
+        """
         origin = select.args.get("from_")
         node = origin.this if origin is not None else None
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
@@ -379,7 +406,7 @@ class PersonLevels:
             )
 
     def _stand_in(self, select: exp.Select, stage: PersonStage, *, keep_joins: bool = False) -> None:
-        """Put a stage in FROM, under the name that stood there."""
+        """Put a stage in FROM, under the name or alias that stood there. Joins are dropped unless ``keep_joins``."""
         name = f"person stage {len(self.stages) + 1}"
         node = select.args["from_"].this
         table = exp.Table(this=exp.to_identifier(name, quoted=True))
@@ -392,7 +419,7 @@ class PersonLevels:
         self.stages[name] = replace(stage, schema=replace(stage.schema, table=name, columns=columns))
 
     def _ties(self, schema: Schema) -> list[str]:
-        """Return the columns that order rows which ORDER BY leaves equal: the row key, then what the query reads."""
+        """Return the columns that order rows with equal ORDER BY: the row key, then all others that the query reads."""
         mentioned = self.mentioned
         keys = [] if schema.row_key is None else [schema.row_key]
         others = [name for name in schema.columns if name not in (schema.unit, schema.row_key)]
@@ -405,7 +432,7 @@ class PersonLevels:
         return [*keys, *others] or [schema.unit]
 
     def _is_known(self, select: exp.Select) -> bool:
-        """Return whether the level reads a table, and not something that is worked out after the release."""
+        """Return whether the name in FROM is a plain table or stage."""
         origin = select.args.get("from_")
         return (
             origin is not None and isinstance(origin.this, exp.Table) and isinstance(origin.this.this, exp.Identifier)
@@ -413,7 +440,7 @@ class PersonLevels:
 
 
 def _refuse_thresholds(select: exp.Select) -> None:
-    """Refuse a subquery that gives one number to compare rows with: it would be read off other people's rows."""
+    """Refuse a WHERE that compares rows with the one number of a subquery: it would depend on other people's rows."""
     for node in select.find_all(exp.Subquery):
         if node.parent_select is not select or isinstance(node.parent, (exp.In, exp.Exists)):
             continue
@@ -427,7 +454,10 @@ def _refuse_thresholds(select: exp.Select) -> None:
 
 
 def _read_limit(part: exp.Expression, scope: Scope, numbered: frozenset[str]) -> int | None:
-    """Return how many rows of each individual `rn = 1`, `rn <= 3` or `rn < 4` leaves; None for another condition."""
+    """Return how many rows of each individual `rn = 1`, `rn <= 3` or `rn < 4` keeps; None for another condition.
+
+    ``numbered``: the columns that number an individual's rows from 1 on.
+    """
     test = part.unnest()
     if not isinstance(test, (exp.EQ, exp.LTE, exp.LT)):
         return None
@@ -442,7 +472,7 @@ def _read_limit(part: exp.Expression, scope: Scope, numbered: frozenset[str]) ->
 
 
 def _is_row_number(tree: exp.Expression) -> bool:
-    """Return whether a tree numbers all rows of an individual from 1 on."""
+    """Return whether a tree is a ROW_NUMBER that numbers all rows of an individual from 1 on."""
     window = tree.this if isinstance(tree, exp.Cast) else tree
     alone = isinstance(window, exp.Window) and len(window.args["partition_by"]) == 1
     return alone and isinstance(window.this, exp.RowNumber)
@@ -463,7 +493,7 @@ def _is_column(node: exp.Expression, name: str, scope: Scope) -> bool:
 
 
 def _group_nodes(select: exp.Select, scope: Scope) -> list[exp.Expression]:
-    """Return what a level groups by; none where that is not a plain list."""
+    """Return the expressions that a level groups by; none if GROUP BY is not a plain list."""
     group, distinct = select.args.get("group"), select.args.get("distinct")
     items = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
     plain = [item for item in items if item.find(exp.AggFunc, exp.Window, exp.Star) is None]

@@ -15,7 +15,7 @@ from dosimeter.sql import clause_of, conjunction, expect_only, flatten_connector
 
 
 def read_member(node: exp.Expression, unit: str) -> tuple[exp.Expression, exp.Select]:
-    """Return what is compared in the outer query, and the query of the individuals to compare it with."""
+    """Return what an IN or EXISTS compares in the outer query, and the query of the individuals to compare it with."""
     return _read_in(node, unit) if isinstance(node, exp.In) else _read_exists(node, unit)
 
 
@@ -82,14 +82,17 @@ def _list_conditions(condition: exp.Expression) -> list[exp.Expression]:
 
 
 def _list_names(select: exp.Select) -> set[str]:
-    """Return the names by which a query's own tables go."""
+    """Return the names and aliases of a query's own tables, in lower case."""
     origin = select.args.get("from_")
     tables = [*([origin.this] if origin is not None else []), *(join.this for join in select.args.get("joins") or [])]
     return {name.lower() for table in tables for name in (table.name, table.alias) if name}
 
 
 def _read_pair(condition: exp.Expression, inside: set[str]) -> tuple[exp.Expression, exp.Expression] | None:
-    """Return the outer and the inner column of `inner.unit = outer.unit`; None for any other condition."""
+    """Return the outer and the inner column of a condition `inner.column = outer.column`; None for any other condition.
+
+    ``inside``: the names of the inner query's tables.
+    """
     test = condition.unnest()
     if not isinstance(test, exp.EQ):
         return None

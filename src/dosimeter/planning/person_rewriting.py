@@ -1,7 +1,7 @@
-"""Rewrite one level of a query so that its aggregates and windows become columns with names of their own.
+"""Rewrite one level (one SELECT) of a query so that its aggregates and windows become columns with names of their own.
 
-Takes parsed expressions and the Scope of the rows that they read; gives expressions of one row over the new columns,
-and these columns with their trees and facts. Never opens a connection.
+Takes parsed expressions and the Scope of the rows that they read. Gives expressions of one row over the new columns,
+and the new columns with their trees and facts. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_IN_A_NAME = 60  # bytes: PostgreSQL cuts longer names
 
 
 def short_digest(text: str) -> str:
-    """Return hexadecimal digits that tell texts apart in names."""
+    """Return twelve hexadecimal digits of a text's digest, to tell names apart."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -33,12 +33,15 @@ def written_column(name: str) -> exp.Column:
 
 
 def total_tree(node: exp.Expression, scope: Scope) -> exp.Expression:
-    """Return an expression of one row as it runs."""
+    """Return an expression of one row, checked and in the form in which it runs."""
     return make_total(check_expression(node, scope).tree, scope.schema)
 
 
 class Level(ABC):
-    """One level that is being rewritten. ``columns``: the new columns by name, each once."""
+    """One level (one SELECT) that is being rewritten. ``columns``: the new columns, by name.
+
+    ``taken``: names that new columns may not have.
+    """
 
     def __init__(self, scope: Scope, taken: Iterable[str] = ()) -> None:
         self.scope = scope
@@ -47,7 +50,7 @@ class Level(ABC):
         self._known: dict[str, str] = {}
 
     def rewrite_item(self, item: exp.Expression) -> exp.Expression:
-        """Return an item of the SELECT list over the new columns, under the name it had."""
+        """Return an item of the SELECT list, written over the new columns and with its old name."""
         node = item.this if isinstance(item, exp.Alias) else item
         rewritten = self._replace(node, str(item.alias)) or self.rewrite(node, ())
         if not item.alias_or_name:
@@ -55,7 +58,7 @@ class Level(ABC):
         return exp.Alias(this=rewritten, alias=exp.to_identifier(item.alias_or_name, quoted=True))
 
     def rewrite(self, node: exp.Expression, items: Sequence[exp.Expression]) -> exp.Expression:
-        """Return an expression over the new columns. ``items``: the SELECT list, whose names may stand for columns."""
+        """Return an expression written over the new columns. ``items``: the SELECT list; it may use their names."""
         found = self._replace(node, "")
         if found is not None:
             return found
@@ -68,17 +71,20 @@ class Level(ABC):
 
     @abstractmethod
     def _replace(self, node: exp.Expression, name: str) -> exp.Expression | None:
-        """Return what stands for the node as a whole; None where its parts are to be rewritten.
+        """Return the new column that a whole node becomes; None if the node's parts are to be rewritten instead.
 
-        ``name``: what the analyst calls the node, if anything.
+        ``name``: the node's alias in the SELECT list, or empty.
         """
 
     @abstractmethod
     def _column(self, node: exp.Column, items: Sequence[exp.Expression]) -> exp.Expression:
-        """Return what a column of the rows becomes."""
+        """Return what a column becomes that is not part of a new column. ``items``: the rewritten SELECT list."""
 
     def _add(self, node: exp.Expression, name: str, value: Callable[[], OwnValue]) -> exp.Column:
-        """Return the column for what a node computes."""
+        """Return the new column for what a node computes; equal nodes share one.
+
+        ``name``: the node's alias, or empty. ``value`` gives the tree and facts of a column that is new.
+        """
         plain = self._plain(node)
         key = plain.sql(dialect="duckdb", comments=False)
         if key not in self._known:
@@ -87,7 +93,7 @@ class Level(ABC):
         return written_column(self._known[key])
 
     def _plain(self, node: exp.Expression) -> exp.Expression:
-        """Return a node with every column under its full name, whatever its table was called."""
+        """Return a node with the full name of every column, without the tables' aliases."""
 
         def full(part: exp.Expression) -> exp.Expression:
             return column_tree(self.scope.resolve(part).name) if isinstance(part, exp.Column) else part
@@ -96,7 +102,10 @@ class Level(ABC):
         return plain
 
     def _take_name(self, name: str, node: exp.Expression) -> str:
-        """Return the analyst's name if it is free, otherwise one that says what is computed; short for every engine."""
+        """Return a free name of at most MOST_IN_A_NAME bytes for a new column, and mark it as taken.
+
+        It is ``name`` if that is free, otherwise the SQL of the node, shortened.
+        """
         if not name or name.lower() in self._taken or len(name.encode()) > MOST_IN_A_NAME:
             name = node.sql(dialect="duckdb", comments=False).replace('"', "")
             if len(name.encode()) > MOST_IN_A_NAME:
@@ -108,7 +117,7 @@ class Level(ABC):
 
 
 def _find_item(node: exp.Column, items: Iterable[exp.Expression]) -> exp.Expression | None:
-    """Return the item of the SELECT list that a bare name stands for, as HAVING and QUALIFY may use it."""
+    """Return what a bare name in HAVING or QUALIFY stands for in the SELECT list; None if no item has that alias."""
     for item in items:
         if not node.table and isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
             return exp.Paren(this=item.this.copy())
@@ -123,7 +132,7 @@ class GroupedLevel(Level):
         self.keys: list[str] = []
 
     def add_key(self, node: exp.Expression) -> None:
-        """Add a GROUP BY column."""
+        """Add a GROUP BY expression to the keys, unless it is there already."""
         checked = check_expression(node, self.scope)
         tree = make_total(checked.tree, self.scope.schema)
         if any(self.columns[name].tree == tree for name in self.keys):
@@ -147,7 +156,7 @@ class GroupedLevel(Level):
         return None
 
     def _rewrite_window(self, node: exp.Window) -> exp.Expression:
-        """Return a window over the grouped rows: its function stays, and what the function reads is rewritten."""
+        """Return a window over the grouped rows: its function stays, and all that the window reads is rewritten."""
         copied = node.copy()
         filtered = copied.this if isinstance(copied.this, exp.Filter) else None
         function = copied.this if filtered is None else filtered.this
@@ -171,7 +180,7 @@ class GroupedLevel(Level):
 
 
 class WindowedLevel(Level):
-    """A level with OVER (PARTITION BY unit). ``ties``: the columns that order rows which ORDER BY leaves equal."""
+    """A level with OVER (PARTITION BY unit). ``ties``: the columns that order rows with equal ORDER BY."""
 
     def __init__(self, scope: Scope, ties: Sequence[str]) -> None:
         super().__init__(scope, scope.schema.columns)

@@ -1,4 +1,4 @@
-"""The person stage of a plan: rows made of each individual's own rows, as values, and the trees that make them.
+"""The person stage of a plan: what is computed from each individual's own rows, as values and as trees.
 
 A stage reads rows (of the table, of a private table beside it, or of an earlier stage) and computes new columns for
 each individual: aggregates after GROUP BY unit, windows PARTITION BY unit, or whether the individual is in another
@@ -26,9 +26,10 @@ Tables = Callable[[JoinTable | None], exp.Expression]
 
 @dataclass(frozen=True, slots=True)
 class PersonRows:
-    """The rows that a step reads: of a table or an earlier stage, with the tables joined to them, that meet ``where``.
+    """The rows that a step reads, with the tables joined to them, as far as they meet ``where``.
 
-    ``table``: a private table beside the first one. Without it and without a stage they are the first table's.
+    They are those of ``stage`` (an earlier one), or of ``table`` (a private table beside the first one); if both are
+    None, those of the first table. ``schema``: the public facts of the rows after the joins.
     """
 
     table: JoinTable | None
@@ -40,7 +41,10 @@ class PersonRows:
 
 @dataclass(frozen=True, slots=True)
 class OwnAggregates:
-    """One row per individual and combination of ``keys``: each a name and a tree; the unit is always among them."""
+    """A step that gives one row per individual, or per individual and further columns (GROUP BY unit, …).
+
+    ``keys``: the GROUP BY columns, the unit among them, and ``columns``: the aggregates; each a name and a tree.
+    """
 
     keys: tuple[tuple[str, exp.Expression], ...]
     columns: tuple[tuple[str, exp.Expression], ...]
@@ -48,30 +52,34 @@ class OwnAggregates:
 
 @dataclass(frozen=True, slots=True)
 class OwnWindows:
-    """The same rows with window functions over each individual's own rows beside them."""
+    """A step that adds window functions over each individual's own rows as columns, each a name and a tree."""
 
     columns: tuple[tuple[str, exp.Expression], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnColumns:
-    """The same rows with these columns alone, as a joined subquery gives them."""
+    """A step that gives the same rows with only these columns, each a name and a tree. For joined subqueries."""
 
     columns: tuple[tuple[str, exp.Expression], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Memberships:
-    """The same rows with flags: each a name, the rows of another query, and the column of these that is the unit."""
+    """A step that adds flags to the rows: whether the row's individual is in another query.
+
+    ``flags``: each a name, the rows of the other query, and the name of their unit column.
+    """
 
     flags: tuple[tuple[str, PersonRows, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PersonStage:
-    """One step of the person stage. ``schema``: the public facts of the rows it gives.
+    """One step of the person stage: the rows that it reads, and what it makes of them.
 
-    ``numbered``: the columns that number each individual's rows 1, 2, … by ROW_NUMBER.
+    ``schema``: the public facts of the rows that it gives. ``numbered``: the columns that number each individual's rows
+    1, 2, … by ROW_NUMBER.
     """
 
     rows: PersonRows
@@ -90,11 +98,11 @@ class PersonStage:
 
     @property
     def origin(self) -> JoinTable | None:
-        """Return the private table that the rows come from in the end; None for the first one."""
+        """Return the private table beside the first one that the rows come from; None if they are the first table's."""
         return self.rows.table if self.rows.stage is None else self.rows.stage.origin
 
     def sources(self) -> Iterator[PersonRows]:
-        """Yield the rows that the step reads: its own, and those of the queries behind its flags."""
+        """Yield the rows that the step reads, and for each of its flags the rows of the other query."""
         yield self.rows
         if isinstance(self.step, Memberships):
             for _, rows, _ in self.step.flags:
@@ -103,33 +111,36 @@ class PersonStage:
 
 @dataclass(frozen=True, slots=True)
 class PersonTable(JoinTable):
-    """A joined subquery about individuals, as a table: its rows are those of a stage."""
+    """A subquery about individuals that is joined like a table. ``stage``: what gives its rows."""
 
     stage: PersonStage | None = None
 
 
 def joined_stages(joins: Iterable[Join]) -> Iterator[PersonStage]:
-    """Yield the stages behind joined subqueries."""
+    """Yield the stage of each join whose table is a subquery about individuals."""
     for join in joins:
         if isinstance(join.table, PersonTable) and join.table.stage is not None:
             yield join.table.stage
 
 
 def joined_rows(table: JoinTable, tables: Tables) -> exp.Expression:
-    """Return the rows of a joined table or subquery that count."""
+    """Return the rows of a joined table or subquery, as they can stand in FROM, with at most m rows per individual.
+
+    ``tables`` gives the rows of a declared table.
+    """
     if isinstance(table, PersonTable) and table.stage is not None:
         return person_relation(table.stage, tables)
     return tables(table)
 
 
 def list_stages(plan: QueryPlan) -> Iterator[PersonStage]:
-    """Yield every step of a plan's person stage, also behind its joins."""
+    """Yield every step of a plan's person stage, and every step of its joined subqueries."""
     for stage in (*([] if plan.person is None else [plan.person]), *joined_stages(plan.joins)):
         yield from stage.chain()
 
 
 def list_trees(plan: QueryPlan) -> Iterator[tuple[Schema, exp.Expression]]:
-    """Yield every tree of a plan's person stage, with the facts of the rows that it reads."""
+    """Yield every tree of a plan's person stage, each after the schema of the rows that it reads."""
     for each in list_stages(plan):
         yield from ((rows.schema, rows.where) for rows in each.sources() if rows.where is not None)
         if isinstance(each.step, OwnAggregates):
@@ -139,7 +150,7 @@ def list_trees(plan: QueryPlan) -> Iterator[tuple[Schema, exp.Expression]]:
 
 
 def person_relation(stage: PersonStage, tables: Tables) -> exp.Subquery:
-    """Return the rows of a stage as they can stand in FROM."""
+    """Return the rows that a stage gives, as a subquery for FROM. ``tables`` gives the rows of a declared table."""
     match stage.step:
         case OwnAggregates():
             return _aggregated(stage.rows, stage.step, tables)
@@ -153,7 +164,10 @@ def person_relation(stage: PersonStage, tables: Tables) -> exp.Subquery:
 
 
 def _relation(rows: PersonRows, tables: Tables) -> exp.Expression:
-    """Return the rows before the WHERE."""
+    """Return the rows that a step reads, joined but not yet restricted by its WHERE, as they can stand in FROM.
+
+    ``tables`` gives the rows of a declared table.
+    """
     found = tables(rows.table) if rows.stage is None else person_relation(rows.stage, tables)
     if not rows.joins:
         return found.copy()
@@ -180,7 +194,10 @@ def _windowed(rows: PersonRows, step: OwnWindows, tables: Tables) -> exp.Subquer
 
 
 def _flagged(rows: PersonRows, step: Memberships, tables: Tables) -> exp.Subquery:
-    """Write the flags as left joins, never as IN: with NOT IN one NULL among the others would move everybody (N4)."""
+    """Return the rows with a flag for each other query, whether the row's individual is in it.
+
+    Written with left joins, never with IN: with NOT IN, one NULL in the other query would move everybody (N4).
+    """
     own = exp.select(exp.Star()).from_(_relation(rows, tables)).subquery("own")
     query = exp.select(*[_named(_column("own", name), name) for name in rows.schema.columns]).from_(own)
     for at, (name, others, unit) in enumerate(step.flags):

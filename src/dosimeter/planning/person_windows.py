@@ -1,8 +1,8 @@
 """Windows over one individual's own rows: OVER (PARTITION BY unit …), written so that every engine orders alike (Q2).
 
-Where the result depends on the order of rows that the analyst's ORDER BY leaves equal (ROW_NUMBER, LAG, a frame of
-ROWS), they are ordered by the row key and then by every other column that the query reads: rows that agree in all of
-these cannot be told apart. So the values depend on the individual's own rows only. Never opens a connection.
+Some results (of ROW_NUMBER, LAG, a frame of ROWS) depend on the order of rows with equal ORDER BY. Such rows are
+ordered by the row key and then by every other column that the query reads; rows that agree in all of these cannot be
+told apart. So the values depend on the individual's own rows only. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SUPPORTED = (
 
 
 def read_window(node: exp.Window, scope: Scope, ties: Sequence[str]) -> OwnValue:
-    """Return a window function over the individual's own rows, with the facts of its values.
+    """Return a window function over the individual's own rows, with the public facts of its values.
 
-    ``ties``: the columns that order rows which ORDER BY leaves equal.
+    ``ties``: the columns that order rows with equal ORDER BY.
     """
     expect_only(node, "this", "partition_by", "order", "spec", "over")
     function, unit = node.this, scope.schema.unit
@@ -146,7 +146,10 @@ def _read_side(value: object, side: object, kind: str, node: exp.Window) -> tupl
 
 
 def _frame_of_end(node: exp.Window, written: Sequence[exp.Ordered]) -> exp.WindowSpec | None:
-    """Return the frame of FIRST_VALUE or LAST_VALUE: all rows, or as written in ROWS."""
+    """Return the frame of FIRST_VALUE or LAST_VALUE: as written with ROWS, otherwise all rows of the individual.
+
+    Refuses LAST_VALUE with ORDER BY and no frame, which would end at the current row.
+    """
     frame = _read_frame(node)
     everything = exp.WindowSpec(
         kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="UNBOUNDED", end_side="FOLLOWING"
@@ -167,7 +170,7 @@ def _frame_of_end(node: exp.Window, written: Sequence[exp.Ordered]) -> exp.Windo
 
 
 def _whole(node: object, parent: exp.Expression) -> int:
-    """Return a distance in rows; 1 where none is written."""
+    """Return the number of rows that an offset or a frame's end says; 1 if there is none. Refuses other values."""
     if node is None:
         return 1
     text = str(node.this) if isinstance(node, exp.Literal) and not node.is_string else ""

@@ -61,7 +61,10 @@ _ORDER_STATISTICS = (exp.Min, exp.Max, exp.Median, exp.PercentileCont, exp.Perce
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """The options that decide a plan. A sensitivity given by hand and observed groups are for study (S7, C8)."""
+    """The options that decide a plan besides SQL and schema.
+
+    A sensitivity given by hand and observed groups are for study, not for release (S7, C8).
+    """
 
     groups: Groups = "declared"
     min_rows: int | None = None
@@ -78,7 +81,10 @@ class PlanOptions:
 
     @property
     def by_ranks(self) -> bool:
-        """Return whether order statistics are drawn by rank (M4). With a sensitivity given by hand they get noise."""
+        """Return whether order statistics are drawn by rank (M4) instead of getting noise.
+
+        They get noise if a sensitivity is given by hand.
+        """
         return self.quantiles != "noise" and self.sensitivity is None
 
 
@@ -92,9 +98,11 @@ def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> 
 
 @dataclass(slots=True)
 class _Planner:
-    """Plan one query from the inside out. ``blocks``: the SELECTs that measure, once they were met, by their numbers.
+    """The planning of one query, from the inside out. A block is a SELECT that measures.
 
-    ``clauses``: how each is written. ``measured``: each as it was met, with what it becomes after the noise.
+    ``blocks``: the plan of each block met so far, by its number. ``clauses``: the SELECT of each block as written.
+    ``measured``: for each such SELECT, the node, the SELECT with its WITH, and what it becomes after the noise.
+    ``taken``: how many numbers of blocks are in use.
     """
 
     sql: str
@@ -120,7 +128,10 @@ class _Planner:
         return _complete(plan, self.declared)
 
     def _relation(self, query: Scoped, *, nested: bool) -> Relation:
-        """Return a query over released tables: a SELECT that measures, or a SELECT around it."""
+        """Return a query rebuilt over released tables: a SELECT that measures, or one around such SELECTs.
+
+        ``nested``: whether it stands inside another query.
+        """
         query = read_scope(query)
         if find_stage(query, self.declared, nested=nested) is not Stage.AFTER:
             return self._measure(query)
@@ -160,7 +171,7 @@ class _Planner:
         return draft.relation
 
     def take_number(self) -> int:
-        """Return the number of a further block."""
+        """Return the number of the next block. Raises QueryError if there are too many."""
         self.taken += 1
         if self.taken > MAX_BLOCKS:
             raise QueryError(
@@ -171,7 +182,10 @@ class _Planner:
     def _set_scalars_aside(
         self, query: Scoped, scalars: Mapping[int, Scoped]
     ) -> tuple[exp.Select, dict[str, exp.Expression]]:
-        """Return the SELECT with a placeholder for each subquery that gives a number, and what each stands for."""
+        """Return the SELECT with a placeholder for each subquery that gives a number, and their trees by placeholder.
+
+        ``scalars``: these subqueries, by the identity of their node.
+        """
         values: dict[str, exp.Expression] = {}
         for node in [each for each in query.select.find_all(exp.Subquery) if id(each) in scalars]:
             scoped = scalars[id(node)]
@@ -193,10 +207,12 @@ class _Planner:
 
 @dataclass(slots=True)
 class Draft:
-    """A plan in the making: each pass reads what the passes before it wrote, and writes its own part.
+    """The unfinished plan of one SELECT that measures. Each pass reads what earlier passes wrote, and adds its part.
 
-    ``written``: the SELECT as it was given, before any pass. ``number``: that of its block. ``scalars``: what stands
-    for subqueries. ``apart``: where sets are measured one by one, the groups that each keeps and what is measured.
+    ``written``: the SELECT before any pass; ``select``: after the last one. ``number``: of its block. ``scalars``: the
+    trees of subqueries that give a number, by placeholder. ``take_number``: gives the number of one more block.
+    ``apart``: where each set of ROLLUP, CUBE or GROUPING SETS is measured by itself, what each set groups by and
+    measures, by block number.
     """
 
     sql: str
@@ -219,7 +235,7 @@ class Draft:
     threshold: Threshold | None = None
 
     def finish(self) -> dict[int, QueryPlan]:
-        """Return the plan of each block, with the columns that it tests and that identify people."""
+        """Return the plan of each block by its number, with the identifying columns that the SELECT tests."""
         parts = self.apart or {self.number: (self.grouping, self.collected)}
         return {number: self._finish(grouping, collected) for number, (grouping, collected) in parts.items()}
 
@@ -256,7 +272,10 @@ class Draft:
 
 
 def _complete(plan: QueryPlan, declared: Schema) -> QueryPlan:
-    """Return the plan once it was tried what happens after the noise."""
+    """Return the plan with its public tables, after trying on made-up numbers what happens after the noise.
+
+    Raises QueryError if that cannot be computed, or if something is drawn by rank in thresholded groups.
+    """
     if plan.threshold is not None and plan.ranks:
         label = next(iter(plan.ranks.values())).label
         raise QueryError(
@@ -331,7 +350,7 @@ def _write_over(draft: Draft, aggregates: Aggregates, source: exp.Expression) ->
 
 
 def _count_people(draft: Draft) -> None:
-    """Measure the individuals of every group, where their noisy number decides whether it is shown (H1)."""
+    """Add a measure of the individuals in each group if groups are thresholded: it decides which are shown (H1)."""
     if draft.options.group_delta is not None:
         draft.threshold = add_threshold(draft.aggregates, draft.options.group_delta)
 
@@ -342,7 +361,10 @@ def _collect_measures(draft: Draft) -> None:
 
 
 def _measure_sets_apart(draft: Draft) -> None:
-    """Measure each set of ROLLUP, CUBE and GROUPING SETS by itself where something does not add up (Q5)."""
+    """Make each set of ROLLUP, CUBE or GROUPING SETS a block of its own, if a measure does not add up (Q5).
+
+    Totals are otherwise added up from the released groups.
+    """
     grouping = draft.grouping
     alone = draft.sources.schema.max_rows_per_unit == 1  # then nobody is in two groups
     adding = all(measure.adds_up or (alone and measure.additive) for measure in draft.collected.measures)
@@ -391,12 +413,15 @@ def _is_column(node: exp.Column, scope: Scope) -> bool:
 
 
 def _count_order_statistics(select: exp.Select) -> int:
-    """Return how many different order statistics are written in the query; at least 1."""
+    """Return how many different order statistics (MIN, MEDIAN …) are written in the query; at least 1."""
     return max(1, len({node.sql(dialect="duckdb") for node in select.find_all(*_ORDER_STATISTICS)}))
 
 
 def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions, *, ranks: bool) -> str:
-    """Return a digest of what is measured: the query as parsed (without layout and comments) and its facts."""
+    """Return a digest of the query (as parsed, without layout and comments), the schema and the options.
+
+    ``ranks``: whether something is drawn by rank.
+    """
     content = {
         "query": select.sql(dialect="duckdb", comments=False),
         "schema": digest_schema(schema),

@@ -1,8 +1,8 @@
 """Public tables that are joined after the noise (Q4): by their unique key, so that no row becomes several.
 
 The plan names the tables and columns; an engine reads them before anything is charged. In the embedded engine they are
-public0, public1 …. A column of the row that a cell's own group picks is part of the cell's formulas, as p0, p1 …, so
-that arithmetic with it keeps its error (E1). Knows no data.
+called public0, public1 …. Each released row finds at most one row of such a table by its group. The columns of that row
+are part of the released row's formulas, as p0, p1 …, so that arithmetic with them keeps its error (E1). Knows no data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def limit_public_text(column: Column) -> int:
 
 
 def read_relation(table: JoinTable, schema: Schema) -> Relation:
-    """Return a public table as what stands in FROM."""
+    """Return a public table as a relation that can be joined. ``schema``: the one that declares it."""
     fields = tuple(
         Field(name, None, None, limit_public_text(column) if kind is Type.TEXT else SHORT, kind, public=True)
         for name, column in table.columns.items()
@@ -43,14 +43,14 @@ def read_relation(table: JoinTable, schema: Schema) -> Relation:
 
 
 def select_public(table: JoinTable, schema: Schema, columns: Collection[str]) -> exp.Select:
-    """Write the SELECT of these columns, and of the key."""
+    """Return the SELECT of these columns and of the key from a public table, as the embedded engine names it."""
     place = f"{PUBLIC}{list(schema.tables.values()).index(table)}"
     names = [name for name in table.columns if name in columns or name == table.key]
     return exp.select(*[exp.column(exp.to_identifier(name, quoted=True), table=place) for name in names]).from_(place)
 
 
 def is_public_name(name: str) -> bool:
-    """Return whether a table of the embedded engine is a public one."""
+    """Return whether this is the name of a public table in the embedded engine."""
     return name.startswith(PUBLIC) and name.removeprefix(PUBLIC).isdigit()
 
 
@@ -58,9 +58,9 @@ def is_public_name(name: str) -> bool:
 
 
 def arrange_public(select: exp.Select, public: Collection[str]) -> None:
-    """Write commas as joins and, where an inner join begins with a public table, the grouped query first.
+    """Change the SELECT so that commas become joins, and a public table does not come first in an inner join.
 
-    ``public``: the names that public tables go by.
+    ``public``: the names and aliases of the public tables.
     """
     joins = select.args.get("joins") or []
     origin = select.args["from_"]
@@ -84,9 +84,11 @@ def _is_inner(join: exp.Expression) -> bool:
 def join_by_key(
     join: exp.Expression, name: str, relation: Relation, before: Mapping[str, Relation]
 ) -> tuple[tuple[str, Field], Field, Relation]:
-    """Check a join of a public table to the relations before it; return both columns, and the relation as joined.
+    """Check the join of a public table, and return the two columns that it compares, and the joined relation.
 
-    Every row before it finds one row or none, by a group or a public value: so its columns are functions of a group.
+    ``before``: the relations joined so far, by name; the first column comes with the name of its relation. Each of
+    their rows finds one row or none of the public table, by a group or a public value, so that the public columns are
+    functions of a group. Refuses any other join.
     """
     table = relation.public
     assert table is not None
@@ -109,7 +111,7 @@ def join_by_key(
 
 
 def refuse_join(node: exp.Expression, table: JoinTable, reason: str) -> QueryError:
-    """Return the refusal of a join after grouping, with the form that works."""
+    """Return the error for a join after grouping that is not supported. Its message shows the form that works."""
     return refusal(
         node,
         f"{clause_of(node)}: {reason}. Join it to the grouped query by its unique key: FROM (SELECT …) AS g JOIN "
@@ -120,7 +122,7 @@ def refuse_join(node: exp.Expression, table: JoinTable, reason: str) -> QueryErr
 def _find_sides(
     join: exp.Expression, name: str, relation: Relation, before: Mapping[str, Relation]
 ) -> tuple[tuple[str, Field], Field]:
-    """Return the column before, with its relation, and the column of the public table that a join says are equal."""
+    """Return the two columns that a join compares: one joined so far, with its relation's name, and the public one."""
     table = relation.public
     assert table is not None
     using, on = join.args.get("using") or [], join.args.get("on")
@@ -170,7 +172,10 @@ def _pick_field(each: Field, is_key: bool, relation: Relation, left: Field) -> F
 
 
 def add_public(plan: QueryPlan, schema: Schema) -> QueryPlan:
-    """Return the plan with the public tables that it reads after the noise, and with names for what groups pick."""
+    """Return the plan with the public tables that it joins after the noise.
+
+    Formulas then read their columns as p0, p1 …; ``after.lookups`` says what each stands for.
+    """
     if plan.after.query is None:
         return plan
     tables = _list_tables(plan.after.query, schema)
@@ -196,7 +201,10 @@ def _list_tables(query: exp.Expression, schema: Schema) -> dict[str, PublicTable
 
 
 def _name_picked(output: Output, tables: Mapping[str, PublicTable], lookups: list[Lookup]) -> Output:
-    """Return a column with p0, p1 … in its formula for what its group picks. Without released numbers it is a label."""
+    """Return an output whose formula reads public columns as p0, p1 …, and add these to ``lookups``.
+
+    It is marked as a label if it reads public columns and no released number.
+    """
 
     def name(node: exp.Expression) -> exp.Expression:
         if not isinstance(node, exp.Anonymous) or node.name != _PICKED:

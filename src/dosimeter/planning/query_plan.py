@@ -1,4 +1,4 @@
-"""The plan of a query: everything that follows from SQL and schema alone. Frozen values."""
+"""The plan of a query: everything that follows from SQL and schema alone. Frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One GROUP BY expression. ``values``: its declared values (C8), or None when groups are observed."""
+    """One GROUP BY expression. ``values``: its declared values (C8), or None if groups are observed or thresholded."""
 
     name: str
     tree: exp.Expression
@@ -37,11 +37,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column of the answer. ``group``: the group that it is, unchanged.
+    """One column of the answer. ``group``: the index of the GROUP BY expression that it is, unchanged; otherwise None.
 
-    ``formula``: the column in terms of the released numbers e0, e1 … and groups g0, g1 … of its own cell; None where
-    it reads other cells too, as a window function does. Where rows come from several blocks, a choice by block.
-    ``label``: whether it is made of columns of public tables, and of no released number.
+    ``formula``: the column computed from the released numbers e0, e1 … and group values g0, g1 … of one released row;
+    None if it reads several rows, as a window function does. Where the rows of the answer come from several blocks
+    (SELECTs that measure), the formula has a branch per block. ``label``: whether it reads columns of public tables and
+    no released number.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Output:
 
 
 class PublicRows:
-    """The content of a public table: the rows whose key is there, as columns of values."""
+    """The content of a public table, column by column: the rows whose key is not NULL."""
 
     def __init__(self, key: str, columns: Mapping[str, Values]) -> None:
         self.columns = columns
@@ -63,7 +64,7 @@ class PublicRows:
         self._by_key: dict[str, Mapping[Any, Any]] = {}
 
     def by_key(self, column: str) -> Mapping[Any, Any]:
-        """Return the values of a column by the key of their row."""
+        """Return the values of a column, by the key of the row in which each stands."""
         if column not in self._by_key:
             keys, values = self.columns[self._key].values, self.columns[column].values
             self._by_key[column] = dict(zip(keys, values, strict=True))
@@ -72,9 +73,9 @@ class PublicRows:
 
 @dataclass(frozen=True, slots=True)
 class PublicTable:
-    """A public table that is read after the noise, its columns that are, and its name in the embedded engine.
+    """A public table that is joined after the noise. ``name``: its name in the embedded engine.
 
-    ``rows``: its content, once an engine has read it. It is public, and no part of what a plan is.
+    ``columns``: those that are read. ``rows``: its content, once an engine has read it; plans are compared without it.
     """
 
     table: JoinTable
@@ -83,7 +84,7 @@ class PublicTable:
     rows: PublicRows | None = field(default=None, compare=False, repr=False)
 
     def content(self) -> Mapping[str, Values]:
-        """Return the rows for the embedded engine; none before an engine has read them."""
+        """Return the table's columns for the embedded engine; they are empty before an engine has read the table."""
         if self.rows is not None:
             return self.rows.columns
         kinds = {name: COLUMN_TYPES[self.table.columns[name].type] for name in self.columns}
@@ -92,7 +93,7 @@ class PublicTable:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A column of the row of a public table that a cell picks. ``key``: by what, g0, g1 … or an earlier p0, p1 …."""
+    """A column of a public table, in the row whose key is ``key``: a group g0, g1 … or an earlier lookup p0, p1 …."""
 
     table: str
     column: str
@@ -102,11 +103,12 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What happens to the released table (Q4). ``query``: over ``released``; None if its columns are the answer.
+    """What happens to the released table (Q4). ``query``: SQL over ``released``; None if its columns are the answer.
 
-    ``traced``: whether every row ends with the number of its cell. ``steps``: what happens, for an explanation.
-    ``rows_of``: the blocks whose cells are rows of the answer. ``public``: the public tables that are read beside the
-    released ones; ``lookups``: what p0, p1 … of formulas stand for.
+    ``traced``: whether the last column of the query is the number of the released row that each row comes from.
+    ``steps``: what happens, in words. ``rows_of``: the numbers of the blocks (SELECTs that measure) whose released rows
+    become rows of the answer. ``public``: the public tables that are joined. ``lookups``: what p0, p1 … stand for in
+    formulas.
     """
 
     query: exp.Expression | None
@@ -117,16 +119,16 @@ class After:
     lookups: tuple[Lookup, ...] = ()
 
     def in_block(self, block: int) -> After:
-        """Return the same as one block sees it: with what its own groups pick."""
+        """Return the same for block number ``block`` alone: lookups use the groups of that block."""
         lookups = (replace(each, key=formula_in(each.key, block) or each.key) for each in self.lookups)
         return replace(self, lookups=tuple(lookups)) if self.lookups else self
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A table joined on equal columns. ``left``: whether every row is kept, with or without a partner.
+    """A table joined on equal columns. ``left``: whether it is a left join, which keeps rows without a match.
 
-    ``pairs``: each a column's name in what is joined so far, and the column of this table that equals it.
+    ``pairs``: the columns that are equal, each pair being a column joined so far and a column of this table.
     """
 
     table: JoinTable
@@ -136,7 +138,11 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One more SELECT that measures the rows of a plan: its own WHERE, groups and measures (Q5)."""
+    """A further SELECT that measures the rows of a plan, with its own WHERE, groups and measures (Q5).
+
+    ``arguments``: what its measures read. ``estimates``: the aggregates asked for, computed from the measures.
+    ``sets``: for each set of ROLLUP, CUBE or GROUPING SETS, the indices of the groups that it keeps.
+    """
 
     where: exp.Expression | None
     groups: tuple[Group, ...]
@@ -150,8 +156,9 @@ class Block:
 class Threshold:
     """Which groups of the data an answer shows: those whose noisy number of individuals is large enough (H1).
 
-    ``people``: the measure that counts a group's individuals. ``delta``: the chance with which an individual may show
-    up in a group of their own. ``most``: in how many groups one individual can be, ℓ₀.
+    ``people``: the index of the measure that counts a group's individuals. ``delta``: the most probability with which
+    an answer may show a group that has one certain individual alone in it. ``most``: in how many groups one individual
+    can be, ℓ₀.
     """
 
     people: int
@@ -161,10 +168,12 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """The plan of a query: all that follows from SQL and schema alone. Its trees are rebuilt by the planner.
+    """The plan of a query: all that follows from SQL and schema alone. All its trees are rebuilt by the planner.
 
-    A plan is a list of blocks over the same rows or individuals: ``where``, ``groups``, ``arguments``, ``measures``,
-    ``estimates`` and ``sets`` are the first one's, ``further`` holds the others. Cells are laid out block after block.
+    A plan is a list of blocks (SELECTs that measure) over the same rows or individuals. ``where``, ``groups``,
+    ``arguments``, ``measures``, ``estimates`` and ``sets`` are those of the first block; ``further`` holds the other
+    blocks. Cells are numbered block after block. ``outputs``: the columns of the answer. ``after``: what happens after
+    the noise. ``declared``: whether groups are declared. ``hand_sensitivity``: a sensitivity given by hand, or None.
     """
 
     sql: str
@@ -199,7 +208,7 @@ class QueryPlan:
 
     @property
     def blocks(self) -> tuple[QueryPlan, ...]:
-        """Return each block as a plan of its own; a plan of one block is its own only block."""
+        """Return each block (SELECT that measures) as a plan of its own; a plan with one block is that block itself."""
         if not self.further:
             return (self,)
         first = Block(self.where, self.groups, self.arguments, self.measures, self.estimates, self.sets)
@@ -230,7 +239,7 @@ class QueryPlan:
 
     @property
     def is_part(self) -> bool:
-        """Return whether this is one block of several, taken by itself: its measures are scaled as all of them are."""
+        """Return whether this is one of several blocks (``blocks``). Its measures are scaled as in the whole plan."""
         return self.part_of is not None
 
     @property
@@ -239,13 +248,13 @@ class QueryPlan:
         return len(self.all_measures) if self.part_of is None else self.part_of
 
     def split(self, items: Sequence[_Item]) -> list[Sequence[_Item]]:
-        """Return what is given for every measure of all blocks, a part for each block."""
+        """Return a list with one item per measure of all blocks as one list per block."""
         ends = np.cumsum([len(self.measures), *(len(block.measures) for block in self.further)]).tolist()
         return [items[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     @property
     def k(self) -> int | None:
-        """Return how many numbers get noise (N3), or None when groups are observed."""
+        """Return how many numbers get noise (N3); None if groups are observed or thresholded."""
         keys = [block.group_keys for block in self.blocks]
         if any(each is None for each in keys):
             return None
@@ -253,12 +262,15 @@ class QueryPlan:
 
     @property
     def table_schema(self) -> Schema:
-        """Return the facts of the table itself: FILTERs and ``--by`` are about its columns."""
+        """Return the schema of the table itself, also where a person stage gives the plan other rows.
+
+        A preference's FILTERs and ``--by`` are about the table's columns.
+        """
         return self.schema if self.declared_schema is None else self.declared_schema
 
     @property
     def is_one_row_each(self) -> bool:
-        """Return whether the rows are grouped so that everybody has at most one, which is all they contribute."""
+        """Return whether a person stage gives each individual at most one row, which then holds all they contribute."""
         return self.person is not None and not self.joins and self.schema.max_rows_per_unit == 1
 
     @property
@@ -267,7 +279,10 @@ class QueryPlan:
 
     @property
     def group_keys(self) -> tuple[tuple[Scalar, ...], ...] | None:
-        """Return the declared groups in order, or None when they are observed. Ungrouped: one empty key."""
+        """Return the declared groups of the first block, in order; None if groups are observed or thresholded.
+
+        Each is a tuple of values. Without GROUP BY there is one empty tuple.
+        """
         keys: tuple[tuple[Scalar, ...], ...] = ((),)
         for group in self.groups:
             if group.values is None:
@@ -277,15 +292,15 @@ class QueryPlan:
 
     @property
     def ranks(self) -> Mapping[int, Rank]:
-        """Return the measures that are drawn by rank, each with its number (M4)."""
+        """Return the measures that are drawn by rank, by their index among the measures of all blocks (M4)."""
         return find_ranks(self.all_measures)
 
     def rank_share(self, epsilon: float | Decimal) -> float:
-        """Return the share of ε that each measure has (S5), as the number that ranks are sought at."""
+        """Return the share of ε that each measure has (S5), as a float, for measures that are drawn by rank."""
         return float(Fraction(str(epsilon)) / self.shares)
 
     def sensitivity(self, norm: Norm) -> float:
-        """Return Δ of the whole vector in this norm. Several measures are each scaled by their own Δ (S5)."""
+        """Return Δ of all measured numbers together, in this norm; several measures are scaled by ``weights`` (S5)."""
         assert not self.is_part, "the blocks of a plan share one sensitivity"
         measures = self.all_measures
         if self.hand_sensitivity is not None:
@@ -295,16 +310,19 @@ class QueryPlan:
         return float(len(measures)) if norm == 1 else float(np.sqrt(len(measures)))
 
     def weights(self, norm: Norm) -> FloatArray:
-        """Return the factor of each measure before it enters the norm: 1 if it is alone, 1/Δ_j among several (S5)."""
+        """Return the factor by which each measure of all blocks is scaled before the norm is taken (S5).
+
+        It is 1 for a single measure or a sensitivity given by hand, otherwise 1/Δ of the measure in this norm.
+        """
         measures = self.all_measures
         if (len(measures) == 1 and not self.is_part) or self.hand_sensitivity is not None:
             return np.ones(len(measures))
         return np.array([1.0 / measure.sensitivity(norm) for measure in measures])
 
     def grids(self, norm: Norm) -> FloatArray:
-        """Return the noise grid of each measure, in the units of the norm; of each cell where there are several blocks.
+        """Return the grid steps of the noise, scaled by ``weights``: one per measure; with several blocks, per cell.
 
-        Cell c of a vector has the grid at c modulo the number of grids.
+        Either way cell c has the grid step at index c modulo their number.
         """
         grids: FloatArray = self.weights(norm) * np.array([float(measure.grid) for measure in self.all_measures])
         if not self.further:

@@ -1,4 +1,4 @@
-"""Tell whether a query after the noise chooses its rows by released numbers (E2): its errors then hold for all at once.
+"""Tell whether a query after the noise chooses rows by released numbers (E2). Errors must then hold for all at once.
 
 Takes trees that the planner wrote. Knows no numbers.
 """
@@ -19,12 +19,15 @@ Public = Mapping[str, bool]
 
 
 def selects_rows(query: exp.Expression | None) -> bool:
-    """Return whether some clause keeps or drops rows by released numbers: WHERE, HAVING, QUALIFY, ORDER BY … LIMIT."""
+    """Return whether a clause keeps or drops rows by released numbers: ON, WHERE, HAVING, QUALIFY, ORDER BY … LIMIT."""
     return query is not None and _read(query)[1]
 
 
 def _read(query: exp.Expression) -> tuple[Public, bool]:
-    """Return which columns of a query are public, and whether rows were chosen by others."""
+    """Return, for each column of a query, whether it is public, and whether rows were chosen by columns that are not.
+
+    Public is what is known without released numbers, such as groups.
+    """
     if isinstance(query, exp.Union):
         (left, chosen), (right, also) = _read(query.this), _read(query.expression)
         pairs = zip(left.items(), right.values(), strict=False)
@@ -57,7 +60,7 @@ def _read(query: exp.Expression) -> tuple[Public, bool]:
 
 
 def _find_term(term: exp.Expression, items: list[exp.Expression]) -> exp.Expression:
-    """Return what a term of an ORDER BY stands for: a number names an item."""
+    """Return what an ORDER BY term stands for: the SELECT item at that position if it is a number, otherwise itself."""
     if isinstance(term, exp.Literal) and not term.is_string:
         found: exp.Expression = items[int(term.this) - 1]
         return found
@@ -65,7 +68,7 @@ def _find_term(term: exp.Expression, items: list[exp.Expression]) -> exp.Express
 
 
 def _is_public(tree: exp.Expression, relations: Mapping[str, Public]) -> bool:
-    """Return whether a tree reads groups and constants alone."""
+    """Return whether a tree reads only public columns (known without released numbers) and constants."""
     if tree.find(exp.Subquery, exp.Select) is not None:
         return False
     return all(_is_known(column, relations) for column in tree.find_all(exp.Column))

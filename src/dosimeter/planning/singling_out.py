@@ -1,9 +1,9 @@
 """Find the identifying columns that a query tests, and so asks about single persons. By SQL and schema alone.
 
-Takes a parsed query and the names to watch; gives what it found. `name = 'Yusuf Demir'` asks about one person, and so
-does everything that could stand for it: IN, LIKE, BETWEEN, CASE name WHEN …, NULLIF, arithmetic that bends a number
-around one value. Counting different persons, joining by them and asking whether a name is known at all are fine.
-Never opens a connection.
+Takes a parsed query and the names of identifying columns; gives those that it tests. `name = 'Yusuf Demir'` asks about
+one person, and so does everything that could stand for it: IN, LIKE, BETWEEN, CASE name WHEN …, NULLIF, or a function
+such as ABS(id - 7) that treats one value differently. Counting different persons, joining by them and asking whether a
+name is NULL are fine. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def find_singled_out(select: exp.Select, scope: Scope, watched: Collection[str])
 
 
 def _find_test(column: exp.Column) -> exp.Expr | None:
-    """Return the test in which a column stands; None where it is only counted, added or grouped."""
+    """Return the test that a column is part of; None if the column is only counted, added up or grouped by."""
     child: exp.Expr = column
     parent, bent = column.parent, None
     while parent is not None and not isinstance(parent, (exp.Group, exp.Select)):

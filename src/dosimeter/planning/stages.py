@@ -1,7 +1,7 @@
 """Find the stage of each SELECT in a query: over rows, measuring, or after the noise. Takes parsed SQL; knows no data.
 
-A SELECT over tables, or over subqueries that treat rows by themselves, *measures* when it aggregates. A SELECT over
-one that measures comes *after* the noise. Names of WITH are looked up here, as SQL looks them up: from the inside out.
+A SELECT over tables, or over subqueries that treat rows by themselves, *measures* when it aggregates. A SELECT over one
+that measures comes *after* the noise. Names of WITH are looked up here, as SQL looks them up: from the inside out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_NESTING = 10
 
 
 class Stage(IntEnum):
-    """The stage of a SELECT."""
+    """The stage of a SELECT: it gives rows, it measures them, or it works on released numbers."""
 
     ROWS = 0
     MEASURED = 1
@@ -32,7 +32,10 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scoped:
-    """A SELECT and the WITH queries that it can name. ``parts``: of a UNION ALL, all its SELECTs; else none."""
+    """A SELECT and the queries of WITH that it can name. ``parts``: all SELECTs of a UNION ALL; empty without one.
+
+    ``depth``: in how many queries it is nested.
+    """
 
     select: exp.Select
     known: Mapping[str, Scoped]
@@ -40,7 +43,7 @@ class Scoped:
     parts: tuple[Scoped, ...] = ()
 
     def with_rows(self, schema: Schema) -> exp.Select:
-        """Return the SELECT with a WITH of its own, which holds the queries over rows that it may name."""
+        """Return the SELECT with a WITH of its own, which holds the queries that it names and that give rows."""
         rows = {name: query for name, query in self.known.items() if find_stage(query, schema) is Stage.ROWS}
         select = self.select.copy()
         listed = [
@@ -53,7 +56,7 @@ class Scoped:
 
 
 def read_scope(query: Scoped) -> Scoped:
-    """Return the SELECT with the names of its own WITH added to those that it knows."""
+    """Return the same SELECT, which now also knows the queries of its own WITH."""
     if query.depth > MAX_NESTING:
         raise refusal(query.select, "The query is nested too deeply.")
     if query.parts:
@@ -65,7 +68,10 @@ def read_scope(query: Scoped) -> Scoped:
 
 
 def find_stage(query: Scoped, schema: Schema, *, nested: bool = True) -> Stage:
-    """Return the stage of a SELECT. A nested one that groups by the unit still gives rows of individuals."""
+    """Return the stage of a SELECT. ``nested``: whether it stands inside another query.
+
+    A nested SELECT that groups by the unit still gives rows of individuals.
+    """
     query = read_scope(query)
     if query.parts:
         _refuse_rows_in_union(query, schema)
@@ -93,7 +99,7 @@ def _refuse_rows_in_union(query: Scoped, schema: Schema) -> None:
 
 
 def groups_by_unit(select: exp.Select, schema: Schema) -> bool:
-    """Return whether a SELECT groups by a column that says whose row it is, in its own table or a declared one."""
+    """Return whether a SELECT groups by the unit column of the first table or of another declared table."""
     clause = select.args.get("group")
     if schema.unit == "row" or clause is None:
         return False
@@ -114,9 +120,9 @@ def _meant_name(node: exp.Expression, select: exp.Select) -> str:
 
 
 def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage], schema: Schema) -> None:
-    """Refuse to join released numbers with rows: then a row would be compared with numbers read off other people.
+    """Refuse a join of released numbers with rows: rows would be compared with numbers that come from other people.
 
-    A public table's rows are harmless: it is joined by its key (Q4).
+    A public table is allowed: it is joined by its key (Q4).
     """
     for node in _source_nodes(query.select):
         scoped = _find_source(node, query)
@@ -137,7 +143,7 @@ def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage], schema: Sche
 
 
 def _find_public(node: exp.Expression, query: Scoped, schema: Schema) -> JoinTable | None:
-    """Return the public table that a node of FROM names."""
+    """Return the public table that a node of FROM names; None if it names none."""
     if not isinstance(node, exp.Table) or _find_source(node, query) is not None:
         return None
     written = f"{node.db}.{node.name}" if node.db else node.name
@@ -182,7 +188,7 @@ def list_sources(query: Scoped) -> dict[str, Scoped]:
 
 
 def list_subqueries(query: Scoped) -> dict[int, Scoped]:
-    """Return the subqueries outside FROM, by the identity of the node that holds them."""
+    """Return the subqueries outside FROM, JOIN and WITH, by the ``id`` of the node that holds each."""
     found: dict[int, Scoped] = {}
     for name, value in query.select.args.items():
         if name in ("from_", "joins", "with_"):
@@ -194,9 +200,9 @@ def list_subqueries(query: Scoped) -> dict[int, Scoped]:
 
 
 def list_scalars(query: Scoped) -> dict[int, Scoped]:
-    """Return the subqueries that stand for a number beside the aggregates of a SELECT, by the identity of their node.
+    """Return the subqueries that stand for a number beside the aggregates of a SELECT, by the ``id`` of their node.
 
-    What stands in WHERE, GROUP BY or inside an aggregate speaks of rows, and is not among them.
+    Subqueries in WHERE, in GROUP BY or inside an aggregate are about rows, and are left out.
     """
     found: dict[int, Scoped] = {}
     clauses = [*query.select.expressions, *(query.select.args.get(name) for name in ("having", "qualify", "order"))]
@@ -228,7 +234,7 @@ def require_uncorrelated(subquery: exp.Expression) -> None:
 
 
 def _scope_subquery(node: exp.Expression, query: Scoped) -> Scoped:
-    """Return a subquery, or the SELECTs of a UNION ALL, with the names that it can use."""
+    """Return a subquery, or the SELECTs of a UNION ALL, with the queries of WITH that it can name."""
     depth = query.depth + 1
     parts = list_parts(node) if isinstance(node, exp.SetOperation) else []
     if len(parts) > 1:

@@ -1,7 +1,7 @@
-"""Values in whole steps of a grid: quotients, roundings, roots and logarithms of values that are in such steps already.
+"""Values in whole steps of a grid: quotients, roundings, roots and logarithms of such values.
 
 Takes integer trees with bounds; gives integer trees with bounds that hold for any data, because what could lie outside
-is clamped. What is on no grid by itself is rounded to one (Q1).
+is clamped. A result that is on no grid by itself is rounded to one (Q1).
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ _BELOW_HALF = "0.49999999999999994"  # the largest double below a half: adding i
 
 
 class TooDeep(ValueError):
-    """An expression is written out so often inside itself that it becomes too long."""
+    """Raised for an expression that becomes too long, because its parts are written out several times."""
 
 
 class AlwaysNull(ValueError):
-    """An expression has no value for any row within the bounds."""
+    """Raised for an expression that is NULL for every row within the bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gridded:
-    """An integer tree with ``lower ≤ tree ≤ upper``; the real value is the integer × unit.
+    """A value in whole grid steps: an integer tree with ``lower ≤ tree ≤ upper``. The real value is tree × ``unit``.
 
-    Every value is ``lower`` plus a multiple of ``stride``; 0 where there is only one value. ``nullable``: the tree can
-    be NULL for some row. ``clamps``: the tree itself keeps within the bounds, whatever stands in it.
+    Every value of the tree is ``lower`` plus a multiple of ``stride``, which is 0 if there is only one value.
+    ``nullable``: whether the tree can be NULL for a row. ``clamps``: whether the tree itself keeps within the bounds,
+    whatever the data. Raises TooDeep for a tree that is too long, OverflowError for numbers that are too large.
     """
 
     tree: exp.Expression
@@ -58,18 +59,18 @@ class Gridded:
 
     @property
     def has_one_value(self) -> bool:
-        """Return whether there is only one value, which every row has that is not NULL."""
+        """Return whether every row has the same value, or NULL."""
         return self.lower == self.upper and self.stride == 0
 
 
 def number(value: Decimal) -> exp.Expression:
-    """Write a number, with its sign."""
+    """Return a number as a tree, with its sign."""
     literal: exp.Expression = exp.Literal.number(format(abs(value), "f"))
     return exp.Neg(this=literal) if value < 0 else literal
 
 
 def whole(value: int) -> exp.Expression:
-    """Write a whole number of 64 bits."""
+    """Return a whole number as a tree, cast to 64 bits."""
     return as_bigint(number(Decimal(value)))
 
 
@@ -80,7 +81,11 @@ def clamped(
     steps: tuple[int, int],
     unit: Fraction = Fraction(1),
 ) -> Gridded:
-    """Clamp a tree to its bounds, by a CASE because LEAST and GREATEST skip NULL (C5)."""
+    """Return a tree clamped to its bounds, in grid steps. Written as CASE, because LEAST and GREATEST skip NULL (C5).
+
+    ``raw``: the tree that is compared with ``ends``, its bounds. ``inside``: the steps of a value within them.
+    ``steps``: the bounds in steps. ``unit``: what one step is worth.
+    """
     tree = case(
         (exp.Is(this=raw.copy(), expression=exp.Null()), exp.Null()),
         (exp.LT(this=raw.copy(), expression=ends[0]), whole(steps[0])),
@@ -98,7 +103,10 @@ def keep_within(value: Gridded) -> Gridded:
 
 
 def round_to_candidates(value: Gridded, step: int) -> Gridded:
-    """Write the nearest of the values ``lower``, ``lower`` + step, … and ``upper``, which is always the last (M4)."""
+    """Return a value rounded to the nearest of ``lower``, ``lower`` + step, … and ``upper`` (M4).
+
+    ``step``: in grid steps. ``upper`` is always among these, also if it is nearer than a step to the one before it.
+    """
     low, high = value.lower, value.upper
     last = low + (high - low - 1) // step * step  # the last but one: what lies beyond the middle after it is rounded up
     raw = (
@@ -119,7 +127,10 @@ def _whole(value: int) -> exp.Expression:
 
 
 def divide(left: Gridded, right: Gridded) -> Gridded:
-    """Write a quotient: exactly by a constant, otherwise rounded. A divisor on a grid is 0, or at least one step."""
+    """Return a quotient: exact if the divisor is a constant, otherwise rounded to a grid. NULL for a divisor of 0.
+
+    A divisor on a grid is 0 or at least one step from 0, which bounds the quotient.
+    """
     if right.has_one_value and right.lower != 0:
         return _divide_by_one_value(left, right)
     low, high = _quotient_ends(left, right)
@@ -129,7 +140,7 @@ def divide(left: Gridded, right: Gridded) -> Gridded:
 
 
 def _divide_by_one_value(left: Gridded, right: Gridded) -> Gridded:
-    """Write a quotient by a constant, which changes the unit alone; NULL where the divisor is NULL."""
+    """Return an exact quotient by a constant: only the unit and the sign change. NULL where the divisor is NULL."""
     unit = left.unit / (abs(right.lower) * right.unit)
     value = replace(left, unit=unit)
     if right.lower < 0:
@@ -161,7 +172,7 @@ def divide_whole(left: Gridded, right: Gridded) -> Gridded:
 
 
 def take_remainder(left: Gridded, right: Gridded) -> Gridded:
-    """Write a % b of two numbers in the same unit: what a // b leaves, with the sign of a."""
+    """Return a % b of two values in the same unit: the remainder of a // b, with the sign of a."""
     _expect_exact(left, right)
     _quotient_ends(left, right)
     multiple = exp.Mul(this=wrap(right.tree), expression=_towards_zero(_quotient(left, right)))
@@ -197,7 +208,10 @@ _ROUNDINGS: dict[type[exp.Expression], Callable[[Fraction], int]] = {
 
 
 def round_steps(kind: type[exp.Expression], inner: Gridded, places: int) -> Gridded:
-    """Write a rounding to so many decimal places: its result is on the grid of these places, exactly."""
+    """Return a value rounded to ``places`` decimal places, exactly, in steps of the last place.
+
+    ``kind``: the rounding, such as FLOOR or ROUND. A value that has no more places is returned unchanged.
+    """
     step = Fraction(1, 10**places) if places >= 0 else Fraction(10**-places)
     ratio = inner.unit / step
     if ratio.denominator == 1:
@@ -232,7 +246,7 @@ _FUNCTIONS: dict[type[exp.Expression], Callable[[Fraction], float]] = {
 
 
 def apply_function(kind: type[exp.Expression], inner: Gridded) -> Gridded:
-    """Write SQRT, LN, LOG10 or EXP of a value, rounded (Q1); NULL where it has no value."""
+    """Return SQRT, LN, LOG10 or EXP of a value, rounded to a grid (Q1); NULL where the function has no value."""
     real = _scaled(as_double(inner.tree), inner.unit)
     least = {exp.Sqrt: 0, exp.Ln: 1, Log10: 1}.get(cast(Any, kind))  # in steps: a positive value is at least one
     if least is None:
@@ -270,7 +284,7 @@ def _rounded(value: exp.Expression, low: Fraction, high: Fraction) -> Gridded:
 
 
 def put_on_binary_grid(value: Gridded) -> Gridded:
-    """Round values in steps of any unit to one that is a power of two (Q1): a third has no exact decimal."""
+    """Return a value rounded to a grid whose step is a power of two (Q1): a unit such as 1/3 has no exact decimal."""
     return _rounded(_scaled(as_double(value.tree), value.unit), value.lower * value.unit, value.upper * value.unit)
 
 

@@ -1,9 +1,9 @@
 """Inline row-wise CTEs and subqueries into the query that uses them. Takes a parsed SELECT; gives one without them.
 
-`WITH v AS (SELECT cost * 2 AS double FROM visits WHERE …) SELECT SUM(double) FROM v` asks the same as
-`SELECT SUM(cost * 2) FROM visits WHERE …`. Only a query that treats each row by itself can be inlined. What speaks of
-each individual's own rows (GROUP BY unit, OVER (PARTITION BY unit), IN and EXISTS) becomes columns of the person stage
-first; anything else that groups, sorts, limits, deduplicates or multiplies rows inside is refused by name.
+`WITH v AS (SELECT cost * 2 AS double FROM visits WHERE …) SELECT SUM(double) FROM v` asks the same as `SELECT SUM(cost
+* 2) FROM visits WHERE …`. Only a query that treats each row by itself can be inlined. What is about each individual's
+own rows (GROUP BY unit, OVER (PARTITION BY unit), IN and EXISTS) becomes columns of the person stage first. Anything
+else inside that groups, sorts, limits, deduplicates or multiplies rows is refused by name.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _ONE_ROW_EACH = (
 def inline_subqueries(
     select: exp.Select, columns: Iterable[str] = (), people: PersonLevels | None = None
 ) -> exp.Select:
-    """Return the same question as one SELECT over tables.
+    """Return the same query as one SELECT over tables, with its subqueries and CTEs written in.
 
-    ``columns``: those of the table, which ``*`` stands for. ``people``: takes up what speaks of each individual's rows.
+    ``columns``: those of the table, which ``*`` stands for. ``people``: collects what is computed from each
+    individual's own rows; without it, such subqueries are refused.
     """
     _refuse_shadowing(select, {name.lower() for name in columns})
     return _Inlining(people).inline(select.copy(), {}, 0)
@@ -51,7 +52,10 @@ class _Inlining:
     people: PersonLevels | None
 
     def inline(self, select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> exp.Select:
-        """Return one level over a table, with the queries of its FROM written in."""
+        """Return a SELECT over a table, with the subqueries and CTEs that its FROM names written in.
+
+        ``known``: the CTEs that it can name. ``depth``: in how many queries it is nested.
+        """
         if depth > MAX_NESTING:
             raise refusal(select, "The query is nested too deeply.")
         named = {**known, **self._read_ctes(select, known, depth)}
@@ -93,7 +97,7 @@ class _Inlining:
         return self._lower(self.inline(source.this.copy(), named, depth + 1)), source.alias.lower()
 
     def _name_joined(self, join: exp.Expression, named: Mapping[str, exp.Select], depth: int) -> None:
-        """Give a joined subquery or CTE about individuals a table's name."""
+        """Replace a joined subquery or CTE about individuals by a table that stands for it."""
         target = join.this
         is_cte = isinstance(target, exp.Table) and not target.db and target.name.lower() in named
         if is_cte and self.people is None:
@@ -153,7 +157,12 @@ def _is_star(item: exp.Expression) -> bool:
 
 @dataclass(slots=True)
 class _Meaning:
-    """The meaning of the outer query's names in terms of the inner query's source."""
+    """What the names in an outer query mean in terms of what its subquery reads.
+
+    ``alias``: the subquery's name. ``columns``: what each of its columns computes. ``star``: whether it also passes on
+    all columns of its table, ``source``. ``joined``: the names of other tables in the outer query. ``outputs``: the
+    aliases of its SELECT list. ``nodes``: how many nodes were written in so far.
+    """
 
     alias: str
     columns: Mapping[str, exp.Expression]
@@ -164,7 +173,10 @@ class _Meaning:
     nodes: int = field(default=0)
 
     def rewrite(self, tree: exp.Expression, *, outputs_first: bool) -> exp.Expression:
-        """Rewrite the tree over the inner source. In HAVING and ORDER BY a bare name is first an output."""
+        """Return a tree of the outer query, written over what the subquery reads.
+
+        ``outputs_first``: whether a bare name means an alias of the SELECT list first, as in HAVING and ORDER BY.
+        """
 
         def replaced(node: exp.Expression) -> exp.Expression:
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
@@ -197,7 +209,7 @@ class _Meaning:
         raise refusal(node, f"The subquery has no column {node.name}. Add it to its SELECT list.")
 
     def _counted(self, meaning: exp.Expression, node: exp.Expression) -> exp.Expression:
-        """Return a copy of the meaning; refuse it when the query grows too large, since each use is written out."""
+        """Return a copy of what a column means, to be written in. Refuses a query that grows too large by it."""
         self.nodes += sum(1 for _ in meaning.walk())
         if self.nodes > MAX_NODES:
             raise refusal(node, "The query is too long with its subqueries written in.")
@@ -205,7 +217,7 @@ class _Meaning:
         return copied if isinstance(copied, exp.Column) else exp.Paren(this=copied)
 
     def merge_using(self, join: exp.Expression) -> None:
-        """Refuse USING (column) unless the subquery passes that column on as it is."""
+        """Refuse USING (column) unless the subquery passes on that very column under its own name."""
         for identifier in join.args.get("using") or []:
             meaning = self.columns.get(identifier.name.lower())
             if meaning is None and not self.star:
@@ -249,9 +261,9 @@ def _write_in(outer: exp.Select, inner: exp.Select, alias: str, depth: int) -> e
 
 
 def _qualify(inner: exp.Select) -> str | None:
-    """Write the inner table's name before its columns, and return it; None where FROM is not a single table.
+    """Put the inner table's name before its columns, and return that name; None if FROM is not a single table.
 
-    Beside joined tables a bare name could mean several columns.
+    Without it, a bare name beside joined tables could mean several columns.
     """
     origin = inner.args.get("from_")
     if origin is None or inner.args.get("joins") or not isinstance(origin.this, exp.Table):
@@ -265,7 +277,7 @@ def _qualify(inner: exp.Select) -> str | None:
 
 
 def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
-    """Return the inner SELECT list by name, and whether it passes all other columns on."""
+    """Return what each column of the inner SELECT list computes, by name, and whether the list has ``*``."""
     columns: dict[str, exp.Expression] = {}
     star = False
     mentioned = {node.name.lower() for part in inner.expressions for node in part.find_all(exp.Column)}
@@ -290,7 +302,7 @@ def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
 
 
 def _expanded(items: Iterable[exp.Expression], meaning: _Meaning) -> Iterable[exp.Expression]:
-    """Expand `*` over a subquery to the subquery's columns, not to its table's."""
+    """Yield the SELECT list with `*` replaced by the columns of the subquery, not those of its table."""
     for item in items:
         if not _is_star(item):
             yield item
@@ -305,7 +317,7 @@ def _expanded(items: Iterable[exp.Expression], meaning: _Meaning) -> Iterable[ex
 
 
 def _named(item: exp.Expression) -> exp.Expression:
-    """Give a column an alias, so that it keeps its name whatever is written in its place."""
+    """Return an item of the SELECT list. A column gets its own name as alias, so that it keeps it when rewritten."""
     if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
         return exp.Alias(this=item.copy(), alias=exp.to_identifier(item.name, quoted=True))
     return item

@@ -20,7 +20,10 @@ _THRESHOLDED = Option("groups", "thresholded")
 def check_thresholding(
     groups: Groups, group_delta: float | None, min_rows: int | None, sensitivity: float | None
 ) -> None:
-    """Refuse options that contradict each other."""
+    """Refuse options that do not go together: thresholded groups need a δ, and no other groups have one.
+
+    Thresholded groups also go with neither ``min_rows`` nor a sensitivity given by hand.
+    """
     if groups != "thresholded":
         if group_delta is not None:
             raise OptionError(Option("group_delta"), " goes with ", _THRESHOLDED, ".")
@@ -36,9 +39,10 @@ def check_thresholding(
 
 
 def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
-    """Return in how many groups one individual can be: ℓ₀ = m. Refuse more groups than can be held, by public facts.
+    """Return in how many groups one individual can be: ℓ₀ = m, their rows. Refuses a query without GROUP BY.
 
-    There are at most as many groups as rows: n·m. How many there are is private, and refuses nothing (N4).
+    Also refuses if n·m, the most groups that there can be by the schema, is too many. How many there really are is
+    private, and refuses nothing (N4).
     """
     if not groups:
         raise QueryError(
@@ -57,7 +61,10 @@ def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
 
 
 def add_threshold(aggregates: Aggregates, delta: float) -> Threshold:
-    """Return the threshold, with the measure that counts individuals: one that is there anyway, or one more (S5)."""
+    """Return the threshold of thresholded groups, with the measure that counts each group's individuals (S5).
+
+    That is one the query already has, otherwise one is added. ``delta``: the δ of the groups.
+    """
     schema = aggregates.schema
     counted: exp.Expression = exp.Count(this=exp.Star())
     known = [at for at, measure in enumerate(aggregates.measures) if _counts_everybody(measure, schema)]

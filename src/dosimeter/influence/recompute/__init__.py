@@ -1,6 +1,7 @@
 """Leave out every record in turn and run the query again: slow, and independent of the closed forms.
 
-Takes a plan, or SQL's own aggregates with a sensitivity given by hand; gives Contributions. For comparison and study.
+Takes a plan, or a study (SQL's own aggregates with a sensitivity given by hand); gives Contributions. For comparison
+and study.
 """
 
 from dosimeter.influence.recompute.run import recompute_contributions, recompute_study

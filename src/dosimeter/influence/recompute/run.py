@@ -1,8 +1,9 @@
-"""Measure the vector again without each distinct record, in parallel processes: the paper's own way (section 4).
+"""Measure the numbers again without each distinct record, in parallel processes: the paper's own way (section 4).
 
-Takes a QueryPlan, or a StudyPlan, and an Engine; gives Contributions. The query's attributes are projected, and of
-individuals with identical records one is left out. Every process holds the whole table in memory and runs the
-query's aggregates natively over everybody else's rows, so nothing here relies on the closed forms of C1–C4.
+Takes a QueryPlan, or a StudyPlan, and an Engine; gives Contributions. Only the columns that the query reads are kept.
+Individuals with identical records are of one kind, and one of each kind is left out. Every process holds the whole
+table in memory and runs the query's aggregates natively over everybody else's rows, so nothing here relies on the
+closed forms of C1–C4.
 """
 
 from __future__ import annotations
@@ -62,9 +63,12 @@ def recompute_contributions(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> Contributions:
-    """Return how everybody moves the plan's vector, by really leaving out each distinct record of ``plan.columns``.
+    """Return how far each individual moves the plan's numbers, by really leaving out each distinct record.
 
-    With a unit column, an individual is left out with all the rows that the engine shows of them.
+    Records are compared in ``plan.columns``. With a unit column, an individual is left out with all the rows that the
+    engine shows of them. ``n``: the number of slots; empty ones contribute nothing. The contributions are scaled by
+    ``plan.weights(norm)``.
+
     ``progress`` is called with how many records are done and how many there are; raising from it stops the work.
     Without ``processes`` there are as many as the work is worth, at most one per CPU. With several, a script that calls
     this needs ``if __name__ == "__main__":``, as always with multiprocessing.
@@ -87,7 +91,11 @@ def recompute_study(
     processes: int | None = None,
     progress: Progress | None = None,
 ) -> Contributions:
-    """Return the same for a study: k = observed groups × numeric outputs; NULL and NaN count as 0 (``study.notes``)."""
+    """Return how far each individual moves the numbers of a study, by really leaving out each distinct record.
+
+    A study is a query that cannot be released, with a sensitivity given by hand. It has observed groups × numeric
+    outputs cells; NULL and NaN count as 0 (``study.notes``). The parameters are those of ``recompute_contributions``.
+    """
     pairs = zip(study.outputs, study.weights(norm), strict=True)
     numbers = tuple(Number(output.tree, float(weight), 0.0) for output, weight in pairs)
     declared = None if study.groups else ((),)
@@ -100,13 +108,16 @@ def _job(
     numbers: tuple[Number, ...],
     declared: tuple[tuple[Scalar, ...], ...] | None,
 ) -> Job:
-    """Return what is computed without each record: these numbers over these arguments, in these groups."""
+    """Return the work for one SELECT: compute these numbers over these arguments, in the groups of the plan.
+
+    ``declared``: the declared groups; None where groups are observed in the data.
+    """
     groups = tuple(group.tree for group in plan.groups)
     return Job(plan.table, plan.schema, plan.columns, plan.where, groups, arguments, numbers, declared)
 
 
 def _number(measure: Measure, weight: float) -> Number:
-    """Return a measure in whole steps of its argument's grid, as SQL computes it."""
+    """Return a measure as SQL's own aggregate. ``weight``: the factor of the measure in the norm (``plan.weights``)."""
     native = measure.native()
     return Number(native.tree, native.worth * weight, native.empty, native.exact)
 
@@ -114,7 +125,11 @@ def _number(measure: Measure, weight: float) -> Number:
 def _recompute(
     jobs: Sequence[Job], engine: Engine, n: int, processes: int | None, progress: Progress | None
 ) -> Contributions:
-    """Return what leaving out each kind of record moves in all jobs, which are about the same records."""
+    """Return what leaving out each distinct record moves in the numbers of all jobs, in one Contributions.
+
+    ``jobs``: one per SELECT that measures, all over the same records. ``n``: the number of slots. Raises OptionError if
+    ``processes`` is less than 1.
+    """
     if processes is not None and processes < 1:
         raise OptionError("The number of processes must be at least 1.")
     rows = _fetch_rows(jobs[0], engine)
@@ -132,7 +147,10 @@ def _recompute(
 
 
 def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tuple[list[Effects], int]:
-    """Return the effects on several blocks as those on one vector, with the cells of block after block."""
+    """Return the effects on several jobs as effects on one vector, with the cells of job after job, and its length.
+
+    ``found``: for each job, its effects and how many cells it has. ``people``: how many individuals are of each kind.
+    """
     parts = []
     for effects, k in found:
         ordered = sorted(effects, key=lambda batch: batch.first)
@@ -151,7 +169,11 @@ def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tup
 
 
 def _leave_everybody_out(job: Job, rows: Rows, processes: int | None, report: Progress) -> tuple[list[Effects], int]:
-    """Return what leaving out each kind of record moves in one job, and how many numbers this has."""
+    """Return what leaving out one individual of each kind moves in one job, and how many cells the job has.
+
+    ``processes``: how many to use; None for as many as the work is worth. ``report`` is called with how many kinds are
+    done and how many there are.
+    """
     kinds = len(rows.people)
     bench = DeletionTable(job, rows)
     try:
@@ -171,7 +193,7 @@ def _leave_everybody_out(job: Job, rows: Rows, processes: int | None, report: Pr
 
 
 def _fetch_rows(job: Job, engine: Engine) -> Rows:
-    """Return the distinct projected records, per individual where they have several rows."""
+    """Return the distinct records, in the columns that the query reads; per individual where there is a unit column."""
     unit = [] if job.schema.unit == "row" else [job.schema.unit]
     columns = [named(column_tree(name), f"c{at}") for at, name in enumerate([*job.columns, *unit])]
     query = exp.select(*columns, named(exp.Count(this=exp.Star()), "times"), copy=False)
@@ -186,7 +208,10 @@ def _fetch_rows(job: Job, engine: Engine) -> Rows:
 
 
 def _rows_of_individuals(job: Job, table: pa.Table, records: pa.Table, times: IntArray) -> Rows:
-    """Return the rows of individuals, who are of one kind when they have the same records equally often."""
+    """Return the records of each individual. Individuals are of one kind if they have the same records equally often.
+
+    Raises DataError if an individual has more rows than the schema allows.
+    """
     _, owners = code_rows(table, [f"c{len(job.columns)}"])
     _, record = code_rows(records, job.columns) if job.columns else ([], np.zeros(len(times), dtype=np.int64))
     rows_each = np.bincount(owners, weights=times) if len(owners) else np.zeros(0)
@@ -216,7 +241,11 @@ def _leave_out_here(
 
 
 def _gather(effects: Iterable[Effects], people: IntArray, k: int, empty_slots: int) -> Contributions:
-    """Return one row per distinct vector (C9); those who move nothing and empty slots share one without cells (N2)."""
+    """Return Contributions with one row per distinct vector (C9).
+
+    Those who move nothing and empty slots share one row without cells (N2). ``people``: how many individuals are of
+    each kind.
+    """
     rows: dict[tuple[bytes, bytes], tuple[IntArray, FloatArray, int]] = {}
     nothing = (np.zeros(0, dtype=np.int64), np.zeros(0), 0)
     for batch in sorted(effects, key=lambda batch: batch.first):
@@ -248,7 +277,10 @@ class _Failure:
 def _leave_out_in_parallel(
     load: _Load, batches: Sequence[tuple[int, int]], processes: int, total: int, report: Progress
 ) -> list[Effects]:
-    """Give each batch to a free process. However this ends, no process outlives it."""
+    """Return the effects of all batches, computed by several processes. However this ends, no process outlives it.
+
+    ``batches``: the first kind of individuals of each batch and the one after its last. ``total``: the number of kinds.
+    """
     effects: list[Effects] = []
     pending = iter(batches)
     busy: dict[Connection, tuple[int, int]] = {}
@@ -298,7 +330,10 @@ def _lost_worker() -> DataError:
 
 @contextmanager
 def _workers(count: int) -> Iterator[list[Connection]]:
-    """Start processes and end them again. They are spawned: a fork would not copy the threads of DuckDB and Arrow."""
+    """Start ``count`` processes, yield a connection to each, and end the processes afterwards.
+
+    They are spawned: a fork would not copy the threads of DuckDB and Arrow.
+    """
     context = multiprocessing.get_context("spawn")
     processes: list[BaseProcess] = []
     connections: list[Connection] = []
@@ -338,7 +373,10 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _serve(connection: Connection) -> None:
-    """Run a worker until its connection closes. Ctrl-C is left to the parent process, which then ends the workers."""
+    """Run a worker process until its connection closes: leave out each batch that it gets, and send back the effects.
+
+    Ctrl-C is left to the parent process, which then ends the workers.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         job, rows, whole = connection.recv()

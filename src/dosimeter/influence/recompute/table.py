@@ -1,8 +1,8 @@
 """Measure one table in memory, whole and without one individual at a time. Takes a Job and the table's rows.
 
 The query's own aggregates run natively, in DuckDB, over the rows of everybody else: no formula about what one
-individual can do is used, so that the closed forms have something to be compared with. Many are left out in one
-query, with a copy of the table for each, because a query for each would take eight times as long.
+individual can do is used, so that the closed forms have something to be compared with. One query leaves out many
+individuals, each from a copy of the table, because a query for each would take eight times as long.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SAME = 1e-12  # relative; a native float aggregate may differ in its last digits
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One number per group: an aggregate over the columns a0, a1 …
+    """One number per group: an aggregate (``tree``) over the columns a0, a1 …
 
-    ``scale`` is what 1 of it is worth in the units of the norm, ``empty`` its value where there is nothing to aggregate
-    (C6). Whole numbers are compared as such (``exact``).
+    ``scale``: the factor from this number to its value in a contribution. ``empty``: its value where there is nothing
+    to aggregate (C6). ``exact``: whether it is a whole number, which is compared exactly.
     """
 
     tree: exp.Expression
@@ -47,7 +47,11 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The query as a process needs it. ``declared``: the declared groups, or None where groups are observed (C8)."""
+    """One SELECT in the form that a worker process needs.
+
+    ``columns``: those that it reads. ``numbers``: what it measures in each group, over ``arguments``. ``declared``: the
+    declared groups, or None where groups are observed (C8).
+    """
 
     table: str
     schema: Schema
@@ -61,12 +65,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rows:
-    """The projected table: distinct records and how many ``times`` each stands in it.
+    """The table in the columns that the query reads: distinct records, and how many ``times`` each stands in it.
 
-    Individuals with the same rows are of one kind; ``people`` counts them and ``examples`` has the number of one of
-    each.
-    Without ``owners`` every row is an individual, numbered in the order of the records; otherwise each record has an
-    owner.
+    Individuals with the same rows are of one kind: ``people`` counts the individuals of each kind, and ``examples`` has
+    the number of one of them. Without ``owners`` every row is an individual, numbered in the order of the records.
+    Otherwise ``owners`` has the number of each record's individual.
     """
 
     records: pa.Table
@@ -78,7 +81,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Whole:
-    """q(x): the groups, and one array over them per number."""
+    """q(x), the numbers of the whole table: the groups, and for each number an array with its value in each group."""
 
     keys: tuple[GroupKey, ...]
     values: tuple[NDArray[Any], ...]
@@ -86,7 +89,10 @@ class Whole:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Effects:
-    """q(x) − q(x₋ᵢ) of the kinds of individuals from ``first`` on, sparse over the cells."""
+    """q(x) − q(x₋ᵢ) for one individual i of each kind, from kind ``first`` on: what leaving them out takes away.
+
+    The r-th of these kinds changes ``cells[starts[r]:starts[r + 1]]`` by the ``changes`` at the same indices.
+    """
 
     first: int
     starts: IntArray
@@ -95,7 +101,7 @@ class Effects:
 
 
 class DeletionTable:
-    """Every row of the table, repeated as often as it occurs and numbered, in DuckDB's memory."""
+    """A table in DuckDB's memory with every row of the data, each with the number of its individual."""
 
     def __init__(self, job: Job, rows: Rows) -> None:
         import pyarrow as pa
@@ -119,7 +125,7 @@ class DeletionTable:
         self._engine.close()
 
     def measure(self) -> Whole:
-        """Return the vector of the whole table, computed in the same way as those with somebody left out."""
+        """Return the numbers of the whole table, computed in the same way as those with somebody left out."""
         groups = len(self._job.groups)
         query = exp.select(*self._group_columns(), *self._numbers(), copy=False).from_(self._matching(), copy=False)
         table = self._engine.fetch(group_by_first(query, groups))
@@ -132,7 +138,10 @@ class DeletionTable:
         return Whole(known, tuple(values[0] for values in self._read(table, one, position, 1, len(known))))
 
     def leave_out(self, whole: Whole, first: int, last: int) -> Effects:
-        """Return what changes in every group and number without one individual of each kind first … last − 1."""
+        """Return the effects of leaving out one individual of each kind from ``first`` to ``last`` − 1, one at a time.
+
+        ``whole``: the numbers with everybody.
+        """
         groups = len(self._job.groups)
         left_out = exp.NEQ(this=column_tree("owner"), expression=column_tree("left_out"))
         query = exp.select(column_tree("kind"), *self._group_columns(), *self._numbers(), copy=False)
@@ -158,7 +167,7 @@ class DeletionTable:
         return [named(number.tree.copy(), f"m{at}") for at, number in enumerate(self._job.numbers)]
 
     def _matching(self) -> exp.Expression:
-        """Return the rows that meet the WHERE, with the columns that the aggregates read."""
+        """Return the rows that meet the WHERE: their individual's number, groups g0, g1 … and arguments a0, a1 …"""
         columns = [named(column_tree(OWNER), "owner")]
         columns += [named(tree.copy(), f"g{at}") for at, tree in enumerate(self._job.groups)]
         columns += [named(tree.copy(), f"a{at}") for at, tree in enumerate(self._job.arguments)]
@@ -176,7 +185,11 @@ class DeletionTable:
     def _read(
         self, table: pa.Table, kind: IntArray, group: IntArray, kinds: int, groups: int
     ) -> Iterator[NDArray[Any]]:
-        """Yield each number as kinds × groups: C6 where nothing came back, and nothing of undeclared groups (C7)."""
+        """Yield, for each number, an array of kinds × groups with its value when one of that kind is left out.
+
+        ``kind`` and ``group``: the indices of each row of ``table``. Where the table has no row the value is that of an
+        empty group (C6); rows of undeclared groups (−1) are skipped (C7).
+        """
         for at, number in enumerate(self._job.numbers):
             values, there = _read_numbers(table.column(f"m{at}"), exact=number.exact)
             there &= group >= 0
@@ -194,7 +207,10 @@ def _difference(number: Number, before: NDArray[Any], after: NDArray[Any]) -> Fl
 
 
 def _read_numbers(column: pa.ChunkedArray, *, exact: bool) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return numbers, and which of them are neither NULL nor NaN. Whole numbers beyond 64 bits stay Python's own."""
+    """Return the numbers of a column, and which of them are neither NULL, infinite nor NaN.
+
+    ``exact``: read whole numbers, beyond 64 bits as Python's own integers; otherwise doubles.
+    """
     import pyarrow as pa
 
     there = np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
@@ -208,7 +224,7 @@ def _read_numbers(column: pa.ChunkedArray, *, exact: bool) -> tuple[NDArray[Any]
 
 
 def code_rows(table: pa.Table, names: Sequence[str]) -> tuple[list[GroupKey], IntArray]:
-    """Return the distinct combinations of these columns, and each row's position among them."""
+    """Return the distinct combinations of values in these columns, and for each row the index of its combination."""
     columns: list[tuple[IntArray, list[Any]]] = []
     code = np.zeros(table.num_rows, dtype=np.int64)
     for name in names:
@@ -222,7 +238,7 @@ def code_rows(table: pa.Table, names: Sequence[str]) -> tuple[list[GroupKey], In
 
 
 def _positions(keys: Sequence[GroupKey], known: Sequence[GroupKey]) -> IntArray:
-    """Return the position of each key among the known ones; -1 for a group nobody declared."""
+    """Return the index of each key among the known ones; -1 for a group that nobody declared."""
     places = {_comparable(key): at for at, key in enumerate(known)}
     return np.array([places.get(_comparable(key), -1) for key in keys], dtype=np.int64)
 

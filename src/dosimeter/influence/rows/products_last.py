@@ -1,7 +1,7 @@
-"""Group the histogram by fewer columns: a product of two of its columns is computed after grouping, not before.
+"""Group the histogram of contributions by fewer columns: compute the product of two columns after grouping, not before.
 
-COVAR, CORR and REGR_* read two arguments and their product. The product follows from the two, so that grouping by it
-too changes no group, and takes time.
+COVAR, CORR and REGR_* read two arguments and their product. The product follows from the two arguments. Grouping by it
+too would give the same groups and take more time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dosimeter.sql import column_tree
 
 
 def multiply_last(query: exp.Select) -> exp.Select:
-    """Return the same histogram, its products computed from the other columns of each group.
+    """Return a query for the same histogram that computes products of its other columns after grouping.
 
-    ``query``: named columns, the last of them a count, grouped by all the others.
+    ``query``: named columns, the last of them a count, grouped by all the others. Unchanged if it has no such product.
     """
     *keys, counted = query.selects
     products = {key.alias: key.this for key in keys if isinstance(key.this, exp.Mul)}
@@ -31,7 +31,10 @@ def multiply_last(query: exp.Select) -> exp.Select:
 
 
 def _rewrite(product: exp.Expression, plain: dict[str, exp.Expression]) -> exp.Expression | None:
-    """Return a product in terms of other columns; None if it reads anything else."""
+    """Return a product written over the columns ``plain``; None if it reads anything else.
+
+    ``plain``: what each column computes, by the column's name.
+    """
 
     def stand_in(node: exp.Expression) -> exp.Expression:
         found = next((name for name, tree in plain.items() if node == tree), None)

@@ -1,7 +1,7 @@
-"""Measure how every individual moves the answer, from a plan and an engine: leave-one-out in closed form (C1–C9).
+"""Measure how far each individual moves the answer, from a plan and an engine: leave-one-out in closed form (C1–C9).
 
-One profile query gives distinct contributions and how many individuals have each; the rest is arithmetic on those
-few rows. Nobody is fetched, nothing is really left out (``recompute`` does that, as the paper did).
+One profile query gives distinct contributions and how many individuals have each; the rest is arithmetic on those few
+rows. Nobody's record is fetched, and nobody is really left out (``recompute`` does that, as the paper did).
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Profile:
-    """The profile query's rows, as arrays. ``group`` is an index into ``keys``; -1 is a group nobody declared (C7)."""
+    """The result of the profile query, as arrays: one element per distinct contribution.
+
+    ``keys``: the groups. ``group``: an index into ``keys``, or -1 for a group that nobody declared (C7). ``inside``:
+    whether it meets the WHERE. ``people``: how many individuals contribute it. ``inputs``: by column name, what
+    measures read, in whole grid steps, and whether it is not NULL. ``attributes``: whether a preference's FILTER holds,
+    and the value of the ``--by`` column.
+    """
 
     plan: QueryPlan
     keys: tuple[GroupKey, ...]
@@ -57,12 +63,12 @@ class Profile:
 
     @property
     def undeclared(self) -> int:
-        """Return how many individuals are in a group that the schema does not declare."""
+        """Return how many individuals meet the WHERE and are in a group that the schema does not declare."""
         return int(self.people[self.inside & (self.group < 0)].sum())
 
     @property
     def matched(self) -> int:
-        """Return how many individuals the query touches: theirs is a row inside the WHERE and in a group (N5)."""
+        """Return how many individuals the query touches: their row is inside the WHERE and in a group (N5)."""
         return int(self.people[self.inside & (self.group >= 0)].sum())
 
     def __repr__(self) -> str:
@@ -71,10 +77,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Measured:
-    """The exact measured vector: one row per group, one number per measure, in real units. Private.
+    """The exact numbers that get noise: one row per group, one number per measure, in the data's units. Private.
 
-    ``columns``: of each measure that is drawn by rank, the counts of its values in each group; None in an empty one.
-    ``further``: those of the other blocks, where a plan has several.
+    ``columns``: for the index of each measure that is drawn by rank, the values in each group and how many individuals
+    have each; None for an empty group. ``further``: the numbers of the plan's other blocks (SELECTs that measure).
     """
 
     keys: tuple[GroupKey, ...]
@@ -84,7 +90,7 @@ class Measured:
 
     @property
     def blocks(self) -> tuple[Measured, ...]:
-        """Return the vector of each block."""
+        """Return the exact numbers of each block (SELECT that measures), in the plan's order."""
         return (self, *self.further)
 
     def __repr__(self) -> str:
@@ -95,7 +101,11 @@ class Measured:
 
 
 def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None) -> Profile:
-    """Run the profile query of a plan with one block."""
+    """Run the profile query of a plan with one block (SELECT that measures), and return its result.
+
+    ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name. With them everybody is
+    profiled, not only those who meet the WHERE.
+    """
     (profile,) = measure_profiles(plan, engine, attributes)
     return profile
 
@@ -103,9 +113,10 @@ def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, ex
 def measure_profiles(
     plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None
 ) -> tuple[Profile, ...]:
-    """Run the profile query; return what it says of each block, over the same rows.
+    """Run the profile query, and return one profile per block (SELECT that measures).
 
-    Attributes profile everybody, not only those who meet the WHERE.
+    Row r of every profile stands for the same individuals. ``attributes``: conditions of a preference's FILTERs and the
+    ``--by`` column, by name. With them everybody is profiled, not only those who meet the WHERE.
     """
     table = engine.fetch(profile_query(plan, engine.relation(), attributes))
     if table.num_rows == 1 and table.column(PEOPLE)[0].as_py() == 0:  # a total without GROUP BY always has a row
@@ -170,7 +181,7 @@ def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...
 
 
 def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
-    """Return a ``--by`` column's values, or a FILTER's flags, which NULL does not meet."""
+    """Return one value per row: the values of the ``--by`` column, or whether a FILTER holds (for NULL it does not)."""
     import pyarrow as pa
 
     if name != BY and pa.types.is_boolean(column.type):
@@ -182,7 +193,10 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
 
 
 def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
-    """Return everybody's contribution vector in the units of the norm; empty slots contribute nothing (N2)."""
+    """Return everybody's contributions, scaled by ``plan.weights(norm)``. ``n``: the number of slots.
+
+    Slots that nobody fills contribute nothing (N2).
+    """
     plan = profile.plan
     weights = plan.weights(norm)
     moved = profile.inside & (profile.group >= 0)
@@ -207,10 +221,11 @@ def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
 
 
 def share_epsilon(plan: QueryPlan, changes: FloatArray, ranked: FloatArray) -> FloatArray:
-    """Return the share of ε that bounds what each row, or entry, can be told from (P1, R12).
+    """Return, for each row of ``changes``, the share of ε that bounds its own guarantee (P1, R12).
 
-    Every measure has an equal share (S5). What gets noise uses the part PIS/Δ of its own; what is drawn by rank, the
-    part that ``ranked`` has.
+    ``changes``: scaled by ``plan.weights(1)``, a column per measure. Every measure has an equal share of ε (S5). A
+    measure that gets noise uses the part PIS/Δ of its share; one that is drawn by rank uses the part that ``ranked``
+    has for it.
     """
     most = np.array([measure.sensitivity(1) for measure in plan.measures]) * plan.weights(1)
     used = np.abs(changes) / most
@@ -223,7 +238,10 @@ def share_epsilon(plan: QueryPlan, changes: FloatArray, ranked: FloatArray) -> F
 def _group_columns(
     profile: Profile, measure: Measure, moved: NDArray[np.bool_]
 ) -> list[tuple[NDArray[np.intp], GroupColumn]]:
-    """Return the rows of each group with what this measure reads of them; all rows at once where no group is needed."""
+    """Return, for each group, the indices of its profile rows and what a measure reads of them.
+
+    Only rows where ``moved`` holds. All groups together if the measure needs no separate groups.
+    """
     parts = _split_by_group(profile, moved) if measure.by_group else [np.flatnonzero(moved)]
     return [(rows, _read_column(profile, measure, rows)) for rows in parts]
 
@@ -236,7 +254,7 @@ def _split_by_group(profile: Profile, moved: NDArray[np.bool_]) -> list[NDArray[
 
 
 def _read_column(profile: Profile, measure: Measure, rows: NDArray[np.intp]) -> GroupColumn:
-    """Return what a measure reads of some rows; COUNT(*) reads only that they are there."""
+    """Return what a measure reads of the profile rows with these indices. COUNT(*) reads only that they exist."""
     people = profile.people[rows]
     if not isinstance(measure, ArgumentMeasure):
         return GroupColumn(np.ones_like(people), np.ones(len(rows), dtype=np.bool_), people)
@@ -248,7 +266,7 @@ def _read_column(profile: Profile, measure: Measure, rows: NDArray[np.intp]) -> 
 
 
 def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = None) -> Measured:
-    """Return the exact vector that gets noise (S6): from the profile where there is one, otherwise plain totals."""
+    """Return the exact numbers that get noise (S6): computed from the profile if there is one, otherwise by a query."""
     query = answer_query(plan, engine.relation()) if profile is None else None
     if query is not None:
         return _read_totals(plan, engine.fetch(query))
@@ -279,7 +297,7 @@ def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = No
 
 
 def _measure_apart(plan: QueryPlan, engine: Engine) -> Measured:
-    """Return the exact vector by a query for each argument: counts of values side by side would be far more rows."""
+    """Return the exact numbers by one query per argument. One query for all would count every combination of values."""
     parts: dict[int, list[int]] = {}
     for at, measure in enumerate(plan.measures):
         parts.setdefault(measure.position if isinstance(measure, ArgumentMeasure) else -1, []).append(at)
@@ -303,7 +321,11 @@ def _add_totals(
     untold: Mapping[int, exp.Expression],
     values: list[list[Fraction]],
 ) -> None:
-    """Fetch the totals that the profile does not give."""
+    """Fetch the totals that the profile does not give, and write them into ``values``.
+
+    ``untold``: the aggregate to run for each such measure, by the measure's index. ``values``: a list per key, a number
+    per measure.
+    """
     alone = replace(plan, measures=tuple(plan.measures[at] for at in untold))
     counted = _read_totals(alone, engine.fetch(totals_query(alone, engine.relation(), list(untold.values()))))
     rows = dict(zip(counted.keys, counted.values, strict=True))

@@ -1,8 +1,8 @@
 """Write the SQL that runs: trees from a QueryPlan, for any engine to transpile. Never opens a connection.
 
-The *profile* query groups individuals by what they contribute and counts each kind: one scan with the WHERE pushed
-down, small results (C9). The *answer* query gives the exact totals. The *people* query looks up the records behind
-some profile rows. Column names are fixed: g0 … groups, a0 … arguments, x0 … extra attributes.
+The *profile* query groups individuals by what they contribute and counts how many contribute the same: one scan with
+the WHERE pushed down, small results (C9). The *answer* query gives the exact totals. The *people* query looks up the
+records behind one profile row. Column names are fixed: g0 … groups, a0 … arguments; attributes keep their names.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ def profile_query(
 ) -> exp.Select:
     """Return the query for distinct contributions and how many individuals have each.
 
-    With attributes (FILTER flags, ``--by``) everybody is profiled: the WHERE becomes the column ``inside``. Of a plan
-    with several blocks, an individual's contribution to all of them is one row: the columns of block b begin with b_.
+    With attributes (conditions of FILTERs, the ``--by`` column) everybody is profiled: the WHERE becomes the column
+    ``inside``. A plan with several blocks (SELECTs that measure) has one row for what an individual contributes to all
+    of them; the names of a block's columns then begin with the block's number: 0_, 1_ ….
     """
     blocks = plan.blocks
     where = None if attributes is not None else find_common_where(blocks)
@@ -56,13 +57,16 @@ def profile_query(
 
 
 def _declared_groups(plan: QueryPlan) -> dict[str, exp.Expression]:
-    """Return each group column's value, NULL where nobody declared it: such values are not fetched (N4)."""
+    """Return, by name, each group column with NULL for undeclared values, so that these are not fetched (N4)."""
     tests = _group_tests(plan)
     return {name: exp.Case(ifs=[exp.If(this=test, true=column_tree(name))]) for name, test in tests.items()}
 
 
 def _declared_nulls(plan: QueryPlan) -> dict[str, exp.Expression]:
-    """Return, for groups that declare NULL, whether a row is NULL itself: undeclared values are fetched as NULL too."""
+    """Return, by name, a column that tells real NULL from undeclared values, for each group that declares NULL.
+
+    Undeclared values are fetched as NULL, too.
+    """
     return {
         null_column(at): is_null(column_tree(f"g{at}"))
         for at, group in enumerate(plan.groups)
@@ -71,27 +75,27 @@ def _declared_nulls(plan: QueryPlan) -> dict[str, exp.Expression]:
 
 
 def null_column(at: int) -> str:
-    """Return the name of the profile column that tells NULL from undeclared values of a group."""
+    """Return the name of the profile column that tells whether the value of group number ``at`` is really NULL."""
     return f"null{at}"
 
 
 def _group_tests(plan: QueryPlan) -> dict[str, exp.Expression]:
-    """Return tests of whether each group column of a result has a declared value; none where groups are observed."""
+    """Return, by column name, the test that a group column has a declared value; empty where groups are observed."""
     declared = {f"g{at}": group.values for at, group in enumerate(plan.groups)}
     return {name: is_declared(column_tree(name), values) for name, values in declared.items() if values is not None}
 
 
 def input_column(plan: QueryPlan, measure: ArgumentMeasure) -> str:
-    """Return the name of the profile column that a measure reads."""
+    """Return the name of the profile column that a measure reads: its argument, or the few values it needs of it."""
     if isinstance(measure, Reducible) and _find_reducible(plan, measure.position):
         return measure.reduced_name
     return measure.column_name
 
 
 def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
-    """Return the query for the exact totals of every group, in whole steps of each measure's unit.
+    """Return the query for the exact totals of every group, each in whole steps of its measure's unit.
 
-    None when a measure is no plain total.
+    None if a measure is not a plain total.
     """
     totals: list[exp.Expression] = []
     for measure in plan.measures:
@@ -103,9 +107,9 @@ def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None
 
 
 def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp.Expression]) -> exp.Select:
-    """Return the query for aggregates of every group, as the columns m0, m1 …
+    """Return the query for these aggregates of every declared or observed group, as the columns m0, m1 …
 
-    ``totals``: written over the arguments a0, a1 …, each of which is computed once a row, whoever reads it.
+    ``totals``: aggregates written over the arguments a0, a1 …. Each argument is computed once per row.
     """
     groups = [_alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
     named = [_alias(tree, f"m{at}") for at, tree in enumerate(totals)]
@@ -125,9 +129,10 @@ def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp
 
 
 def _pass_null(tree: exp.Expression) -> exp.Expression:
-    """Return a value within bounds without its branch for NULL, which it is without it too.
+    """Return a clamping CASE without its branch for NULL: without it the CASE still gives NULL for NULL.
 
-    An engine that knows from a file's statistics that nothing is NULL then knows it of the value.
+    An engine that knows from a file's statistics that a column has no NULL then knows the same of the CASE. Other trees
+    are returned unchanged.
     """
     match tree:
         case exp.Case(args={"ifs": [exp.If(this=exp.Is(this=raw, expression=exp.Null())), *ends], "default": inside}):
@@ -141,7 +146,10 @@ def _pass_null(tree: exp.Expression) -> exp.Expression:
 def people_query(
     plan: QueryPlan, relation: exp.Expression, shown: Sequence[str], condition: exp.Expression, limit: int
 ) -> exp.Select:
-    """Return the query for records that meet the WHERE and the condition, identical ones grouped."""
+    """Return the query for up to ``limit`` groups of identical records that meet the plan's WHERE and the condition.
+
+    ``shown``: the columns that are read and compared. The largest groups come first; the last column counts records.
+    """
     columns = [_alias(column_tree(name), name) for name in shown]
     where = conjunction(tree for tree in (plan.where, condition) if tree is not None)
     query = _select([*columns, _alias(_count_star(), PEOPLE)], relation.copy(), where=where, group=len(columns))
@@ -155,9 +163,9 @@ def people_query(
 def held_values_query(
     plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression | None, *, alone: bool
 ) -> exp.Select:
-    """Return the query for the values of an expression that one individual holds alone, or that several share.
+    """Return the query for the values of an expression that one individual alone has, or (not ``alone``) several have.
 
-    Only individuals who meet the WHERE and ``within`` count.
+    Only individuals who meet the plan's WHERE and ``within`` count.
     """
     where = conjunction(part for part in (plan.where, within) if part is not None)
     query = _select([_alias(tree.copy(), "value")], relation.copy(), where=where, group=1)
@@ -175,9 +183,10 @@ def count_query(relation: exp.Expression) -> exp.Select:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One block in a profile query. ``prefix``: how its columns' names begin. ``where``: what all rows meet already.
+    """One block (SELECT that measures) in a profile query. ``prefix``: how the names of its columns begin.
 
-    ``apart``: whether rows outside the block's WHERE are profiled too, so that a column says who is inside.
+    ``apart``: whether rows outside the block's WHERE are profiled too, so that a column says which rows are inside.
+    ``where``: the condition that the query already requires of all rows.
     """
 
     plan: QueryPlan
@@ -189,7 +198,7 @@ class _Part:
         return self.prefix + name
 
     def rename(self, tree: exp.Expression) -> exp.Expression:
-        """Return a tree over the block's own columns, with their names in the query."""
+        """Return a tree with the block's own column names (g0, a0 …) replaced by their names in the query."""
         if not self.prefix:
             return tree
 
@@ -201,13 +210,13 @@ class _Part:
         return renamed
 
     def key_names(self) -> list[str]:
-        """Return the names of the columns that the profile keeps."""
+        """Return the names of the block's columns that the profile keeps unchanged: all but reduced arguments."""
         groups, arguments = range(len(self.plan.groups)), range(len(self.plan.arguments))
         names = [f"g{at}" for at in groups] + [f"a{at}" for at in arguments if not _find_reducible(self.plan, at)]
         return [self.name(name) for name in [*names, *([INSIDE] if self.apart else [])]]
 
     def columns(self) -> list[exp.Expression]:
-        """Write the block's groups, its arguments and who is inside; whoever is not has NULL."""
+        """Return the block's groups, its arguments, and whether a row is inside; the others are NULL outside."""
         plan, inside = self.plan, None
         if plan.where is not None and self.apart and plan.where != self.where:
             inside = exp.Coalesce(this=wrap(plan.where.copy()), expressions=[exp.Boolean(this=False)])
@@ -224,7 +233,7 @@ class _Part:
 
 
 def name_part(blocks: Sequence[QueryPlan], at: int) -> str:
-    """Return how the names of a block's columns begin: with nothing where there is one block."""
+    """Return how the names of a block's columns begin: with its number, or with nothing if it is the only block."""
     return f"{at}_" if len(blocks) > 1 else ""
 
 
@@ -243,9 +252,10 @@ def _histogram(
 
 
 def _find_reducible(plan: QueryPlan, position: int) -> list[Reducible]:
-    """Return the measures that read an argument, if all of them read it through the same kind of few values.
+    """Return the measures that read this argument, if all are of one class that needs only a few values of it.
 
-    Then the profile keeps only these values: those around each order statistic (C3), or one flag (C4).
+    Then the profile keeps only these values: those around each order statistic (C3), or whether a value is unique (C4).
+    Otherwise the list is empty. ``position``: the argument's index.
     """
     readers = [each for each in plan.measures if isinstance(each, ArgumentMeasure) and each.position == position]
     reducible = [reader for reader in readers if isinstance(reader, Reducible)]
@@ -254,7 +264,10 @@ def _find_reducible(plan: QueryPlan, position: int) -> list[Reducible]:
 
 
 def _reduce(part: _Part, query: exp.Select, position: int) -> tuple[exp.Select, dict[str, exp.Expression]]:
-    """Return the query with what the reduction of one argument needs, and the columns that replace the argument."""
+    """Return the query with helper columns added, and the columns that replace one argument in the profile, by name.
+
+    The query is unchanged and the columns are empty if the argument is kept whole. ``position``: the argument's index.
+    """
     plan = part.plan
     readers = _find_reducible(plan, position)
     if not readers:
@@ -285,9 +298,9 @@ def _select(
     where: exp.Expression | None = None,
     group: int = 0,
 ) -> exp.Select:
-    """Return SELECT columns FROM source [WHERE …] [GROUP BY 1 … group]: the group columns come first, by position.
+    """Return SELECT columns FROM source [WHERE where] [GROUP BY 1, 2 … group].
 
-    ``source`` becomes part of it.
+    ``group``: how many of the first columns to group by. ``source`` is not copied: it becomes part of the query.
     """
     query = exp.select(*columns, copy=False).from_(source, copy=False)
     if where is not None:

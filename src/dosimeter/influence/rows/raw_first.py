@@ -1,7 +1,7 @@
-"""Group the histogram by raw cells first: what is computed from a cell is then computed once per distinct cell.
+"""Group the histogram of contributions by raw cells first, so that a value is computed once per distinct cell.
 
-Putting a value into its bounds takes time on every row, and little on a few thousand distinct values. Worth it where
-the schema declares few values, which is public; data that hold more of them take longer and give the same.
+Clamping a value to its bounds takes time on every row, and little on a few thousand distinct values. It is done where
+the schema declares few values, which is public. Data with more values than declared take longer and give the same.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ MOST_CELLS = 2**17
 
 
 def group_raw_first(query: exp.Select, schema: Schema) -> exp.Select:
-    """Return the same histogram, grouped by the columns that it reads and then by what is computed from them.
+    """Return a query for the same histogram, grouped by the columns that it reads and then by what it computes of them.
 
-    ``query``: named columns, the last of them a count, grouped by all the others.
+    ``query``: named columns, the last of them a count, grouped by all the others. Unchanged if the schema declares too
+    many combinations of cells, or if nothing is computed.
     """
     *keys, counted = query.selects
     read = [node for key in keys for node in key.find_all(exp.Column)]
@@ -46,7 +47,7 @@ def group_raw_first(query: exp.Select, schema: Schema) -> exp.Select:
 
 
 def _count_cells(column: Column | None) -> float:
-    """Return how many different cells the schema declares, NULL among them; ∞ where it does not."""
+    """Return how many different cells the schema declares for a column, counting NULL; ∞ if it declares no number."""
     if column is None:
         return math.inf
     if column.values is not None:

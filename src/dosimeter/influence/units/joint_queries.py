@@ -1,8 +1,8 @@
 """Write the unit profile query of a plan with several blocks: one row per individual, with all they contribute (C9).
 
-Where every field is a total over the individual's own rows and there are few groups, one pass over the rows gives all
-of them side by side. Otherwise each block gives one text per individual, and the texts are put side by side. Never
-opens a connection.
+A block is a SELECT that measures. Where every field is a total over the individual's own rows and there are few groups,
+one pass over the rows gives the fields of all blocks side by side. Otherwise each block gives one text per individual,
+and the texts are put side by side. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ BLOCK, TOUCHED = "block", "touched"
 
 
 def is_wide(plan: QueryPlan) -> bool:
-    """Return whether all fields of all blocks stand side by side: totals, in few columns."""
+    """Return whether each field of each block has a column of its own: all are totals, and at most MOST_COLUMNS."""
     fields = [field for block in plan.blocks for field in unit_fields(block)]
     return all(isinstance(field, Tally) for field in fields) and len(_list_fields(plan)) <= MOST_COLUMNS
 
 
 def list_columns(plan: QueryPlan, at: int) -> list[str]:
-    """Return the columns that say what an individual contributes to one block."""
+    """Return the names of the columns that say what an individual contributes to block number ``at``."""
     names = Layout(plan.blocks[at], True, {}).identity_columns() if is_wide(plan) else [ENTRIES]
     return [f"{prefix(at)}{name}" for name in names]
 
 
 def prefix(at: int) -> str:
-    """Return how the names of a block's columns begin."""
+    """Return how the names of the columns of block number ``at`` begin."""
     return f"b{at}_"
 
 
@@ -52,9 +52,11 @@ def joint_profile_query(
     attributes: Mapping[str, exp.Expression] | None = None,
     everybody: exp.Expression | None = None,
 ) -> exp.Select:
-    """Return the query for distinct contributions of individuals to all blocks, and how many have each.
+    """Return the query for distinct contributions of individuals to all blocks, and how many individuals have each.
 
-    Whoever is in no row of a block has NULL in its text, or zeros. With attributes everybody is profiled.
+    Whoever has no row in a block has NULL for its text, or zeros in its columns. With attributes (conditions of
+    FILTERs, the ``--by`` column) everybody is profiled. ``everybody``: the rows that attributes are read from, if not
+    those of ``relation``.
     """
     names = [name for at in range(len(plan.blocks)) for name in list_columns(plan, at)]
     per_unit = _per_unit(plan, relation)
@@ -67,12 +69,19 @@ def joint_profile_query(
 def joint_units_query(
     plan: QueryPlan, relation: exp.Expression, identity: Mapping[str, int | str | None], limit: int
 ) -> exp.Select:
-    """Return the query for some of the individuals who contribute exactly this. Only for a controller who reveals."""
+    """Return the query for up to ``limit`` individuals whose contribution to all blocks is ``identity``.
+
+    ``identity``: a value for each column of the profile. It names individuals: only for a controller who asked to
+    reveal them.
+    """
     return find_units(_per_unit(plan, relation), identity, limit)
 
 
 def touched_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
-    """Return the query for how many individuals have a row that some block reads: inside its WHERE, in a group (N5)."""
+    """Return the query for how many individuals at least one block touches.
+
+    A block touches those who have a row inside its WHERE and in a declared group (N5).
+    """
     counted = exp.Count(this=exp.Distinct(expressions=[column_tree(plan.schema.unit)]))
     query = exp.select(alias(counted, TOUCHED)).from_(relation.copy(), copy=False)
     blocks = [
@@ -101,7 +110,7 @@ def _list_fields(plan: QueryPlan) -> list[str]:
 
 
 def _fields_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
-    """Return the query that computes, in one pass, every field of every block, over the rows of the block's groups."""
+    """Return the query for one row per individual, in one pass: a column per block, group and field."""
     common = find_common_where(plan.blocks)
     rows: list[exp.Expression] = [alias(column_tree(plan.schema.unit), UNIT)]
     columns: list[exp.Expression] = [exp.column(UNIT)]
@@ -130,7 +139,10 @@ def _fields_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
 
 
 def _met(block: QueryPlan, common: exp.Expression | None) -> exp.Expression | None:
-    """Write whether a row meets the block's WHERE; None where all rows do."""
+    """Return the test that a row meets the block's WHERE; None if all rows do.
+
+    ``common``: the condition that all rows of the query meet.
+    """
     if block.where is None or block.where == common:
         return None
     return exp.Coalesce(this=wrap(block.where.copy()), expressions=[exp.Boolean(this=False)])
@@ -154,7 +166,7 @@ def _rename(tree: exp.Expression, at: int) -> exp.Expression:
 
 
 def _texts_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
-    """Return the query for one row per individual, with the text of each block in a column of its own."""
+    """Return the query for one row per individual, with one column per block that holds the text of their entries."""
     texts: exp.Select | exp.Union | None = None
     columns: list[exp.Expression] = [exp.column(UNIT)]
     for at, block in enumerate(plan.blocks):

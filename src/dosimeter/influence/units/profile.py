@@ -1,6 +1,6 @@
 """Measure the contributions of whole individuals: leaving one out removes all their rows (S1–S5, C1–C4, C9).
 
-Reads the unit profile: one row per distinct list of entries, an entry being all that an individual contributes to one
+Reads the unit profile: one row per distinct list of entries. An entry is all that an individual contributes to one
 group. An individual may move several groups at once, so the contribution is kept as a sparse vector.
 """
 
@@ -58,9 +58,12 @@ Around = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnitProfile:
-    """Distinct individuals: row r owns entries ``starts[r]:starts[r + 1]``; an entry has a group and its fields.
+    """The result of the unit profile query: one row per distinct contribution, and how many people have it.
 
-    A field v… holds indices into ``values``: the values around a quantile and how often the individual has each.
+    An entry is what an individual of a row contributes to one group. Row r has the entries ``starts[r]:starts[r + 1]``.
+    ``group`` and ``fields`` have one element per entry; ``group`` is an index into ``keys``. A quantile's field (v…)
+    holds indices into ``values``: lists of the values near the quantile, each with how many of the individual's rows
+    have it. ``inside``, ``attributes`` and ``identities`` (what distinguishes the rows) have one element per row.
     """
 
     layout: Layout
@@ -90,16 +93,16 @@ class UnitProfile:
 
     @property
     def owners(self) -> IntArray:
-        """Return the row that owns each entry."""
+        """Return, for each entry, the index of the profile row that it belongs to."""
         return np.repeat(np.arange(len(self.people)), np.diff(self.starts))
 
     @property
     def entries(self) -> Entries:
-        """Return the entries, each with how many individuals have it."""
+        """Return the entries of all rows, each with how many individuals have it."""
         return Entries(self.group, self.people[self.owners], self.fields, self.values)
 
     def identity(self, row: int) -> dict[str, int | str | None]:
-        """Return what distinguishes this row's individuals from others, in the columns of the profile query."""
+        """Return what the individuals of this row contribute, as the values of the profile query's columns, by name."""
         found = self.identities.slice(row, 1).to_pylist()[0]
         return {name: value if value is None or isinstance(value, str) else int(value) for name, value in found.items()}
 
@@ -113,9 +116,11 @@ def measure_unit_profile(
     attributes: Mapping[str, exp.Expression] | None = None,
     everybody: exp.Expression | None = None,
 ) -> UnitProfile:
-    """Run the unit profile query and read its entries.
+    """Run the unit profile query of a plan with one block (SELECT that measures), and return its result.
 
-    ``everybody``: the rows that attributes are read off, where they are not the plan's own.
+    ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name; with them everybody is
+    profiled. ``everybody``: the rows that attributes are read from, if not the plan's own. Raises SourceUnreachable if
+    the data changed meanwhile.
     """
     observed = None if plan.threshold is None else _observe_groups(plan, engine)
     undeclared = _count_undeclared(plan, engine)
@@ -135,7 +140,12 @@ def measure_unit_profiles(
     attributes: Mapping[str, exp.Expression] | None = None,
     everybody: exp.Expression | None = None,
 ) -> tuple[UnitProfile, ...]:
-    """Run the profile query of a plan with several blocks; return what it says of each, over the same individuals."""
+    """Run the profile query of a plan with several blocks (SELECTs that measure), and return one profile per block.
+
+    Row r of every profile stands for the same individuals. ``attributes``: conditions of a preference's FILTERs and the
+    ``--by`` column, by name; with them everybody is profiled. ``everybody``: the rows that attributes are read from, if
+    not the plan's own.
+    """
     table = engine.fetch(joint_profile_query(plan, engine.relation(), attributes, everybody))
     names = [list_columns(plan, at) for at in range(len(plan.blocks))]
     identities = table.select([name for own in names for name in own])
@@ -158,7 +168,12 @@ def _read_profile(
     own: pa.Table,
     observed: _Observed | None = None,
 ) -> UnitProfile:
-    """Read individuals off what the engine answered: ``own`` has the columns of this layout, ``table`` those of all."""
+    """Return the profile of one block, read from the table that the profile query gave.
+
+    ``own``: the block's columns, as ``layout`` names them. ``table``: all columns. ``identities``: the columns of all
+    blocks that tell rows apart. ``undeclared``: how many rows are in no declared group. ``observed``: the groups of the
+    data, where groups are thresholded.
+    """
     plan = layout.plan
     keys = plan.group_keys if observed is None else observed.keys
     assert keys is not None, "observed groups are refused where individuals have several rows"
@@ -197,7 +212,10 @@ def _find_starts(owners: IntArray, rows: int) -> IntArray:
 
 
 def count_touched(plan: QueryPlan, engine: Engine) -> int | None:
-    """Return how many individuals some block touches (N5); None where the profile itself tells who is in a block."""
+    """Return how many individuals at least one block (SELECT that measures) touches (N5), counted by a query.
+
+    None where the profile tells: there, whoever is not in a block has NULL in place of a text.
+    """
     if not is_wide(plan):
         return None
     return int(engine.fetch(touched_query(plan, engine.relation())).column(TOUCHED)[0].as_py())
@@ -206,8 +224,8 @@ def count_touched(plan: QueryPlan, engine: Engine) -> int | None:
 def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
     """Return how many rows that meet the WHERE are in no declared group.
 
-    If no row of the table is in one, none of those that belong to chosen individuals is: then the other tables, or the
-    same table once more, need not be joined to find that out.
+    The table's own rows are tested first, where these are enough: if none of them is in an undeclared group, none that
+    the query chooses is, and the queries of IN and EXISTS need not be joined to find that out.
     """
     query = undeclared_query(plan, engine.relation())
     if query is None:
@@ -224,7 +242,7 @@ def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Observed:
-    """The groups of the data, in order, and the place of each by the number that queries give it (H1). Private."""
+    """The groups of the data in order, and the index of each by the number that queries give it (H1). Private."""
 
     keys: tuple[tuple[Scalar, ...], ...]
     places: Mapping[int, int]
@@ -241,10 +259,10 @@ def _observe_groups(plan: QueryPlan, engine: Engine) -> _Observed:
 
 
 def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
-    """Return, per group, the values near a quantile and how many rows have each.
+    """Return, for each group, the values near a quantile and how many rows have each.
 
-    A row further away is counted at the nearest of these values. Empty where there are too many values for columns; a
-    group without values gets one value that nobody has.
+    Rows with other values are counted at the nearest of these values. Empty if there are too many values for columns. A
+    group without values has the value 0 with 0 rows.
     """
     query = field.near_query(unit_rows(plan, engine.relation())).limit(MOST_COLUMNS + 1)
     found = engine.fetch(query).to_pylist()
@@ -263,7 +281,10 @@ def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
 
 
 def _require_unchanged(layout: Layout, around: Mapping[str, Around], table: pa.Table, people: IntArray) -> None:
-    """Refuse data that changed meanwhile: counts around a quantile must add up to what was found before."""
+    """Refuse data that changed meanwhile: the profile's counts near a quantile must add up to those found before it.
+
+    ``around``: for each quantile field, the values found in each group and how many rows had each.
+    """
     for field in find_near(layout):
         for group, (_, times) in enumerate(around[field.name]):
             for column, expected in zip(layout.columns(field, group), times, strict=True):
@@ -274,7 +295,11 @@ def _require_unchanged(layout: Layout, around: Mapping[str, Around], table: pa.T
 def _gather_entries(
     layout: Layout, table: pa.Table, inside: NDArray[np.bool_]
 ) -> tuple[IntArray, IntArray, Columns, dict[str, Lists]]:
-    """Return the fields of all groups, ordered by individual and then by group; and those counted in columns."""
+    """Return the entries of a wide profile, ordered by profile row and then by group.
+
+    Returns the row of each entry, its group, the fields by name, and apart from these the quantile fields that have one
+    column per value: for each, the index of each entry's list, and the distinct lists.
+    """
     import pyarrow as pa
 
     groups = count_groups(layout.plan)
@@ -296,9 +321,9 @@ def _gather_entries(
 
 
 def _gather_counts(layout: Layout, found: pa.Table, field: UnitField) -> Lists:
-    """Return, for each individual and group, which list of (value, count) pairs they have near the quantile.
+    """Return, for each entry, the index of its list of (value, rows) pairs near the quantile, and the distinct lists.
 
-    Individuals with equal counts share a list. One group after the other.
+    Entries come group after group. Entries with equal counts in a group share a list.
     """
     codes: list[IntArray] = []
     lists: list[Values] = []
@@ -311,7 +336,10 @@ def _gather_counts(layout: Layout, found: pa.Table, field: UnitField) -> Lists:
 
 
 def _split_entries(plan: QueryPlan, texts: pa.ChunkedArray) -> tuple[IntArray, IntArray, Columns]:
-    """Split ``group:field:…;…`` of every individual into columns: the entry's owner, its group, its fields."""
+    """Return the profile row of each entry, its group, and its fields by name, split from ``group:field:…;…``.
+
+    ``texts``: one text per profile row.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -339,7 +367,7 @@ def _read_numbers(column: pa.ChunkedArray | pa.Array) -> Whole:
 
 
 def _read_lists(column: pa.ChunkedArray | pa.Array) -> Lists:
-    """Return each entry's index among the distinct lists, and these lists."""
+    """Return, for each entry, the index of its list of values among the distinct lists, and the distinct lists."""
     import pyarrow as pa
 
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
@@ -351,7 +379,7 @@ def _read_lists(column: pa.ChunkedArray | pa.Array) -> Lists:
 
 
 def _read_values(text: str) -> Values:
-    """Read ``valuextimes,…``; empty for an individual with nothing but NULL."""
+    """Return the (value, rows) pairs of ``3x2,5x1``: two rows with 3, one with 5. Empty if all rows were NULL."""
     pairs = (item.split("x") for item in text.split(",") if item)
     return tuple((int(value), int(times)) for value, times in pairs)
 
@@ -363,7 +391,10 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
 
 
 def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contributions:
-    """Return every individual's contribution vector in the units of the norm; empty slots contribute nothing (N2)."""
+    """Return everybody's contributions, scaled by ``plan.weights(norm)``. ``n``: the number of slots.
+
+    Slots that nobody fills contribute nothing (N2).
+    """
     plan = profile.plan
     weights = plan.weights(norm)
     changes = np.zeros((len(profile.group), len(plan.measures)))
@@ -386,7 +417,7 @@ def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contrib
 
 
 def add_up_answer(profile: UnitProfile) -> Measured | None:
-    """Return the exact answer as the sum of what individuals add to it; None where a measure is no such sum."""
+    """Return the exact numbers as sums of what individuals add to them; None if a measure is not such a sum."""
     measures, groups = profile.plan.measures, len(profile.keys)
     entries = profile.entries
     totals = []

@@ -2,7 +2,7 @@
 
 What an individual contributes to one declared group is an entry, a few fields. Without GROUP BY, and with few groups,
 an individual is one row of fields; otherwise their entries stand in one text, ``group:field:field;…``. The query
-returns distinct rows or texts and counts, never people. Never opens a connection.
+returns distinct rows or texts, and how many individuals have each; never who they are. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ Near = Mapping[str, tuple[tuple[int, ...], ...]]  # for each field v…: the val
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Layout:
-    """How an individual's contribution is written in a row of the profile: wide, in columns, or as one text.
+    """How an individual's contribution is written in a row of the unit profile: in columns (``wide``), or as one text.
 
-    ``near``: the fields v… whose values are few enough to be counted in columns of their own. These values come from
-    the data: a layout is as private as its profile.
+    ``near``: the quantile fields that have one column per value near the quantile, by name, with these values in each
+    group. The values come from the data: a layout is as private as its profile.
     """
 
     plan: QueryPlan
@@ -60,24 +60,25 @@ class Layout:
     all_declared: bool = False  # no row is in a group that nobody declared, so no row need be tested
 
     def identity_columns(self) -> list[str]:
-        """Return the columns of the profile that say what an individual contributes."""
+        """Return the names of the profile's columns that say what an individual contributes."""
         if not self.wide:
             return [ENTRIES]
         groups, fields = range(count_groups(self.plan)), unit_fields(self.plan)
         return [column for group in groups for field in fields for column in self.columns(field, group)]
 
     def columns(self, field: UnitField, group: int) -> list[str]:
-        """Return the columns of one field in one group of a wide row."""
+        """Return the names of one field's columns for one group, in a wide row. ``group``: the group's index."""
         name = field.name
         names = [f"{name}_{at}" for at in range(len(self.near[name][group]))] if name in self.near else [name]
         return [f"{each}_{group}" for each in names] if self.plan.groups else names
 
 
 def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layout:
-    """Choose how one individual's entries are written in a row of the profile.
+    """Choose how one individual's entries (contributions to one group each) are written in a row of the profile.
 
     Wide: one column per field and group, if at most ``MOST_COLUMNS`` are needed. Otherwise: all in one text column.
-    Without GROUP BY the row is always wide, and a field with too many values is a text column of its own.
+    Without GROUP BY the row is always wide, and a field with too many values is a text column of its own. ``near``: the
+    values near each quantile in each group, by field; those that fit get columns.
     """
     kept: dict[str, tuple[tuple[int, ...], ...]] = {}
     for name, values in near.items():
@@ -95,9 +96,9 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
 
 
 def find_countable(plan: QueryPlan) -> list[NearValues]:
-    """Return the quantile fields that could have one column per nearby value, with a count in it, if these are few.
+    """Return the quantile fields that could have one column per value near the quantile, with a count in it.
 
-    None of them where the other columns already exceed the limit, or where a field has to be a text.
+    Empty where the columns would be too many anyway, where another field needs a text, or where groups are thresholded.
     """
     fields = unit_fields(plan)
     countable = [field for field in fields if isinstance(field, NearValues)]
@@ -113,10 +114,10 @@ def unit_profile_query(
     attributes: Mapping[str, exp.Expression] | None = None,
     everybody: exp.Expression | None = None,
 ) -> exp.Select:
-    """Return the query for distinct contributions of whole individuals (``identity_columns``) and how many have each.
+    """Return the query for distinct contributions of individuals (``identity_columns``) and how many have each.
 
-    With attributes (FILTER flags, ``--by``) everybody is profiled; whoever is outside the WHERE has NULL in all of
-    these. ``everybody``: the rows that attributes are read off, where they are not the same ones.
+    With attributes (conditions of FILTERs, the ``--by`` column) everybody is profiled; whoever is outside the WHERE has
+    NULL in all identity columns. ``everybody``: the rows that attributes are read from, if not those of ``relation``.
     """
     per_unit = _per_unit(layout, relation)
     names = layout.identity_columns()
@@ -127,7 +128,7 @@ def unit_profile_query(
 
 
 def count_alike(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
-    """Write how many individuals have the same in these columns."""
+    """Return the query for the distinct values of these columns, and how many rows (individuals) have each."""
     keys = [exp.column(name) for name in names]
     query = exp.select(*keys, alias(exp.Count(this=exp.Star()), PEOPLE)).from_(source, copy=False)
     return query.group_by(*[key.copy() for key in keys], copy=False)
@@ -136,15 +137,15 @@ def count_alike(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
 def units_query(
     layout: Layout, relation: exp.Expression, identity: Mapping[str, int | str | None], limit: int
 ) -> exp.Select:
-    """Return the query for some of the individuals who contribute exactly this.
+    """Return the query for up to ``limit`` individuals whose contribution is ``identity``: a value per identity column.
 
-    Only for a controller who reveals them.
+    It names individuals: only for a controller who asked to reveal them.
     """
     return find_units(_per_unit(layout, relation), identity, limit)
 
 
 def find_units(per_unit: exp.Select, identity: Mapping[str, int | str | None], limit: int) -> exp.Select:
-    """Write the query for some of the individuals who have exactly this in their row."""
+    """Return the query for up to ``limit`` individuals whose row of ``per_unit`` has exactly these values."""
     tests: list[exp.Expression] = [
         exp.Is(this=exp.column(name), expression=exp.Null())
         if value is None
@@ -160,10 +161,11 @@ def find_units(per_unit: exp.Select, identity: Mapping[str, int | str | None], l
 
 
 def unit_fields(plan: QueryPlan) -> list[UnitField]:
-    """Return the fields of an entry: rows if they are counted, then per argument what its measures need.
+    """Return the fields of an entry, in order: first the number of rows, if it is needed, then those of each argument.
 
-    n: how many are not NULL; t: their total; s: Σ(2a − (L + U)); q: the sum of its squares; d: values only they hold;
-    v…_j: the values around the j-th quantile asked of the argument.
+    An entry is what one individual contributes to one group. Fields of an argument a with bounds L, U: n, how many of
+    its values are not NULL; t, their total; s, Σ(2a − (L + U)); q, the sum of the squares of 2a − (L + U); d, how many
+    values nobody else has; v…_j, the values around the j-th quantile asked for.
     """
     fields = {field.name: field for measure in plan.measures for field in measure.unit_fields()}
     return sorted(fields.values(), key=lambda field: field.place)
@@ -173,7 +175,7 @@ def unit_fields(plan: QueryPlan) -> list[UnitField]:
 
 
 def _per_unit(layout: Layout, relation: exp.Expression) -> exp.Select:
-    """Return the query for one row per individual with rows that meet the WHERE and are in a declared group."""
+    """Return the query for one row per individual who has a row that meets the WHERE and is in a declared group."""
     if not layout.plan.groups:
         return _per_entry(layout, relation)
     if layout.wide:
@@ -182,7 +184,10 @@ def _per_unit(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 
 def as_texts(layout: Layout, relation: exp.Expression) -> exp.Select:
-    """Return the query for one text per individual, with all their entries; without groups it is of group 0."""
+    """Return the query for each individual and one text with all their entries, ``group:field:field;…``.
+
+    Without GROUP BY the group's number in the text is 0.
+    """
     grouped = bool(layout.plan.groups)
     joined: exp.Expression = as_text(exp.column(GROUP)) if grouped else exp.Literal.string("0")
     for field in unit_fields(layout.plan):
@@ -199,9 +204,10 @@ def as_texts(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 
 def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
-    """Return the query that computes, in one pass, every field once for each group, over the rows of that group.
+    """Return the query for one wide row per individual, in one pass: a column for every field of every group.
 
-    The group's own values are compared, not its number: PostgreSQL would compute the number again for every field.
+    A field is computed over the individual's rows in the group. Rows are compared with the group's values, not with its
+    number: PostgreSQL would compute the number again for every field.
     """
     plan = layout.plan
     columns: list[exp.Expression] = [exp.column(UNIT)]
@@ -219,7 +225,10 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 
 def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
-    """Join the values around quantiles to the entries. Whoever has only NULL moves no quantile and is left out."""
+    """Return ``entries`` cross-joined with one row that holds the values near each quantile, to count rows at each.
+
+    If there is no other field, rows whose argument is NULL are left out: they move no quantile.
+    """
     plan, near = layout.plan, find_near(layout)
     for field in near:
         places = [layout.columns(field, group) for group in range(count_groups(plan))]
@@ -232,15 +241,15 @@ def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select
 
 
 def find_near(layout: Layout) -> list[NearValues]:
-    """Return the fields whose values are counted in columns."""
+    """Return the quantile fields that have one column per value near the quantile in this layout."""
     fields = unit_fields(layout.plan)
     return [field for field in fields if isinstance(field, NearValues) and field.name in layout.near]
 
 
 def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
-    """Return the query for one row per individual (and declared group) with the entry's fields.
+    """Return the query for one row per entry, with its fields. An entry is an individual in one declared group.
 
-    Fields that need a query of their own (listed values, values that only one individual has) are joined.
+    Fields that need a query of their own (listed values, how many values nobody else has) are joined.
     """
     plan = layout.plan
     rows, fields = unit_rows(plan, relation), unit_fields(plan)
@@ -269,7 +278,7 @@ def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 
 def _join_field(query: exp.Select, field: Joined, rows: UnitRows) -> exp.Select:
-    """Join the result of a field's own query to each entry."""
+    """Return ``query`` with a field computed by a query of its own, joined by individual and group."""
     table = f"t_{field.name}"
     found = exp.Coalesce(this=exp.column(field.name, table=table), expressions=[field.nothing()])
     on = same_keys(rows.keys, "base", table)
@@ -279,7 +288,10 @@ def _join_field(query: exp.Select, field: Joined, rows: UnitRows) -> exp.Select:
 
 
 def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group: int) -> list[exp.Expression]:
-    """Return what stands in the columns of a field, computed from the values of its argument or by counting rows."""
+    """Return what stands in each column of a field for one group. ``value``: what the field aggregates, NULL elsewhere.
+
+    Raises TypeError for a field that needs a query of its own.
+    """
     match field:
         case Tally():
             return [field.tree(value, layout.plan.schema.max_rows_per_unit)]
@@ -294,10 +306,10 @@ def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group:
 
 
 def undeclared_query(plan: QueryPlan, relation: exp.Expression, *, everywhere: bool = False) -> exp.Select | None:
-    """Return the query for how many of the rows that meet the WHERE are in groups that nobody declared (C7).
+    """Return the query for how many rows that meet the WHERE are in groups that nobody declared (C7).
 
-    None where there are no groups, or nobody declares them. ``everywhere``: of all rows, whether or not they meet the
-    WHERE.
+    None if the query has no groups, or if groups are thresholded. ``everywhere``: count all rows, whether or not they
+    meet the WHERE.
     """
     if plan.threshold is not None:
         return None
@@ -320,10 +332,10 @@ def with_attributes(
     names: list[str],
     attributes: Mapping[str, exp.Expression],
 ) -> exp.Subquery:
-    """Return everybody with their attributes, and what they contribute where they contribute anything.
+    """Return one row per individual of ``relation``: their attributes, and the columns ``names`` of ``per_unit``.
 
-    A FILTER holds for an individual when it holds for one of their rows; a ``--by`` column has its value when all
-    their rows agree, and none otherwise.
+    Individuals without a row in ``per_unit`` have NULL in these columns. A FILTER holds for an individual if it holds
+    for one of their rows. A ``--by`` column has its value if all their rows agree, and otherwise NULL.
     """
     columns: list[exp.Expression] = [alias(column_tree(plan.schema.unit), UNIT)]
     for name, tree in attributes.items():

@@ -25,7 +25,10 @@ def count_groups(plan: QueryPlan) -> int:
 
 
 def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expression) -> exp.Select:
-    """Return the rows that meet the WHERE and are in a declared group: unit, group number, arguments."""
+    """Return the query for the rows that meet the WHERE and are in a declared group: unit, group number, arguments.
+
+    ``more``: further conditions on these columns. With thresholded groups all observed groups count as declared.
+    """
     tests = list(more)
     if plan.groups:
         number = group_number(plan.groups) if plan.threshold is None else observed_number(plan.groups)
@@ -40,7 +43,7 @@ def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expressi
 
 
 def all_rows(plan: QueryPlan, relation: exp.Expression, *groups: exp.Expression) -> exp.Select:
-    """Return the rows that meet the WHERE: unit, the columns that give the group, arguments."""
+    """Return the query for the rows that meet the WHERE: unit, the columns ``groups``, arguments a0, a1 …"""
     arguments = [alias(argument.column(), f"a{at}") for at, argument in enumerate(plan.arguments)]
     query = exp.select(alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments).from_(
         relation.copy(), copy=False
@@ -49,7 +52,10 @@ def all_rows(plan: QueryPlan, relation: exp.Expression, *groups: exp.Expression)
 
 
 def find_common_where(blocks: Sequence[QueryPlan]) -> exp.Expression | None:
-    """Return the condition that a row of some block meets, from their WHERE clauses; None if some block has none."""
+    """Return the condition that a row is inside the WHERE of at least one block; None if a block has no WHERE.
+
+    A block is a SELECT that measures.
+    """
     conditions: list[exp.Expression] = []
     for block in blocks:
         if block.where is None:
@@ -60,7 +66,10 @@ def find_common_where(blocks: Sequence[QueryPlan]) -> exp.Expression | None:
 
 
 def group_number(groups: tuple[Group, ...]) -> exp.Expression:
-    """Return the position of a row's group among the declared ones, or NULL for a group nobody declared (C7)."""
+    """Return the index of a row's group among the declared groups, as a tree.
+
+    The tree is NULL for a group that nobody declared (C7).
+    """
     number: exp.Expression | None = None
     for group in groups:
         assert group.values is not None
@@ -75,13 +84,13 @@ def group_number(groups: tuple[Group, ...]) -> exp.Expression:
 
 
 def observed_number(groups: tuple[Group, ...]) -> exp.Expression:
-    """Return a number for each observed group, the same in every query over the same rows."""
+    """Return the number of a row's group among the observed ones; the same in every query over the same rows."""
     order = exp.Order(expressions=[exp.Ordered(this=wrap(each.tree.copy()), nulls_first=False) for each in groups])
     return exp.Window(this=exp.DenseRank(), order=order, over="OVER")
 
 
 def observed_groups_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
-    """Return the query for the observed groups: the number of each, and its values g0, g1 …"""
+    """Return the query for the observed groups: the number of each (``observed_number``), and its values g0, g1 …"""
     named = [alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
     rows = all_rows(plan, relation, alias(observed_number(plan.groups), GROUP), *named)
     names = [exp.column(name) for name in (GROUP, *(f"g{at}" for at in range(len(named))))]
@@ -89,7 +98,11 @@ def observed_groups_query(plan: QueryPlan, relation: exp.Expression) -> exp.Sele
 
 
 def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
-    """Return CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers; NULL is tested last."""
+    """Return the index of a value among the declared ones, as a tree; NULL for other values.
+
+    That is CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers. SQL's NULL, if declared,
+    is tested last.
+    """
     known = _without_null(values)
     if _are_consecutive(known):
         shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(known[0])))
@@ -102,14 +115,14 @@ def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expre
 
 
 def equals(tree: exp.Expression, value: Scalar) -> exp.Expression:
-    """Return a test of whether a tree has a value, which may be NULL."""
+    """Return the test that a tree has this value, which may be NULL."""
     if value is None:
         return is_null(tree.copy())
     return exp.EQ(this=wrap(tree.copy()), expression=wrap(literal(value)))
 
 
 def _without_null(values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    """Return the values before NULL, which is declared last (C8)."""
+    """Return the declared values without NULL, which is always the last one (C8)."""
     return values[:-1] if values[-1:] == (None,) else values
 
 
@@ -119,7 +132,7 @@ def _are_consecutive(values: tuple[Scalar, ...]) -> bool:
 
 
 def is_declared(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
-    """Return a test of whether a tree has one of the declared values; NULL passes only where it is one of them."""
+    """Return the test that a tree has one of these values; NULL passes only where it is one of them."""
     known = _without_null(values)
     if len(known) < len(values):
         return exp.Paren(this=exp.Or(this=equals(tree, None), expression=is_declared(tree, known)))
@@ -129,7 +142,7 @@ def is_declared(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Express
 
 
 def unit_rows(plan: QueryPlan, relation: exp.Expression) -> UnitRows:
-    """Return the rows that meet the WHERE and are in a declared group, as a measure may ask for them."""
+    """Return the rows that meet the WHERE and are in a declared group, in the form that measures take (UnitRows)."""
 
     def select(*tests: exp.Expression) -> exp.Select:
         return declared_rows(plan, relation, *tests)
