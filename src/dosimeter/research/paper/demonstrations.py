@@ -284,7 +284,7 @@ def show_violations() -> Demonstration:
 
 
 def show_reruns() -> Demonstration:
-    """Compute what 50 runs of the noisy test cost, and how likely one of them gives a large ε, which could be picked."""
+    """Compute what 50 runs of the noisy test cost, and the chance that one of them gives a large ε, to be picked."""
     runs = 50
     problem = _adult_count(1e-5)
     outcome = outcome_distribution(problem, method="paper")

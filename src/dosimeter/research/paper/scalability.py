@@ -62,7 +62,7 @@ class Timing:
 
     @property
     def published(self) -> float | None:
-        """Return the authors' mean in seconds, the same for both algorithms; None if they published none for this size."""
+        """Return the authors' mean in seconds, the same for both algorithms; None if they published none."""
         return AUTHORS_SECONDS[self.query].get(self.rows)
 
     @property
