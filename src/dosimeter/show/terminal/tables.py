@@ -183,7 +183,7 @@ def range_bars(
 
 
 def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOptions) -> str:
-    """Draw a bar of ``cells`` characters' space, exact to an eighth of a character (to a whole one in ASCII).
+    """Draw a bar in a line of ``cells`` characters, exact to an eighth of a character (to a whole one in ASCII).
 
     ``span``: the values at its two ends. It is never shorter than one eighth (one character in ASCII).
     """

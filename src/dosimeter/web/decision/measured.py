@@ -232,7 +232,7 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
 def _list_shown(risk: Risk) -> list[tuple[QueryPlan, Measured]]:
     """Return the blocks (SELECTs) of the plan whose groups become rows of the answer, with their exact numbers.
 
-    The only block always is one of them. Other blocks are read by subqueries, for example.
+    A subquery that gives one number is a block whose groups do not. The only block of a plan is always returned.
     """
     parts = list(zip(risk.plan.blocks, risk.measured().blocks, strict=True))
     return parts if len(parts) == 1 else [parts[at] for at in risk.plan.after.rows_of]
