@@ -41,7 +41,7 @@ Status = Literal["waiting", "released", "denied", "changes", "withdrawn"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Submitted:
-    """A query as the server knows it. ``rows``, ``epsilon`` and ``error_95`` are None until it is released."""
+    """A query as the server knew it when asked last. ``rows``, ``epsilon``, ``error_95``: None until it is released."""
 
     id: str
     dataset: str
@@ -60,7 +60,7 @@ class Submitted:
     client: Client
 
     def withdraw(self) -> Submitted:
-        """Withdraw the query, and return it as it is then.
+        """Withdraw the query, and return it as it is afterwards.
 
         Raises:
             ServerError: it is decided, or was withdrawn before.
@@ -80,8 +80,8 @@ class Submitted:
         """Ask again and again until the query is decided, and return it.
 
         Args:
-            timeout: how many seconds to wait at most; it looks once more when the time is up.
-            every: how many seconds to wait between two questions.
+            timeout: how many seconds to wait at most; the server is asked once more when they are over. None: for ever.
+            every: how many seconds to wait before the server is asked again.
 
         Raises:
             TimeoutError: it is still waiting.
@@ -152,7 +152,7 @@ class Client:
             return [dict(read_object(dataset)) for dataset in read_list(self._call("GET", "/datasets"))]
 
     def check(self, sql: str, *, dataset: str | None = None) -> JsonObject:
-        """Return whether a query could be answered; nothing is asked.
+        """Return whether a query could be answered, as the server describes it. The query is not submitted.
 
         Args:
             sql: the query.
@@ -219,7 +219,7 @@ class Client:
         return found
 
     def withdraw(self, query_id: str) -> Submitted:
-        """Withdraw one of your queries, and return it as it is then.
+        """Withdraw one of your queries, and return it as it is afterwards.
 
         Args:
             query_id: its id.
@@ -346,7 +346,7 @@ def _not_ours() -> ServerError:
 
 @contextmanager
 def _expecting_ours() -> Iterator[None]:
-    """Turn a missing or malformed field into an error: the answer is not a Dosimeter server's."""
+    """Turn an error over a missing or malformed field into a ServerError: no Dosimeter server gave this answer."""
     try:
         yield
     except (KeyError, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""What a controller does with a dataset: open it, look, release. Used by the command line, the web and Python."""
+"""What a controller does with a dataset: open it, look at risks, release. For the command line, the web and Python."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Dataset:
             null: CSV: how a missing value is written; empty by default.
             decimal: CSV: the decimal mark, ``","`` or ``"."``, which is the default. With a comma, points and spaces
                 may stand between thousands.
-            date_format: CSV: how days are written, such as ``"%d.%m.%Y"``; 2024-12-31 is read in any case. A moment is
-                a day, a blank and the time: 31.12.2024 23:59.
+            date_format: CSV: how dates are written, such as ``"%d.%m.%Y"``; 2024-12-31 is read in any case. A
+                timestamp is a date, a blank and the time: 31.12.2024 23:59.
             tables: the tables that the schema declares for joins, where they are in memory too.
 
         Raises:
@@ -139,7 +139,7 @@ class Dataset:
 
     @property
     def n(self) -> int:
-        """Return the declared number of individuals with a reviewed schema, the counted number without (N2)."""
+        """Return n (N2): the number of individuals as a reviewed schema declares it; without one, as counted."""
         declared = self.schema.individuals
         if self.schema.reviewed and not self.drafted and declared is not None:
             return declared
@@ -147,7 +147,7 @@ class Dataset:
 
     @property
     def people(self) -> int:
-        """Return how many people the controller's own view counts: those in the table (N5), or one empty slot."""
+        """Return how many individuals the table holds (N5), at least 1: an empty table counts as one empty slot."""
         return max(self.count(), 1)
 
     def count(self) -> int:
@@ -156,9 +156,9 @@ class Dataset:
         return self._counted
 
     def renew(self) -> str:
-        """See the data as they are now, and return their digest.
+        """Let later reads see the data as they are now, and return their digest.
 
-        Counts are kept only while the digest stays the same.
+        The count of individuals is kept only while the digest stays the same.
         """
         self.engine.refresh()
         digest = self.engine.fingerprint()
@@ -167,7 +167,10 @@ class Dataset:
         return digest
 
     def plan(self, sql: str, options: PlanOptions | None = None, *, mentioned: str = "") -> QueryPlan:
-        """Return what the query would measure. Without a schema the columns it mentions are drafted first."""
+        """Return what the query would measure. Without a schema, the columns that the query mentions are drafted first.
+
+        ``mentioned``: further text, such as a preference, whose column names are drafted too.
+        """
         schema = self._schema_for(f"{sql} {mentioned}")
         key = sql, options or PlanOptions()
         found = self._plans.get(key)
@@ -180,7 +183,10 @@ class Dataset:
         return found
 
     def _schema_for(self, text: str) -> Schema:
-        """Return the schema; where none was given, with the facts of every column the text mentions, each read once."""
+        """Return the schema to plan by: the given one, or the draft with the facts of every column that ``text`` names.
+
+        The facts of a column are read off the data once, when a text first names it.
+        """
         if not self.drafted:
             return self.schema
         words, lowered = set(re.findall(r"\w+", text.lower())), text.lower()
@@ -202,7 +208,7 @@ class Dataset:
         return self.schema
 
     def _impose_whole_numbers(self, names: Collection[str]) -> None:
-        """Impose the drafted type on whole numbers that the source keeps as floats."""
+        """Make the engine read these columns as whole numbers where the draft says so and the source holds floats."""
         found = self.engine.describe()
         whole = [name for name in sorted(names) if self.schema.columns[name].type is ColumnType.INTEGER != found[name]]
         if whole:
@@ -325,17 +331,17 @@ class Dataset:
         )
 
     def engine_for(self, plan: QueryPlan) -> Engine:
-        """Return the engine whose relation holds the rows this plan is about."""
+        """Return an engine over the rows that this plan measures: the table's, joined with the tables that it names."""
         return join_tables(self.engine, plan, self.schema)
 
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
-        """Return the plan with the public tables that it joins to released numbers, as they are now (Q4)."""
+        """Return the plan with the present rows of the public tables that are joined to its released numbers (Q4)."""
         return self._public.read(plan, self.engine)
 
     def _assess_study(
         self, sql: str, look: Look, sensitivity: float, *, progress: Callable[[int, int], None] | None
     ) -> Risk:
-        """Assess SQL that cannot be planned, with a sensitivity given by hand (S7), by leaving out each record."""
+        """Assess SQL that cannot be planned, with a Δ given by hand (S7), by leaving out each distinct record."""
         from dosimeter.influence.recompute import recompute_study
         from dosimeter.planning import plan_study
 
@@ -461,7 +467,10 @@ class Dataset:
 
     @contextmanager
     def _open_again(self) -> Iterator[Engine]:
-        """Open the source without this dataset's schema, which must not change while somebody holds its risks."""
+        """Open the source a second time, without the schema, and close it at the end.
+
+        This dataset's own engine keeps its schema, because risks that somebody holds may still read by it.
+        """
         self.engine.describe()  # refused once the dataset is closed
         if self._reopen is None:
             raise OptionError("This dataset was made from an engine of its own. Use Dataset.open for this.")
@@ -469,15 +478,16 @@ class Dataset:
             yield engine
 
     def _count_odd_cells(self, plan: QueryPlan) -> Mapping[str, int] | None:
-        """Return how many odd cells the columns that the query reads hold, where some are known to exist.
+        """Return the number of odd cells in each column that the query reads and that may hold odd cells.
 
-        None otherwise: counting them all would take a scan of its own, as ``dosimeter schema --check`` does.
+        None where no such column is known: to count in every column would take a scan of its own, as ``dosimeter schema
+        --check`` does.
         """
         doubtful = self.engine.doubtful_columns().intersection(list_columns(plan))
         return self.engine.odd_cells(sorted(doubtful)) if doubtful else None
 
     def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:
-        """Say where the data are not what the schema says, as far as that is known."""
+        """Yield a sentence for each known disagreement of data and schema: the number of people, and ``odd_cells``."""
         if self.count() == 0 and not self.schema.reviewed:
             yield "The table is empty. What is shown is for one individual who is not there."
         if self.count() > self.n:
@@ -501,7 +511,10 @@ class Dataset:
         return [DRAFTED, *header, *([] if owner is None else [ROWS_OF_ONE.format(owner=owner)])]
 
     def _find_owner(self) -> RepeatedOwner | None:
-        """Return the column that several rows of one individual share, by the columns' names; searched for once."""
+        """Return the column that seems to identify individuals with several rows; None if no column does.
+
+        Judged by the columns' names and counts, once per state of the data.
+        """
         if self._owner is None or self._owner[0] != self.engine.generation:
             from dosimeter.inspection import count_values, find_repeated_owner, weigh_name
 
@@ -528,7 +541,7 @@ def _require_ledger(ledger: Ledger) -> Ledger:
 
 
 def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
-    """Yield what makes this a study, so that it cannot back a release."""
+    """Yield a note for each reason why this plan or noise is for study only and cannot back a release."""
     if plan.hand_sensitivity is not None:
         yield HAND_MADE
     if plan.groups and not plan.declared and plan.threshold is None:

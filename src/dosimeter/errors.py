@@ -27,7 +27,7 @@ from dosimeter.problems import Audience, Piece, Problem, Surface
 
 
 class DosimeterError(Exception):
-    """The root of every error this package raises on purpose. Made of the pieces of its ``problem``."""
+    """The root of every error that this package raises on purpose. ``pieces``: what is wrong, kept as ``problem``."""
 
     exit_code = 3
 
@@ -36,12 +36,12 @@ class DosimeterError(Exception):
         super().__init__(self.word(Surface.PYTHON))
 
     def word(self, surface: Surface, audience: Audience = Audience.CONTROLLER) -> str:
-        """Return the message in the words of a surface, with the hints that are for this audience."""
+        """Return the message as this surface words it, with the hints that this audience can act on."""
         return self.problem.word(surface, audience)
 
 
 class InputError(DosimeterError):
-    """The user's input cannot be used as it is."""
+    """What the user gave cannot be used; the message says what to change."""
 
     exit_code = 2
 
@@ -83,7 +83,7 @@ class LedgerError(InputError):
 
 
 class LimitError(InputError):
-    """More at a time than one user may have. ``wait``: after how many seconds it is worth trying again."""
+    """One user asks for more at a time than is allowed. ``wait``: after how many seconds trying again may succeed."""
 
     def __init__(self, *pieces: Piece, wait: int = 2) -> None:
         super().__init__(*pieces)
@@ -91,7 +91,7 @@ class LimitError(InputError):
 
 
 class ServerError(InputError):
-    """The server refused, or does not answer. ``code`` is the server's word for it."""
+    """The server refused, or does not answer as a Dosimeter server does. ``code`` names the refusal, for programs."""
 
     def __init__(self, message: str, *, code: str) -> None:
         super().__init__(message)

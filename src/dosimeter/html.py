@@ -7,14 +7,14 @@ from html import escape
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table. None is shown as an empty cell."""
+    """Return an HTML table with these column headings and rows. None is shown as an empty cell."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(f'<td>{_write_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def write_paragraphs(texts: Iterable[str]) -> str:
-    """Return each text as a paragraph."""
+    """Return each text as an HTML paragraph."""
     return "".join(f"<p>{escape(text)}</p>" for text in texts)
 
 

@@ -28,7 +28,7 @@ Quantiles = Literal["ranks", "noise"]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The values of an option: what they must be, in words, and whether one of them is."""
+    """The values that an option takes: ``must`` says in words what they are, ``holds`` tests one of them."""
 
     must: str
     holds: Callable[[Any], bool]
@@ -48,7 +48,7 @@ _DAYS = Range(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """One option: its help, the kind of its values, and which of these it takes.
+    """One option: its help, the type of its values (``kind``), and which values it takes (``choices`` or ``range``).
 
     ``pieces``: the help, which each surface words. ``metavar``: what stands for a value in the help.
     """
@@ -61,7 +61,7 @@ class Declared:
 
     @property
     def help(self) -> str:
-        """Return what the command line's help says of it."""
+        """Return the help as the command line words it."""
         return Problem(*self.pieces).word(Surface.COMMAND_LINE)
 
 
@@ -148,7 +148,7 @@ _KINDS: Mapping[type, tuple[type, ...]] = {float: (numbers.Real, Decimal), int: 
 
 
 def check_option(name: str, value: object, *, optional: bool = False) -> None:
-    """Refuse a value that the option does not take. ``optional``: None stands for an option that was left out."""
+    """Refuse a value that the option of this name does not take. ``optional``: None is allowed, if it was left out."""
     declared = OPTIONS[name]
     if value is None and optional:
         return

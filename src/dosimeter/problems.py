@@ -32,7 +32,10 @@ class Audience(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option, by its name in Python; with a ``value`` to give it, or a ``text`` that stands for one."""
+    """An option to be mentioned, by its name in Python.
+
+    ``value``: the value to give it. ``text``: a text that stands for a value.
+    """
 
     name: str
     value: str | float | bool | None = None
@@ -44,7 +47,7 @@ class Option:
         return "--" + _FLAGS.get(self.name, self.name).replace("_", "-")
 
     def word(self, surface: Surface) -> str:
-        """Return the option, and what to give it, as this surface writes them."""
+        """Return the option, with its value if it has one, as this surface writes options."""
         given = self.text if self.value is None else json.dumps(self.value, ensure_ascii=False)
         match surface:
             case Surface.COMMAND_LINE:
@@ -58,7 +61,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Command:
-    """Something to run: ``dosimeter`` with these words, or in Python ``call``, where there is such a call."""
+    """Something to run: the command ``dosimeter`` with these words; in Python ``call`` instead, unless it is None."""
 
     words: tuple[str | Option, ...]
     call: str | None
@@ -68,7 +71,7 @@ class Command:
         object.__setattr__(self, "call", call)
 
     def word(self, surface: Surface) -> str:
-        """Return what to run. Whoever reads settings or a page has a command line too."""
+        """Return what to run, as Python or as a command: readers of settings and of pages have a command line too."""
         if surface is Surface.PYTHON and self.call is not None:
             return self.call
         words = (word if isinstance(word, str) else word.word(Surface.COMMAND_LINE) for word in self.words)
@@ -77,7 +80,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Hint:
-    """Words that only some can act on: those of this audience, who read it on one of these surfaces."""
+    """A part of a message that only this audience can act on, and only when read on one of these surfaces."""
 
     pieces: tuple[Piece, ...]
     audience: Audience
@@ -91,7 +94,7 @@ class Hint:
         object.__setattr__(self, "surfaces", frozenset(surfaces))
 
     def is_for(self, audience: Audience) -> bool:
-        """Return whether this audience can act on it."""
+        """Return whether this audience can act on the hint. A controller can act on every hint."""
         return audience in (self.audience, Audience.CONTROLLER)
 
 
@@ -100,7 +103,7 @@ Piece = str | Option | Command | Hint
 
 @dataclass(frozen=True, slots=True, init=False)
 class Problem:
-    """What is wrong, and hints how to go on, in the order in which they are read."""
+    """What is wrong, and hints on what to do about it: pieces of a message, in the order in which they are read."""
 
     pieces: tuple[Piece, ...]
 
@@ -108,11 +111,11 @@ class Problem:
         object.__setattr__(self, "pieces", pieces)
 
     def word(self, surface: Surface, audience: Audience = Audience.CONTROLLER) -> str:
-        """Return the problem in the words of a surface, with the hints that are for this audience."""
+        """Return the message as this surface words it, with the hints that this audience can act on."""
         return "".join(_word(self.pieces, surface, audience))
 
     def keeps_from(self, audience: Audience) -> bool:
-        """Return whether there is a hint that this audience cannot act on."""
+        """Return whether the message has a hint that this audience cannot act on, and so does not read."""
         return any(isinstance(piece, Hint) and not piece.is_for(audience) for piece in self.pieces)
 
 

@@ -1,3 +1,3 @@
-"""The version, where every room can read it."""
+"""The version of this package, in a module that imports nothing, so that every package can read it."""
 
 __version__ = "0.1.0"

@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, str] = {
 
 
 def build_app(only: str | None = None) -> typer.Typer:
-    """Return the application with all its commands, or with one: to run it, the others need not be loaded."""
+    """Return the application with all its commands; with ``only``, with that one, so that no other is loaded."""
     app = typer.Typer(
         name="dosimeter",
         cls=PlainGroup,
@@ -106,13 +106,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _never_fail_on_a_character() -> None:
-    """Write characters that the terminal's encoding lacks as escapes."""
+    """Make standard output write characters that its encoding lacks as escapes."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _stop_writing() -> int:
-    """Discard what is still in the buffer: standard output was closed, and nobody reads on."""
+    """Discard buffered output, because standard output was closed and nobody reads on; return the exit status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     return 0
 
@@ -125,7 +125,7 @@ def _fail(message: str, status: int) -> int:
 
 
 def _describe_misuse(error: TyperException) -> str:
-    """Return the complaint of the command-line library, and where the options are explained."""
+    """Return the command-line library's complaint, and which command explains the options."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "dosimeter"
     complaint = error.format_message().replace("Value error, ", "").rstrip(". \n")
@@ -133,7 +133,7 @@ def _describe_misuse(error: TyperException) -> str:
 
 
 def _describe_bug(error: Exception) -> str:
-    """Return the kind of an error and where it happened. Its text is left out: it could quote the data."""
+    """Return the type of an error and where it was raised. Its text is left out, because it could quote the data."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if f"{os.sep}dosimeter{os.sep}" in frame.filename] or frames
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown"

@@ -106,7 +106,7 @@ def _tell_clinic(console: Console, folder: Path) -> None:
 
 
 def _tell_release(console: Console, dataset: Dataset, folder: Path) -> None:
-    """Release the answer to a coarser question, and say whether it is worth anything."""
+    """Release the answer to a coarser query, and say whether its numbers are larger than their errors."""
     from rich.rule import Rule
     from rich.text import Text
 
@@ -131,7 +131,7 @@ def _tell_release(console: Console, dataset: Dataset, folder: Path) -> None:
 
 
 def _word_worth(answer: Answer) -> str:
-    """Say whether the released numbers are larger than their errors: from what is released, so anybody may know."""
+    """Say whether the released numbers are larger than their errors. Uses only what is released."""
     cells = list(zip(answer.answer or (), answer.errors or (), strict=True))
     clear = [row["district"] for row, errors in cells if abs(float(str(row["smokers"]))) > (errors["smokers"] or 0.0)]
     small = [str(row["district"]) for row, _ in cells if row["district"] not in clear]

@@ -123,7 +123,7 @@ def _print_whole(console: Console, explanation: Explanation) -> None:
 
 
 def _print_costs(console: Console, explanation: Explanation) -> None:
-    """Print what an answer costs, by the policy of the account."""
+    """Print what an answer at ε = 1 would cost, under each kind of policy."""
     for cost in (cost for cost in explanation.costs if cost.epsilon == 1.0):
         laplace, gaussian = cost.rho["laplace"], cost.rho["gaussian"]
         assert laplace is not None
@@ -151,7 +151,7 @@ def _print_advice(console: Console, explanation: Explanation) -> None:
 
 
 def _word_advice(advice: Advice) -> str:
-    """Return the advice as a sentence."""
+    """Return one piece of advice on how to ask for less noise, as a sentence."""
     factors = "; ".join(_word_factors(advice))
     match advice.change:
         case Change.COUNT_KNOWN:
@@ -167,7 +167,7 @@ def _word_advice(advice: Advice) -> str:
 
 
 def _word_factors(advice: Advice) -> Iterator[str]:
-    """Yield how many times as large the noise would be, once for all numbers with the same factor."""
+    """Yield how many times its present size the noise would have, once for all numbers with the same factor."""
     by_factor: dict[str, list[str]] = {}
     for label, factor in advice.factors.items():
         if factor < 1.0:

@@ -47,7 +47,11 @@ def save_picture(
     selected: float | None = None,
     words: Sequence[str] | None = None,
 ) -> None:
-    """Save the range plot; as a page, also the histogram and ``words``, by default those without a preference."""
+    """Save the range plot; an .html page also holds the histogram at ``selected`` and sentences.
+
+    ``selected``: the ε to be highlighted; without it the histogram is that of the largest candidate. ``words``: the
+    sentences, by default the advice without a preference. ``path``: None saves nothing.
+    """
     if path is None:
         return
     from dosimeter.show.charts import range_chart, risk_page, save_chart, write_page

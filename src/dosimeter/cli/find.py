@@ -98,5 +98,5 @@ def find(
 
 
 def _describe_cost(assessed: Risk, epsilon: float) -> JsonObject:
-    """Return what an answer at this ε costs: ε where charges are added up, ρ under a policy budget:E@D."""
+    """Return what an answer at this ε would cost, as ε and as ρ: accounts with the policy budget:E@D count ρ."""
     return {"epsilon": epsilon, "rho": assessed.mechanism.rho(epsilon)}

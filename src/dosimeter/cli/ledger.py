@@ -127,7 +127,7 @@ def _clear(books: Ledger, dataset: str | None, by: str | None, reason: str | Non
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What to show of a ledger besides its accounts."""
+    """Options of ``ledger show``: where to save a staircase and over what, and which entries to print."""
 
     plot: Path | None
     by_time: bool
@@ -156,7 +156,7 @@ def _show(books: Ledger, dataset: str | None, shown: _Shown, *, json: bool) -> N
 
 
 def _list_entries(books: Ledger, account: Standing, shown: _Shown) -> tuple[Sequence[Entry], bool]:
-    """Return the entries to print, the oldest first, and whether there are earlier ones."""
+    """Return the entries of an account to be printed, oldest first, and whether earlier ones exist."""
     if shown.before is not None and getattr(books.entry(shown.before), "dataset", None) != account.dataset:
         raise OptionError(f"The account of {account.dataset} has no entry {shown.before}.")
     found = books.entries(account.dataset, shown.last + 1, before=shown.before)

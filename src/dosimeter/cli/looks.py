@@ -29,9 +29,9 @@ ReleaseId = Annotated[
 
 
 def check_books(target: str | None, release: str | None, schema: object, **others: object) -> None:
-    """Refuse options that do not go together.
+    """Refuse ``--ledger`` without ``--schema``, ``--release`` without ``--ledger``, and options beside ``--release``.
 
-    ``others``: options that say how to look, by name. A release was looked at in one way, which the ledger knows.
+    ``others``: the options that say how to look, by name. With ``--release`` the ledger's entry says that.
     """
     if target is not None and schema is None:
         raise OptionError("--ledger goes with --schema: an account belongs to the table that the schema names.")
@@ -45,7 +45,10 @@ def check_books(target: str | None, release: str | None, schema: object, **other
 
 
 def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Standing | None:
-    """Record that the risk was looked at, before anything is shown (G1). Return the account, where there is one."""
+    """Record in the ledger that the risk was looked at, before anything is shown (G1). Return the dataset's account.
+
+    None, and no record, without a ledger (``target``); None if the dataset has no account yet.
+    """
     if target is None:
         return None
     if not risk.plan.digest:
@@ -59,7 +62,7 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Standing | 
 
 
 def leave_remaining(account: Standing | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
-    """Return a function that keeps the candidates the account still admits (O2); all of them without an account."""
+    """Return a function that keeps those candidates which the account still admits (O2); all without an account."""
     if account is None:
         return lambda candidates: candidates
     from dosimeter.ledger import ZERO, Books, exact_decimal
@@ -77,14 +80,14 @@ def leave_remaining(account: Standing | None, risk: Risk) -> Callable[[Sequence[
 
 
 def describe_reading(account: Standing | None, risk: Risk) -> JsonObject:
-    """Return the reading, null when it is infinite, and the candidates that it rules out."""
+    """Return the account's reading as JSON, null if it is infinite, and the candidates that are no longer admitted."""
     left = set(leave_remaining(account, risk)(risk.candidates))
     reading = 0.0 if account is None else None if account.reading.infinite else float(account.reading.epsilon)
     return {"reading": reading, "cut_off": [epsilon for epsilon in risk.candidates if epsilon not in left]}
 
 
 def look_back(target: str, release: str, dataset: Dataset, sql: str) -> Aftermath:
-    """Return the risk by the answer that was given. That it was looked at is recorded like every other look."""
+    """Return how the answer of the entry ``release`` exposed everybody, and record the look in the ledger."""
     from dosimeter.ledger import Ledger
     from dosimeter.release import ex_post_risk
 

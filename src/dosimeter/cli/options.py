@@ -31,7 +31,7 @@ class LedgerAction(StrEnum):
 
 
 def declare(name: str, *, wanted: str | None = None) -> Any:
-    """Return an option as ``dosimeter.options`` declares it; ``wanted`` is what this command says of it instead."""
+    """Return a Typer option as ``dosimeter.options`` declares it. ``wanted``: a help text instead of the declared."""
     option = OPTIONS[name]
     return typer.Option(Option(name).flag, metavar=option.metavar, help=wanted or option.help)
 
@@ -88,7 +88,7 @@ def open_data(
     decimal: str | None,
     date_format: str | None,
 ) -> Dataset:
-    """Open DATA as the options of reading say."""
+    """Open DATA as the given options say. None stands for an option that was not given."""
     from dosimeter.dataset import Dataset
 
     return Dataset.open(
@@ -125,7 +125,10 @@ def split_list(text: str | None) -> list[str] | None:
 
 
 def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "") -> None:
-    """Refuse, before any work, a path with another ending than these (none: any), or without a folder to write into."""
+    """Refuse a path that cannot be written to, or whose ending is not among ``kinds`` (empty: any). None is accepted.
+
+    ``what``: the beginning of the message about the ending.
+    """
     if path is None:
         return
     if kinds and path.suffix.lower() not in kinds:
@@ -146,7 +149,7 @@ def unwritable(path: Path) -> OptionError:
 
 
 def write_to(output: Path | None, write: Callable[[TextIO], object]) -> None:
-    """Let ``write`` write to a file; without one, to standard output."""
+    """Call ``write`` with the opened file ``output``, or with standard output if that is None."""
     if output is None:
         write(sys.stdout)
         return
@@ -169,7 +172,7 @@ def report_verification(result: Verification, *, as_json: bool) -> int:
 
 
 def print_json(document: Any) -> None:
-    """Print one line on standard output; in ASCII where the terminal's encoding, or a broken character, needs it."""
+    """Print a JSON document as one line on standard output, in ASCII if the terminal's encoding cannot write it."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")

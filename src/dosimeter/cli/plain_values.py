@@ -1,7 +1,8 @@
-"""Take what is written plainly as it is. Typer reads each value through an adapter that pydantic builds for it.
+"""Read options written in a plain form without pydantic, which takes long to load and builds an adapter per option.
 
-To load pydantic and build adapters, for options nobody gave too, took a sixth of a short command. A value that is not
-plainly one of its type is left to Typer, and so is every complaint.
+Typer reads each value through such an adapter. To load pydantic and build adapters, even for options that nobody gave,
+took a sixth of a short command. A value that is not plainly of its option's type is left to Typer, and so is every
+complaint.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ _DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
 class PlainCommand(TyperCommand):
-    """A command whose plain values are taken without an adapter."""
+    """A Typer command that reads plainly written values without pydantic."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, the one for help among them."""
+        """Return the parameters, with the one for help, each changed by ``_take_plainly``."""
         return [_take_plainly(param) for param in super().get_params(ctx)]
 
 
 class PlainGroup(TyperGroup):
-    """A group of commands whose plain values are taken without an adapter."""
+    """A group of Typer commands that reads plainly written values without pydantic."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, the one for help among them."""
+        """Return the parameters, with the one for help, each changed by ``_take_plainly``."""
         return [_take_plainly(param) for param in super().get_params(ctx)]
 
 
 def _take_plainly(param: Any) -> Any:
-    """Let a parameter try without Typer's ``get_runtime_param``, which builds the adapter, before it is called."""
+    """Make a Typer parameter try ``read_plainly`` first, and build its own adapter only if that fails; return it."""
     name = "get_runtime_param"
     if hasattr(param, name) and name not in vars(param):
         built = getattr(param, name)
@@ -44,13 +45,16 @@ def _take_plainly(param: Any) -> Any:
 
 
 class _PlainFirst:
-    """What Typer asks to read a value: this, and its own adapter where this is not enough."""
+    """What Typer calls to read the value of a parameter: ``read_plainly``, then Typer's adapter if that fails.
+
+    ``build``: makes Typer's adapter.
+    """
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = build
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value in its type. Raise what Typer raises."""
+        """Return the value converted to the parameter's type. Raise what Typer's adapter raises for an unusable one."""
         several = param.multiple or param.nargs == -1
         if value is None:
             return () if several else None
@@ -63,7 +67,7 @@ class _PlainFirst:
 
 
 def read_plainly(kind: Any, value: Any) -> Any:
-    """Return a value in its type; None where it is not plainly of it."""
+    """Return the value converted to the type ``kind``; None if it is not written plainly, and Typer has to read it."""
     if type(value) is not str:
         return value if type(value) is kind and kind in (int, float) else None
     if kind is str or (get_origin(kind) is Literal and value in get_args(kind)):

@@ -1,4 +1,4 @@
-"""Print for people on a terminal: the question, the table, the range bars, one sentence of advice, the notes."""
+"""Print for people on a terminal: the query, the table, the range bars, one sentence of advice, the notes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NO_GROUP = "No group is left: HAVING and LIMIT keep none, or none has enough peo
 
 
 def make_console() -> Console:
-    """Return a console on standard output; when that is not a terminal, wide enough that nothing is cut."""
+    """Return a console on standard output. If that is not a terminal: 120 characters wide (or COLUMNS), no colour."""
     if sys.stdout.isatty():
         return Console(highlight=False, emoji=False)
     columns = os.environ.get("COLUMNS", "")
@@ -60,7 +60,7 @@ def make_console() -> Console:
 
 @dataclass(frozen=True, slots=True)
 class _Trimmed:
-    """A stream that drops blanks at the ends of lines: a table is padded, and a file need not be."""
+    """A text stream that drops blanks at the ends of lines: tables are padded with them, and a file need not be."""
 
     stream: IO[str]
 
@@ -143,7 +143,7 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
 
 
 def _print_shown(console: Console, found: Risk, lines: Sequence[Candidate], *, show_all: bool) -> None:
-    """Show which groups would appear at each ε, where nobody declared them (H1)."""
+    """Print how many groups would be shown at each ε, if the groups are those of the data and not declared (H1)."""
     if found.plan.threshold is None:
         return
     shown = lines if show_all else pick_candidates(lines)
@@ -187,7 +187,7 @@ def _aggregates(found: Risk) -> list[str]:
 def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
     """Print what the analyst may see, and only that.
 
-    ``columns``: the columns with numbers, named where there are several.
+    ``columns``: the names of the answer's columns with numbers; errors are given by name where there are several.
     """
     console = make_console()
     if answer.status == "denied":
@@ -213,7 +213,10 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
 
 
 def _word_errors(answer: Answer, columns: Sequence[str], *, several: bool) -> str:
-    """Return the largest 95 % error of each column, and in words which columns have none; ranks are told elsewhere."""
+    """Return in words the largest 95 % error of each column, and which columns have no bound on their error.
+
+    Errors of columns drawn by rank are left out: these are printed elsewhere. ``several``: the answer has several rows.
+    """
     ranked = answer.rank_errors or {}
     errors = {name: error for name, error in zip(columns, answer.error_95 or (), strict=False) if name not in ranked}
     known = {name: f"± {format_number(error)}" for name, error in errors.items() if error is not None}
@@ -229,7 +232,7 @@ def _is_number(value: object) -> bool:
 
 
 def _render_cell(value: object, error: float | None) -> RenderableType:
-    """Return a cell of an answer. Texts can come from the data (H1): nothing in them may act on the terminal."""
+    """Return a value of an answer for printing, with its 95 % error. Control characters in texts are escaped (H1)."""
     return say(value) if isinstance(value, str) else Text(format_measured(value, error))
 
 
@@ -312,7 +315,7 @@ def _show_reading(reading: float | None) -> str:
 
 
 def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
-    """Print how one answer exposed everybody: the largest losses first."""
+    """Print how one released answer exposed everybody: the first ``most`` classes, with the largest losses first."""
     console = make_console()
     console.print(Text(found.query.strip(), style="bold"))
     facts = (
@@ -372,7 +375,7 @@ def print_stops(incidents: Sequence[Incident]) -> None:
 
 
 def _show_exact(account: Standing, epsilon: Decimal) -> str:
-    """Write a sum of charges to the last digit, and what was computed from ρ rounded up to four."""
+    """Write an ε of an account: a sum of charges to the last digit, one computed from ρ rounded up to four digits."""
     if epsilon.is_infinite():
         return "∞"
     if account.policy.in_zcdp:
@@ -381,7 +384,7 @@ def _show_exact(account: Standing, epsilon: Decimal) -> str:
 
 
 def _print_remaining(console: Console, account: Standing, reading: str) -> None:
-    """Print what is left of an account, as how many more answers it allows."""
+    """Print what is left of an account: in ε, and as how many more answers it allows at three values of ε."""
     left = account.remaining
     if left.epsilon is not None:
         console.print(f"{reading} of {account.policy.budget:f} spent, {_show_exact(account, left.epsilon)} left")
@@ -392,14 +395,14 @@ def _print_remaining(console: Console, account: Standing, reading: str) -> None:
 
 
 def _count_more(left: Remaining, epsilon: float) -> str:
-    """Return how many more answers there are: 17 more answers at ε = 0.1 (420 with Gaussian noise)."""
+    """Return in words how many answers are left: "17 more answers at ε = 0.1 (420 with Gaussian noise)"."""
     count, gaussian = left.answers[epsilon], left.gaussian.get(epsilon, left.answers[epsilon])
     words = f"{count:,} more {'answer' if count == 1 else 'answers'} at ε = {format_epsilon(epsilon)}"
     return words if gaussian == count else f"{words} ({gaussian:,} with Gaussian noise)"
 
 
 def print_ledger(accounts: Sequence[tuple[Standing, Sequence[Entry], bool]]) -> None:
-    """Print accounts, each with some of its entries, the oldest first, and whether there are earlier ones."""
+    """Print accounts: each with the entries to be shown, oldest first, and whether earlier ones exist."""
     console = make_console()
     if not accounts:
         console.print("The ledger has no account yet.")

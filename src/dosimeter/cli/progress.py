@@ -19,7 +19,7 @@ LONGEST_STOP = 5.0  # seconds given to the engine; then the process ends anyway
 
 
 class Meter:
-    """A record of how far work is. The work calls ``steps``; whoever draws the progress bar calls ``share``."""
+    """The progress of some work. The work calls ``steps``; whoever draws the progress bar calls ``share``."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -27,7 +27,7 @@ class Meter:
         self._stopped = False
 
     def steps(self, done: int, total: int) -> None:
-        """Note how much of the work is done. Raise Interrupted once the work is to stop."""
+        """Note that ``done`` of ``total`` steps are done. Raise Interrupted if the work is to stop."""
         if self._stopped:
             raise Interrupted("stopped.")
         self._steps = (done, total)
@@ -39,13 +39,16 @@ class Meter:
         return self._engine.progress()
 
     def stop(self) -> None:
-        """Stop the work at its next step, and the engine's query that runs now."""
+        """Interrupt the engine's running query, and make the work stop at its next step."""
         self._stopped = True
         self._engine.interrupt()
 
 
 def run_with_progress(engine: Engine, title: str, work: Callable[[Meter], Result]) -> Result:
-    """Do the work in a thread of its own, so that this one can draw and react to Ctrl-C."""
+    """Run ``work`` in a thread of its own and return its result; draw a progress bar, and stop the work on Ctrl-C.
+
+    Raises what the work raises, and Interrupted after Ctrl-C. ``title``: what stands beside the bar.
+    """
     meter = Meter(engine)
     outcome: list[Result] = []
     failure: list[BaseException] = []
@@ -72,7 +75,10 @@ def run_with_progress(engine: Engine, title: str, work: Callable[[Meter], Result
 
 
 def _stop(ended: threading.Event, meter: Meter) -> None:
-    """Ask the work to stop until it has ended: a query that began after the first request needs another."""
+    """Ask the work to stop, again and again until it has ended: one request would miss a query that begins later.
+
+    Ends the process if the engine does not react within a few seconds.
+    """
     deadline = time.monotonic() + LONGEST_STOP
     while not ended.is_set():
         meter.stop()

@@ -142,7 +142,10 @@ def _print_answer(answer: Answer, columns: Sequence[str], *, json: bool) -> None
 
 
 def _note_for_controller(answer: Answer) -> str | None:
-    """Return what the ledger did, for the controller. Never on standard output: that is the analyst's."""
+    """Return a sentence for the controller on what the ledger did; None if there is nothing to say.
+
+    It is never printed on standard output, which is the analyst's.
+    """
     if answer.status == "denied":
         return "dosimeter find or --dry-run shows why."
     if answer.repeated:

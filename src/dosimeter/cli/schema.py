@@ -84,7 +84,7 @@ def _describe_check(found: SchemaCheck) -> JsonObject:
 
 
 def _print_check(found: SchemaCheck, path: Path | None) -> None:
-    """Print what disagrees, a line each, and below it what else there is to know."""
+    """Print one line for each finding, and below these the remarks. ``path``: the file of the schema."""
     for finding in found.findings:
         words = finding.stated.word(Surface.COMMAND_LINE)
         typer.echo(f"{finding.column}: {words}" if finding.column else words)
@@ -95,7 +95,7 @@ def _print_check(found: SchemaCheck, path: Path | None) -> None:
 
 
 def describe_schema(text: str) -> JsonObject:
-    """Return a schema's TOML as JSON of the same shape; days and moments in ISO 8601."""
+    """Return a schema's TOML as JSON of the same shape, with dates and timestamps in ISO 8601."""
     import tomllib
 
     return {name: _plain(value) for name, value in tomllib.loads(text).items()}
@@ -110,7 +110,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_replaceable(path: Path) -> None:
-    """Refuse to replace anything but a draft: a reviewed schema is somebody's work, and so may be another file."""
+    """Refuse to replace a file that is not a draft of a schema: a reviewed schema, or any other file."""
     import tomllib
 
     if not path.exists():

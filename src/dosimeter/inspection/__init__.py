@@ -1,4 +1,4 @@
-"""Compare schema and data, for the controller: draft a schema, check one, find whose rows these are.
+"""Compare schema and data, for the controller: draft a schema, check one, find the column that says whose a row is.
 
 Takes an engine, and a Schema to compare; gives a draft or findings. What it finds is private.
 """

@@ -24,20 +24,23 @@ from dosimeter.sql import column_tree, literal
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One way in which data and schema disagree. For the controller; counts, never cells."""
+    """One way in which data and schema disagree: something to correct. Private; holds counts, never cells.
+
+    ``column``: None where it is not about one column. ``stated``: the disagreement, to be worded for a surface.
+    """
 
     column: str | None
     stated: Problem
 
     @property
     def problem(self) -> str:
-        """Return the problem in the words of a program."""
+        """Return what disagrees, worded for Python."""
         return self.stated.word(Surface.PYTHON)
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something about the data that the controller should know and that need not be wrong. Counts, never cells."""
+    """Something about the data that a controller should know and that need not be wrong. Holds counts, never cells."""
 
     column: str | None
     remark: str
@@ -45,9 +48,10 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class SchemaCheck:
-    """The result of a comparison.
+    """What the comparison of a schema with the data found.
 
-    ``odd_cells``: how many cells of each column count as NULL (N4), where there are any.
+    ``findings``: things to correct. ``remarks``: things to know. ``odd_cells``: the number of cells that count as NULL
+    (N4), by column, for columns that have any.
     """
 
     findings: tuple[Finding, ...]
@@ -56,13 +60,13 @@ class SchemaCheck:
 
     @property
     def agrees(self) -> bool:
-        """Return whether there is nothing to correct."""
+        """Return whether there is no finding: nothing has to be corrected."""
         return not self.findings
 
 
 @dataclass(slots=True)
 class _Found:
-    """The findings so far, while the tables are compared one after the other."""
+    """What was found so far, while the tables are compared one after the other."""
 
     findings: list[Finding] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
@@ -107,7 +111,10 @@ def _check_joined(engine: Engine, schema: Schema, table: JoinTable, found: _Foun
 
 
 def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinTable | None, found: _Found) -> None:
-    """Note how many cells of each column are odd. They count as NULL, so the schema can be right all the same."""
+    """Add the number of odd cells of each column to ``found``, and a remark: they count as NULL, which may be right.
+
+    ``table``: the joined table that holds the columns; None for the main table.
+    """
     prefix = "" if table is None else f"{table.name}."
     for name, count in engine.odd_cells(list(columns), table).items():
         if count:
@@ -116,7 +123,10 @@ def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinT
 
 
 def _count_missing(engine: Engine, relation: exp.Expression, schema: Schema, found: _Found) -> None:
-    """Remark on rows that GROUP BY leaves out: NULL in a category or a flag, where NULL is no declared group (C8)."""
+    """Add a remark for each category or TRUE/FALSE column with NULL in rows, which GROUP BY leaves out (C8).
+
+    Columns in which the schema declares NULL as a group are not remarked on.
+    """
     grouped = (ColumnType.CATEGORY, ColumnType.BOOLEAN)
     names = [
         name for name, each in schema.columns.items() if each.type in grouped and not (each.nulls or each.identifying)
@@ -136,7 +146,10 @@ def _count_missing(engine: Engine, relation: exp.Expression, schema: Schema, fou
 def _compare_columns(
     engine: Engine, relation: exp.Expression, columns: Mapping[str, Column], prefix: str
 ) -> tuple[int, list[Finding]]:
-    """Return the number of rows, and a finding for every column with values outside of what it declares."""
+    """Return the number of rows, and a finding for each column with values that its declaration excludes.
+
+    ``prefix``: what stands before the columns' names in findings, such as the name of a joined table.
+    """
     items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     labels: list[tuple[str, str]] = []
     for column in columns.values():
@@ -153,7 +166,11 @@ def _compare_columns(
 
 
 def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression, found: _Found) -> None:
-    """Compare the number of individuals; remark on rows that do not count and on row keys that are NULL or repeated."""
+    """Add to ``found`` how individuals differ from the schema, where one can have several rows.
+
+    A finding where there are more than declared. Remarks on rows beyond the declared number of rows per individual, on
+    rows whose unit is NULL, and on row keys that are NULL or repeated.
+    """
     facts = find_facts(engine, schema, relation)
     found.findings += _compare_people(facts.individuals, schema.individuals)
     kept = schema.max_rows_per_unit

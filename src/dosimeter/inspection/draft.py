@@ -40,12 +40,15 @@ register's size), mark the columns that identify people, and then set reviewed =
 
 
 def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Schema:
-    """Draft types for every column; bounds and values for all, or for those in ``only``. Every row is an individual."""
+    """Return a schema drafted from the data, with every row as an individual.
+
+    Every column has its type. Bounds and values are read for every column, or only for those named in ``only``.
+    """
     return draft_with_facts(engine, only=only)[0]
 
 
 def draft_with_facts(engine: Engine, *, only: Collection[str] | None = None) -> tuple[Schema, TableFacts]:
-    """Return a drafted schema, and the facts that were read off the data for it."""
+    """Return the schema as ``draft_schema`` drafts it, and the facts that were read off the data for it."""
     kinds = _describe(engine)
     wanted = [name for name in kinds if only is None or name.lower() in {word.lower() for word in only}]
     facts = read_facts(engine, {name: kinds[name] for name in wanted})
@@ -59,13 +62,13 @@ def draft_with_facts(engine: Engine, *, only: Collection[str] | None = None) -> 
 
 
 def bare_schema(engine: Engine) -> Schema:
-    """Return names and types alone, without reading the data."""
+    """Return a schema with the columns' names and types alone, without reading the data."""
     columns = {name: _bare_column(name, kind) for name, kind in _describe(engine).items()}
     return Schema(table=engine.default_table(), columns=columns)
 
 
 def _describe(engine: Engine) -> Mapping[str, ColumnType]:
-    """Return the columns for a schema. Refuse a table without any, or with two that differ only in case."""
+    """Return the type of each column. Refuse a table without columns, or with two whose names differ only in case."""
     kinds = engine.describe()
     if not kinds:
         raise DataError(
@@ -88,7 +91,7 @@ def _bare_column(name: str, kind: ColumnType) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """Facts read off one column: how many cells hold a value, how many values differ, the smallest and the largest."""
+    """Facts read off one column: the number of cells with a value, of distinct values, the smallest and the largest."""
 
     present: int
     distinct: int
@@ -105,7 +108,7 @@ class TableFacts:
 
 
 def read_facts(engine: Engine, kinds: Mapping[str, ColumnType]) -> TableFacts:
-    """Read the number of rows and the facts of these columns: in one scan per 25 columns, two or three for floats.
+    """Read the number of rows and the facts of these columns, 25 columns per scan; floats need one or two scans more.
 
     Odd cells are NULL (N4), so none of the facts includes them.
     """
@@ -127,7 +130,7 @@ def _in_parts(names: Collection[str]) -> Iterator[list[str]]:
 
 
 def _read_extremes(engine: Engine, kinds: Mapping[str, ColumnType]) -> tuple[int, dict[str, ColumnFacts]]:
-    """Return the number of rows, and of each column how many values there are and which are the outermost."""
+    """Return the number of rows, and the facts of each column but ``is_whole`` and ``places``, in one scan."""
     items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     for position, (name, kind) in enumerate(kinds.items()):
         column = column_tree(name)
@@ -155,9 +158,10 @@ def _read_extremes(engine: Engine, kinds: Mapping[str, ColumnType]) -> tuple[int
 def _find_places(
     engine: Engine, columns: Mapping[str, ColumnFacts], tolerance: str, digits: int
 ) -> dict[str, ColumnFacts]:
-    """Find the coarsest power of ten that all numbers of each column are multiples of, as far as there is one.
+    """Return the facts with ``places`` (and ``is_whole``) set, for the columns whose numbers are on such a grid.
 
-    ``digits``: how many powers of ten below the largest number are tried.
+    The grid is the coarsest power of ten of which all numbers of a column are multiples. ``tolerance``: by which share
+    of itself a number may be off. ``digits``: how many powers of ten below the largest number are tried.
     """
     tried = {name: exponents for name, facts in columns.items() if (exponents := _exponents(facts, digits))}
     items: list[exp.Expr] = [
@@ -178,9 +182,11 @@ def _find_places(
 
 
 def _exponents(facts: ColumnFacts, digits: int) -> range:
-    """Return the powers of ten to try, coarsest first: from 1, or from the size of small numbers.
+    """Return the exponents of the powers of ten to try as a column's grid, descending; none for too small numbers.
 
-    There is none where the numbers are smaller than any step a schema takes.
+    The first is 0 (steps of 1), or the exponent of the largest number if that is below 1. ``digits``: how many powers
+    of ten below the largest number are tried. Numbers are too small if no resolution of a schema is fine enough for
+    them.
     """
     size = _size(float(facts.low), float(facts.high))
     coarsest = min(size, 0)
@@ -189,15 +195,16 @@ def _exponents(facts: ColumnFacts, digits: int) -> range:
 
 
 def _size(low: float, high: float) -> int:
-    """Return the exponent of the largest number's first digit; 0 where all are zero."""
+    """Return the exponent of the first digit of the number that is largest in absolute value; 0 if both are zero."""
     widest = max(abs(low), abs(high))
     return math.floor(math.log10(widest)) if widest > 0.0 else 0
 
 
 def _level(column: exp.Expression, exponents: Sequence[int], tolerance: str) -> exp.Expression:
-    """Return 0 for a whole number; otherwise which of the powers of ten is the first that divides it, counted from 1.
+    """Write an expression: 0 for a whole number, else the position of the first power of ten that divides the number.
 
-    A number that none of them divides gets one more than there are.
+    Positions in ``exponents`` count from 1; a number that no power of ten divides gets one more than the last position.
+    NULL gives NULL.
     """
     value = as_double(column)
     branches = [
@@ -211,7 +218,10 @@ def _level(column: exp.Expression, exponents: Sequence[int], tolerance: str) -> 
 
 
 def _is_multiple(column: exp.Expression, step: str, tolerance: str) -> exp.Expression:
-    """Return a test of whether S8 puts a number on the grid without moving it by more than this share of itself."""
+    """Write a test: whether rounding a number to a multiple of ``step`` (S8) moves it by at most a share of itself.
+
+    ``tolerance``: this share.
+    """
     steps = exp.Div(
         this=as_double(column.copy()), expression=as_double(exp.Literal.number(step)), typed=False, safe=False
     )
@@ -222,7 +232,7 @@ def _is_multiple(column: exp.Expression, step: str, tolerance: str) -> exp.Expre
 
 
 def is_rounded(column: Column) -> exp.Expression | None:
-    """Return a test of whether putting a value on its column's grid (S8) changes it noticeably; None where it cannot.
+    """Write a test: whether putting a value on its column's grid (S8) changes it noticeably. None if it never does.
 
     A value within a float's own precision of a multiple counts as one. And a grid of a million steps or more up to the
     larger bound changes no value by an amount that matters beside the bounds: numbers of any kind may be put on it.
@@ -244,7 +254,7 @@ def _is_fine(column: Column) -> bool:
 
 
 def _draft_column(name: str, kind: ColumnType, facts: TableFacts, values: Mapping[str, tuple[str, ...]]) -> Column:
-    """Return the draft of a column. ``values``: those of the columns of text that list them."""
+    """Return the draft of a column. ``values``: the values of the columns of text that are drafted as categories."""
     found = facts.columns[name]
     low, high = found.low, found.high
     if kind is ColumnType.DECIMAL and found.is_whole and max(abs(low), abs(high)) < LARGEST_WHOLE_FLOAT:
@@ -271,18 +281,24 @@ def _draft_column(name: str, kind: ColumnType, facts: TableFacts, values: Mappin
 
 
 def is_listed(name: str, found: ColumnFacts) -> bool:
-    """Return whether the values of a column of text are few enough to be listed, and no people by its name."""
+    """Return whether a draft lists the values of a column of text: few, and not people's, by counts and its name."""
     few = 0 < found.distinct <= MOST_VALUES and not tells_apart(found.distinct, found.present)
     return few and (not names_people(name) or names_things(name))
 
 
 def tells_apart(distinct: int, present: int) -> bool:
-    """Return whether a column's values distinguish people, so that listing them would list people."""
+    """Return whether a column has so many distinct values that they tell people apart: to list them would list people.
+
+    ``present``: the number of cells that hold a value.
+    """
     return (distinct > 10 and 2 * distinct >= present) or distinct == present > 1
 
 
 def _draft_decimal(name: str, low: float, high: float, places: int | None) -> Column:
-    """Return a decimal column on the grid its numbers lie on; otherwise on one that keeps the first digits."""
+    """Return a decimal column with bounds on the grid of 10^``places``; if that is None, on one of a million steps.
+
+    Without bounds where they would be too large, or the grid too fine, for a schema.
+    """
     size = _size(low, high)
     exponent = min(size - DIGITS, max(size - MOST_DIGITS, 0)) if places is None else places
     if exponent < FINEST_EXPONENT:
@@ -296,7 +312,7 @@ def _draft_decimal(name: str, low: float, high: float, places: int | None) -> Co
 
 
 def _written(number: float) -> Decimal:
-    """Return a float as it is written: 0.7, and not 0.69999999999999996."""
+    """Return the decimal number that a float is written as: 0.7, and not 0.69999999999999996."""
     return Decimal(repr(number))
 
 
@@ -304,10 +320,10 @@ def _written(number: float) -> Decimal:
 
 
 def impose_draft(engine: Engine, schema: Schema, names: Sequence[str] | None = None) -> tuple[Schema, dict[str, int]]:
-    """Impose a draft on the engine, and change types under which cells would be lost that another type keeps.
+    """Make the engine read by a draft, and change the type of a column where another type loses fewer cells.
 
-    Returns the schema that is imposed now, and how many cells of which columns are odd under it. ``names``: the columns
-    to check, by default all.
+    Returns the schema by which the engine reads now, and the number of odd cells of each column that has any.
+    ``names``: the columns to check, by default all.
     """
     engine.impose(schema)
     odd = _count_odd(engine, list(schema.columns) if names is None else names)
@@ -338,7 +354,7 @@ def _count_odd(engine: Engine, names: Sequence[str]) -> dict[str, int]:
 
 
 def _other_type(engine: Engine, column: Column, odd: int) -> Column | None:
-    """Return the column with another type, where its own loses cells that the other keeps."""
+    """Return the column with a type that may lose fewer than ``odd`` cells; None where there is no such type."""
     if column.type is ColumnType.INTEGER and engine.describe().get(column.name) is ColumnType.DECIMAL:
         step = None if column.bounds is None else Decimal(1)  # 1e5 is a number, but whole numbers are not written so
         return replace(column, type=ColumnType.DECIMAL, resolution=step)
@@ -364,13 +380,13 @@ _ODD = {
 
 
 def describe_odd_cells(kind: ColumnType, count: int) -> str:
-    """Say in words that so many cells of a column of this type are odd, and what becomes of them (N4)."""
+    """Say in words that ``count`` cells of a column of this type are odd, and that they count as NULL (N4)."""
     cells = "1 cell is" if count == 1 else f"{count:,} cells are"
     return f"{cells} odd ({_ODD.get(kind, 'no text')}) and {'counts' if count == 1 else 'count'} as NULL"
 
 
 def _read_values(engine: Engine, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the values of columns of text, in order: in one scan per 25 columns."""
+    """Return the distinct values of these columns of text, sorted, 25 columns per scan."""
     found: dict[str, set[str]] = {name: set() for name in names}
     for part in _in_parts(names):
         at = exp.column("place", table="places")

@@ -1,6 +1,6 @@
-"""Tell the controller what a draft cannot decide: columns that look like something else, odd cells, a missing header.
+"""Tell the controller what a draft cannot decide: columns that may be of another type, odd cells, a missing header.
 
-Takes an engine and a draft; gives sentences, which the surface words. Counts decide, and no cell is quoted.
+Takes an engine and a draft; gives sentences, which the surface words. They rest on counts, and quote no cell.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ _LOOKS: tuple[tuple[str, tuple[Piece, ...]], ...] = (
 
 
 def odd_remarks(engine: Engine, schema: Schema, odd: Mapping[str, int]) -> list[Problem]:
-    """Return sentences about columns with odd cells, moments that are drafted as text, and numbers without bounds."""
+    """Return sentences about odd cells, timestamps that are drafted as text, and numbers without bounds.
+
+    ``odd``: the number of odd cells by column.
+    """
     sentences = [f"{name}: {describe_odd_cells(schema.columns[name].type, count)}." for name, count in odd.items()]
     sentences += [
         f"{name} looks like moments that are not in UTC and is drafted as text. Convert them to UTC "
@@ -95,7 +98,10 @@ def odd_remarks(engine: Engine, schema: Schema, odd: Mapping[str, int]) -> list[
 
 
 def unread_remarks(engine: Engine) -> list[Problem]:
-    """Return a sentence that names the columns which are left out, since their types have no equivalent."""
+    """Return one sentence that names the columns left out of the draft; none if every column could be read.
+
+    A column is left out where no type of a schema corresponds to its type in the source.
+    """
     unread = engine.unread_columns()
     if not unread:
         return []
@@ -110,7 +116,7 @@ def unread_remarks(engine: Engine) -> list[Problem]:
 
 
 def text_remarks(engine: Engine) -> list[Problem]:
-    """Return sentences about columns of text that look like something else."""
+    """Return a sentence for each column of text whose cells look like numbers, dates or another type."""
     names = [name for name, kind in engine.describe().items() if kind is ColumnType.TEXT]
     remarks = []
     for start in range(0, len(names), MOST_AT_ONCE):
@@ -125,7 +131,10 @@ def text_remarks(engine: Engine) -> list[Problem]:
 
 
 def _counts(at: int, name: str) -> list[tuple[str, exp.Expression]]:
-    """Return labelled counts of one column: of its cells, of each form that they may have, and of missing values."""
+    """Return counts of one column, each with the name it gets in a query: of cells, of each form, of missing values.
+
+    ``at``: the column's number, which is part of these names.
+    """
     column = column_tree(name)
     tests = {f"look{at}_{place}": _matches(column, pattern) for place, (pattern, _) in enumerate(_LOOKS)}
     tests[f"number{at}"] = _matches(column, f"^{_NUMBER}$")
@@ -157,7 +166,7 @@ def _what_it_looks_like(engine: Engine, name: str, at: int, row: Mapping[str, ob
 
 
 def _find_missing_word(engine: Engine, name: str) -> str:
-    """Return the word for a missing value that a column holds most often."""
+    """Return the word for a missing value (such as NA) that is most frequent in a column."""
     tests = [exp.EQ(this=column_tree(name), expression=exp.Literal.string(word)) for word in _MISSING]
     items = [exp.alias_(count_if(test), f"c{at}") for at, test in enumerate(tests)]
     row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
@@ -165,9 +174,10 @@ def _find_missing_word(engine: Engine, name: str) -> str:
 
 
 def header_remarks(engine: Engine) -> list[Problem]:
-    """Return a sentence where the names of the columns look like cells: they are numbers or days above such columns.
+    """Return a sentence if the table seems to lack a header, because the columns' names look like cells; else none.
 
-    Or they also stand in the columns that they name. Years in a row are names, as in a table with a column per year.
+    Names look like cells if they are numbers or dates above columns of numbers or dates, or if columns of text hold
+    their own names as values. Names that are all years are names: a table may have a column per year.
     """
     kinds = engine.describe()
     typed = {name for name, kind in kinds.items() if kind not in (ColumnType.TEXT, ColumnType.BOOLEAN)}

@@ -1,4 +1,4 @@
-"""Find whose rows these are: which columns look as if they identify individuals, and whether their values repeat.
+"""Find out whose the rows are: which columns seem to identify individuals by their names, and whether values repeat.
 
 Takes names and counts, or an engine to count with; gives the column that several rows of one individual share, if there
 is one. Counts decide, and no cell is read. For the controller: differential privacy protects whom the unit names, and a
@@ -44,7 +44,7 @@ class Evidence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnCounts:
-    """Counts of one column: cells that hold a value, and distinct values."""
+    """Counts of one column: the cells that hold a value (``present``), and the ``distinct`` values."""
 
     present: int
     distinct: int
@@ -52,7 +52,10 @@ class ColumnCounts:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedOwner:
-    """A column that identifies individuals and repeats: several rows may belong to one of them."""
+    """A column that seems to identify individuals, although several rows share a value.
+
+    ``values``: how many distinct values it has. ``rows``: how many rows have one.
+    """
 
     name: str
     values: int
@@ -63,18 +66,18 @@ class RepeatedOwner:
 
 
 def split_words(name: str) -> list[str]:
-    """Return the words of a column's name in lower case: patientId, patient_id and "Patient ID" have the same."""
+    """Return the words of a column's name in lower case: patientId, patient_id and "Patient ID" give the same words."""
     parted = re.sub(r"(?<=[^\W\dA-Z_])(?=[A-Z])", "_", name)
     return [word.lower() for word in re.findall(r"[^\W\d_]+", parted)]
 
 
 def names_people(name: str) -> bool:
-    """Return whether a column's name says that it identifies people: name, e-mail, phone, …, as one of its words."""
+    """Return whether a column's name contains a word for what identifies people: name, e-mail, phone, …."""
     return not (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}).isdisjoint(split_words(name))
 
 
 def names_things(name: str) -> bool:
-    """Return whether a column's name speaks of names that need not be people's: country_name, name; not surname."""
+    """Return whether a column's name may be about names of things: country_name or name may be, surname may not."""
     words = set(split_words(name))
     return words & (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}) <= {"name", "names"} and words.isdisjoint(
         _PEOPLE | _PARTS_OF_NAMES | {"full"}
@@ -105,11 +108,10 @@ def weigh_name(name: str) -> Evidence:
 def find_repeated_owner(
     columns: Iterable[Column], counts: Mapping[str, ColumnCounts], rows: int
 ) -> RepeatedOwner | None:
-    """Return the column whose values are most likely individuals with several rows; None where each row is one.
+    """Return the column whose values are most likely individuals with several rows; None if there is no such column.
 
-    columns: those that may be taken into account, with the types and marks they have or would have.
-    counts: of the same columns.
-    rows: how many rows there are.
+    ``columns``: the columns to choose from, with the types and marks of a schema or a draft. ``counts``: the counts of
+    each, by name. ``rows``: how many rows the table has.
     """
     weighed = {column.name: _weigh(column) for column in columns if column.type in UNIT_TYPES}
     unique = {weight for name, weight in weighed.items() if weight and counts[name].distinct == rows > 1}
@@ -123,14 +125,17 @@ def find_repeated_owner(
 
 
 def _weigh(column: Column) -> Evidence:
-    """Return the evidence of a column: at least that of a key where it is marked as identifying."""
+    """Return how strongly a column's name suggests individuals; at least as a key if the column is identifying."""
     weight = weigh_name(column.name)
     marked = column.identifying and set(split_words(column.name)).isdisjoint(_PARTS_OF_NAMES)
     return max(weight, Evidence.KEY) if marked else weight
 
 
 def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, unique: set[Evidence]) -> bool:
-    """Return whether a column repeats as it would if its values were individuals with several rows each."""
+    """Return whether a column's values repeat as those of individuals with several rows each would.
+
+    ``unique``: the kinds of evidence for which another column has a different value in every row.
+    """
     if weight is Evidence.NONE or not 2 <= counts.distinct < counts.present or 2 * counts.present < rows:
         return False
     if weight is Evidence.PERSON:
@@ -145,7 +150,7 @@ def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, uniqu
 
 
 def count_values(engine: Engine, relation: exp.Expression, names: Iterable[str]) -> tuple[int, dict[str, ColumnCounts]]:
-    """Count the rows, and the cells and different values of these columns, in one scan."""
+    """Return the number of rows, and the counts of each of these columns, in one scan."""
     wanted = list(names)
     items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     for at, name in enumerate(wanted):
@@ -158,9 +163,9 @@ def count_values(engine: Engine, relation: exp.Expression, names: Iterable[str])
 
 
 def find_overlooked_owner(engine: Engine, schema: Schema) -> RepeatedOwner | None:
-    """Return the identifying column that repeats although the schema says that each row is an individual.
+    """Return an identifying column that repeats although the schema says ``unit = "row"``; None if there is none.
 
-    Costs one scan of the columns that the schema marks as identifying, and nothing where there is none.
+    Takes one scan of the columns that the schema marks as identifying; none where it marks none.
     """
     marked = [column for column in schema.columns.values() if column.identifying and column.type in UNIT_TYPES]
     if schema.unit != "row" or not marked:
@@ -170,7 +175,7 @@ def find_overlooked_owner(engine: Engine, schema: Schema) -> RepeatedOwner | Non
 
 
 def warn_of_owner(owner: RepeatedOwner) -> str:
-    """Say what a unit of "row" would promise where rows share an individual, and what to change."""
+    """Say that ``unit = "row"`` protects rows and not people where people share this column, and what to change."""
     return (
         f'The schema says unit = "row", but {owner}. If one person can have several rows, what is promised holds for '
         f'rows and not for people: set unit = "{owner.name}" with max_rows_per_unit and row_key (dosimeter schema '

@@ -1,7 +1,7 @@
-"""Write a draft of a schema as a file for the controller to review. Reads private data.
+"""Write a draft of a schema as a TOML file for the controller to review. Reads private data.
 
-Dosimeter accepts its own drafts: a written draft loads, and ``--check`` agrees with it. And a draft is safe to follow:
-where a column that identifies people repeats, it protects those people, and not their rows.
+Dosimeter accepts its own drafts: a written draft loads, and ``--check`` finds nothing wrong with it. And a draft is
+safe to follow: where a column that identifies people repeats, it protects those people, and not their rows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ALL_THEIR_ROWS = 95  # percent of individuals of whom all rows should count
 
 @dataclass(frozen=True, slots=True)
 class WrittenDraft:
-    """A drafted schema, its TOML with comments, and those of the comments that a screen should show too."""
+    """A drafted schema; its TOML with comments (``text``); and the comments that a screen shows too (``remarks``)."""
 
     schema: Schema
     text: str
@@ -53,9 +53,9 @@ class WrittenDraft:
 
 
 def write_draft(engine: Engine, surface: Surface = Surface.PYTHON) -> WrittenDraft:
-    """Draft a schema from the data, with everything the controller has to decide as comments.
+    """Draft a schema from the data, with a comment for everything that the controller has to decide.
 
-    surface: where the draft is read, and so how options are named in it.
+    ``surface``: where the draft is read, which decides how options are named in it.
     """
     missing_header = header_remarks(engine)
     drafted, facts = draft_with_facts(engine)
@@ -85,7 +85,10 @@ def write_draft(engine: Engine, surface: Surface = Surface.PYTHON) -> WrittenDra
 
 
 def _ask_about_values(schema: Schema, facts: TableFacts) -> dict[str, str]:
-    """Return a question above each column of text that only the controller can tell to be a list or people's own."""
+    """Return comments that ask what the values of a column of text are: people's names, or entries of a public list.
+
+    By the key of a column in the TOML (``columns.NAME``), for the columns where only the controller can tell.
+    """
     asked = _ask_about_many(schema, facts)
     for name, column in schema.columns.items():
         if column.type is ColumnType.CATEGORY and names_people(name):
@@ -97,7 +100,7 @@ def _ask_about_values(schema: Schema, facts: TableFacts) -> dict[str, str]:
 
 
 def _ask_about_many(schema: Schema, facts: TableFacts) -> dict[str, str]:
-    """Return a question above each column of text that has too many values to list, and repeats them."""
+    """Return the comment for each column of text whose values repeat but are too many to list, by ``columns.NAME``."""
     many = {
         name: found.distinct
         for name, found in facts.columns.items()
@@ -117,7 +120,7 @@ def _ask_about_many(schema: Schema, facts: TableFacts) -> dict[str, str]:
 
 
 def _ask_about_nulls(schema: Schema, facts: TableFacts) -> dict[str, str]:
-    """Return a question above each column that could be a group and has cells without a value (C8)."""
+    """Return the comment for each column that can be grouped by and holds NULL (C8), by ``columns.NAME``."""
     missing = {
         name: facts.rows - found.present
         for name, found in facts.columns.items()
@@ -140,7 +143,10 @@ def _read_counts(facts: TableFacts) -> dict[str, ColumnCounts]:
 def _propose_unit(
     engine: Engine, schema: Schema, facts: TableFacts, owner: RepeatedOwner
 ) -> tuple[Schema, dict[str, str]]:
-    """Return the draft with this column as its unit, and comments that ask what only the controller can know."""
+    """Return the draft with the owner's column as its unit, and comments that ask what only the controller can know.
+
+    The comments are by the key of the TOML above which they stand.
+    """
     each = count_rows_each(engine, owner.name, engine.relation())
     row_key = _find_row_key(engine, schema, facts, owner, max(each))
     most = 1 if row_key is None else propose_bound(each)
@@ -179,9 +185,9 @@ def _propose_unit(
 
 
 def propose_bound(each: Mapping[int, int]) -> int:
-    """Return a round number of rows that is enough for nearly all individuals.
+    """Return a round number of rows per individual that loses no row of nearly all individuals.
 
-    each: how many individuals have each number of rows.
+    ``each``: the number of individuals by their number of rows.
     """
     people, covered = sum(each.values()), 0
     enough = max(each)
@@ -197,7 +203,11 @@ def propose_bound(each: Mapping[int, int]) -> int:
 def _find_row_key(
     engine: Engine, schema: Schema, facts: TableFacts, owner: RepeatedOwner, most_rows: int
 ) -> str | None:
-    """Return a column without NULL that is unique within each individual: preferably one unique in the whole table."""
+    """Return a column without NULL whose values are distinct within each individual; None if none is found.
+
+    A column that is unique in the whole table is preferred. ``most_rows``: the largest number of rows of one
+    individual.
+    """
     found = {
         name: facts.columns[name]
         for name, column in schema.columns.items()

@@ -34,8 +34,9 @@ def advise(
     headline: str | None = None,
     about_rdr: bool = True,
 ) -> str:
-    """Return the sentence of advice. It names the indicator wherever it names an ε that was chosen (R7).
+    """Return the one sentence of advice on these candidates. With an ε that was found it names the indicator (R7).
 
+    ``found``: the largest ε that meets the preference; ``limit``: the exact limit of ε, which need not be a candidate.
     ``smallest``: how many people the smallest group of the answer holds. ``headline``: a sentence to return instead.
     ``about_rdr``: whether the preference compares RDRs alone.
     """
@@ -90,7 +91,7 @@ def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float |
 
 
 def _word_ends(ordered: Sequence[Candidate]) -> str:
-    """Say what the two ends of the candidates give, where that is one number."""
+    """Say which number the preference's condition has at the largest and the smallest candidate; "" if it has none."""
     told = [
         f"ε = {format_epsilon(c.epsilon)} gives {format_number(c.value, 4)}" for c in ordered if c.value is not None
     ]
@@ -120,7 +121,7 @@ def _word_span(part: Part) -> str:
 
 
 def word_advice(advice: Advice) -> tuple[str, ...]:
-    """Say what the analyst would get, what the most exposed would bear, what one step would change, and what warns."""
+    """Return sentences: the analyst's gain, the risk of the most exposed, the next candidates, and warnings."""
     return tuple(_word_advice(advice))
 
 
@@ -166,7 +167,10 @@ def word_undecided(advice: Advice) -> str:
 
 
 def word_absolute(absolute: AbsoluteRisk) -> Iterator[str]:
-    """Yield one plain sentence for each absolute risk that applies (P1, P4, P3, P2)."""
+    """Yield one sentence for each absolute risk: own guarantee, membership, belief, identification (P1, P4, P3, P2).
+
+    The latter two only where the noise bounds them.
+    """
     yield f"For the most exposed person the answer is as private as ε = {_round_up(absolute.own_epsilon)}."
     guesses = _word_guesses(absolute, "the most exposed person")
     yield f"{guesses[0].upper()}{guesses[1:]}."
@@ -194,7 +198,10 @@ def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
 
 
 def word_gain(columns: Sequence[str], shown: Standing, *, most: int | None = None) -> str:
-    """Say how far off the numbers are at one ε, and how many of them that leaves. ``most``: columns to be named."""
+    """Say how large the 95 % errors at one ε are, and how many numbers of the answer exceed their error.
+
+    ``most``: how many columns are named at most; by default all.
+    """
     accuracy = shown.accuracy
     found = zip(columns, accuracy.errors, accuracy.typical, strict=True)
     errors = [_word_error(name, worst, typical, in_rows=in_rows) for name, (worst, in_rows), typical in found]
@@ -212,7 +219,10 @@ def word_gain(columns: Sequence[str], shown: Standing, *, most: int | None = Non
 
 
 def _word_error(name: str, worst: float | None, typical: float | None, *, in_rows: bool) -> str:
-    """Say how far off one column is, in a typical group first where groups differ."""
+    """Say how large the 95 % error of one column is: in a typical group, then in the worst, where groups differ.
+
+    ``in_rows``: the errors count rows.
+    """
     if worst is None:
         return f"{name} without an error bound"
     largest = format_error(worst, in_rows=in_rows)
@@ -229,7 +239,10 @@ def _word_without(numbers: int) -> str:
 
 
 def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
-    """Say how many numbers are larger than their error. ``verb``: is, or would be."""
+    """Say how many of the numbers are larger than their error, and how many are not. ``verb``: "is" or "would be".
+
+    ``drowned``: how many are not larger.
+    """
     if numbers == 1:
         return f"the number itself {verb} {'no larger' if drowned else 'larger'}"
     plural = "are" if verb == "is" else verb
@@ -244,7 +257,7 @@ def word_steps(advice: Advice) -> list[str]:
 
 
 def _word_step(advice: Advice, other: Standing) -> str:
-    """Say what taking the next candidate instead would change: the errors that were told first, and the guesses."""
+    """Say what the candidate ``other`` would change: the error of the column with the largest, and right guesses."""
     here, there = advice.at.accuracy, other.accuracy
     way = "up" if other.epsilon > advice.at.epsilon else "down"
     change = f"One step {way}, ε = {format_epsilon(other.epsilon)}: "
@@ -258,7 +271,11 @@ def _word_step(advice: Advice, other: Standing) -> str:
 
 
 def word_worth(advice: Advice, shown: Standing) -> Iterator[str]:
-    """Yield a warning where most numbers drown, with a coarser question that was computed to do better."""
+    """Yield a warning if at least half of the numbers drown in their errors or cannot be told, else nothing.
+
+    A number drowns if it is no larger than its error. A second sentence names a coarser query that would do better, if
+    one was found.
+    """
     if not shown.accuracy.worthless:
         return
     yield f"Warning: at ε = {format_epsilon(shown.epsilon)} the answer would be worth little."
@@ -272,7 +289,7 @@ def word_worth(advice: Advice, shown: Standing) -> Iterator[str]:
 
 
 def _round_up(value: float, most: float = math.inf) -> str:
-    """Write an upper limit with three digits, never rounded down, and with more close to the most it can be."""
+    """Write an upper limit to three digits, never rounded down; with more digits where it is close below ``most``."""
     if value <= 0.0 or not math.isfinite(value):
         return format_number(value)
     digits = 3

@@ -19,7 +19,7 @@ class Axis:
     logarithmic: bool
 
     def position(self, value: float) -> float:
-        """Return where a value lies, 0 at the low end and 1 at the high end; values outside are at the nearer end."""
+        """Return where a value lies: 0 at the low end, 1 at the high end. Values outside get the nearer end."""
         inside = min(max(value, self.low), self.high)
         if self.logarithmic:
             return math.log(inside / self.low) / math.log(self.high / self.low)
@@ -27,7 +27,10 @@ class Axis:
 
 
 def ratio_axis(values: Sequence[float], *, ticks: int = 9) -> Axis:
-    """Return a logarithmic axis that holds these values, never so narrow that rounding errors look like bars."""
+    """Return a logarithmic axis over these values, wide enough that mere rounding errors are not drawn as bars.
+
+    ``ticks``: how many ticks it has at most.
+    """
     positive = [value for value in values if value > 0.0 and math.isfinite(value)] or [1.0]
     top = max(positive)
     bottom = max(min(positive), FLOOR * top)
@@ -37,7 +40,10 @@ def ratio_axis(values: Sequence[float], *, ticks: int = 9) -> Axis:
 
 
 def even_axis(low: float, high: float, *, ticks: int = 9) -> Axis:
-    """Return a linear axis between two different values, with a small margin; it keeps 0 where it starts there."""
+    """Return a linear axis from ``low`` to ``high`` with a small margin; without one below a ``low`` of 0.
+
+    ``ticks``: how many ticks it has at most.
+    """
     room = 0.04 * (high - low)
     low, high = (low - room if low > 0.0 else low), high + room
     return Axis(low, high, _even_ticks(low, high, ticks), False)
@@ -47,7 +53,7 @@ _TICKS = (((1, 1.5, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1
 
 
 def _ratio_ticks(low: float, high: float, limit: int) -> tuple[float, ...]:
-    """Return even steps on a narrow axis; on a wider one a few round numbers per decade, or every so many decades."""
+    """Return at most ``limit`` ticks: evenly spaced where high/low < 4, otherwise round numbers of some decades."""
     if high / low < 4.0:
         return _even_ticks(low, high, limit)
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

@@ -1,4 +1,4 @@
-"""The candidates as rows: in one order, with the same words, wherever they are shown."""
+"""Candidates as rows of text: in one order, with the same words, wherever they are shown."""
 
 from __future__ import annotations
 
@@ -25,27 +25,30 @@ def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 
 def list_errors(candidate: Candidate) -> list[str]:
-    """Write the 95 % error of each number of the answer; in rows where it is drawn by rank (E3)."""
+    """Write the 95 % error of each column of the answer; in rows where the column is drawn by rank (E3)."""
     return [NO_ERROR if error is None else format_error(error, in_rows=in_rows) for error, in_rows in candidate.errors]
 
 
 def format_error(error: float, *, in_rows: bool) -> str:
-    """Write one 95 % error; in rows where the number is drawn by rank (E3)."""
+    """Write a 95 % error. ``in_rows``: it counts rows, because the number is drawn by rank (E3)."""
     return f"± {math.ceil(error):,} rows" if in_rows else f"± {format_number(error)}"
 
 
 def format_errors(candidate: Candidate) -> str:
-    """Write the 95 % error of every number of the answer."""
+    """Write the 95 % errors of all columns of the answer, separated by commas."""
     return ", ".join(list_errors(candidate))
 
 
 def format_scale(candidate: Candidate) -> str:
-    """Write the scale of the noise, if there is any."""
+    """Write the noise scale; a dash where no noise is added."""
     return "–" if candidate.noise_scale is None else format_number(candidate.noise_scale)
 
 
 def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
-    """Write what the largest error does not tell: the typical group's, and groups that cannot be told (E1)."""
+    """Say what the largest error of a column hides: the typical group's error, groups with too few people (E1).
+
+    One sentence for each column that needs one.
+    """
     found = []
     for each in candidate.accuracy:
         if each.groups is None:
@@ -69,7 +72,7 @@ def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
 
 
 def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
-    """Return the numbers behind a range chart, as text."""
+    """Return the table of text that stands for a range chart: a row per candidate."""
     ordered = order_candidates(candidates)
     valued = any(c.value is not None for c in ordered)
     stated = any(c.satisfied is not None for c in ordered)

@@ -13,7 +13,7 @@ FLOOR = 1e-6  # a value below this share of the largest one is drawn at the end 
 
 
 def format_number(value: float, digits: int = 3, *, down: bool = False) -> str:
-    """Write a number to so many significant digits: 0.0526, 12.3, 32,522. ``down`` never rounds up."""
+    """Write a number to ``digits`` significant digits: 0.0526, 12.3, 32,522. ``down``: round down, never up."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     if value == 0.0:
@@ -29,14 +29,14 @@ def format_number(value: float, digits: int = 3, *, down: bool = False) -> str:
 
 
 def format_epsilon(epsilon: float) -> str:
-    """Write a candidate as it was given: 10, 0.3, 0.001."""
+    """Write an ε in full, as somebody would enter it: 10, 0.3, 0.001."""
     if not math.isfinite(epsilon):
         return format_number(epsilon)
     return format(Decimal(f"{epsilon:.12g}").normalize(), "f")
 
 
 def format_times(value: float) -> str:
-    """Write a multiple of the average. Close to 1 it keeps two digits of the difference: 1.0004, not 1."""
+    """Write a multiple of the average. A multiple close to 1 keeps two digits of its distance from 1: 1.0004, not 1."""
     gap = abs(value - 1.0)
     if 1e-9 < gap < 0.01:
         return f"{value:.{1 - math.floor(math.log10(gap))}f}".rstrip("0").rstrip(".")
@@ -56,7 +56,7 @@ def format_range(low: float, high: float) -> tuple[str, str]:
 
 
 def format_percent(share: float) -> str:
-    """Write a percentage with two decimals; more close to 0 and to 1, so that it is not rounded to 0 % or 100 %."""
+    """Write a share (0 to 1) in percent with two decimals; with more where it would be rounded to 0 % or 100 %."""
     missing = 1.0 - share
     if 0.0 < share < 1e-6:
         return "< 0.0001 %"
@@ -66,7 +66,7 @@ def format_percent(share: float) -> str:
 
 
 def format_measured(value: object, error: float | None) -> str:
-    """Write a released value, with its error where it has one: as many decimals as two digits of the error have."""
+    """Write a value of an answer; a number with its 95 % error, if it has one, both to two digits of the error."""
     if value is None:
         return "NULL"
     if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
@@ -85,13 +85,16 @@ def format_people(people: int) -> str:
 
 
 def count_decimals(low: float, high: float) -> int:
-    """Return how many decimals tell two multiples of the average apart that differ by a fortieth of this span."""
+    """Return the number of decimals that multiples from ``low`` to ``high`` need.
+
+    So many that two multiples look different which are a fortieth of this range apart; from 2 to 9.
+    """
     gap = (high - low) / 40
     return min(9, max(2, -math.floor(math.log10(gap)))) if gap > 1e-12 else 2
 
 
 def format_multiple(value: float, decimals: int) -> str:
-    """Write a multiple of the average: with three digits from 100 on, otherwise with so many decimals."""
+    """Write a multiple of the average: to three significant digits from 100 on, otherwise to so many ``decimals``."""
     if value >= 100:
         return format_number(value, 3)
     text = f"{value:.{decimals}f}"

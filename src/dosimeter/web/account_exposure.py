@@ -1,6 +1,6 @@
-"""Sums per person: everybody's own guarantees (P1), added up over an account's answers. Controller only.
+"""Add up everybody's own guarantees (P1) over an account's answers. For controllers only.
 
-RDRs are never added up. For every charged entry everybody is profiled by the columns that any of the queries uses, so
+RDRs are never added up. For every charged entry everybody is measured by the columns that any of the queries uses, so
 that people with the same record can be followed from one query to the next. Where an individual has several rows, a
 query joins other tables, or there are too many records, the largest own guarantee of each query is added instead: an
 upper bound. Runs on the dataset's worker.
@@ -30,7 +30,12 @@ MOST_RECORDS = 200_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sums:
-    """Own guarantees summed per person. ``bound``: only the largest of each query could be added."""
+    """Everybody's sums of own guarantees, in ε, beside ``total``, which was charged.
+
+    ``largest``: the largest sum, which ``holders`` people have. ``untouched``: how many people have a sum of 0.
+    ``bound``: people could not be followed, so ``largest`` is an upper bound for everybody. ``steps``: the largest
+    sums, and how many people have each.
+    """
 
     people: int
     total: float
@@ -108,7 +113,10 @@ def _plan(dataset: Dataset, entry: Entry) -> QueryPlan:
 
 
 def _largest_guarantee(dataset: Dataset, entry: Entry, plan: QueryPlan) -> float:
-    """Return the own guarantee (P1) of the most exposed alone, where people cannot be followed from query to query."""
+    """Return the own guarantee (P1) of the person most exposed by one answer, in ε.
+
+    Used where people cannot be followed from one query to the next.
+    """
     assert entry.epsilon is not None
     risk = dataset.assess_plan(plan, recall_look(entry))
     return float(risk.absolute(float(entry.epsilon)).own_epsilon)

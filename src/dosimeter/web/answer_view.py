@@ -21,7 +21,7 @@ Value = str | int | float | bool | None
 
 
 def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, most: int = MOST_ROWS) -> ShownAnswer:
-    """Return one part of an answer's rows. ``first``: the number of its first row, from 1."""
+    """Return a part of an answer as it is shown: from row ``first``, counted from 1, at most ``most`` rows."""
     total = len(answer.rows)
     start = min(max(first, 1), max(total, 1)) - 1
     names = list(answer.rows[0]) if answer.rows else []
@@ -54,17 +54,20 @@ def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, mos
 
 @dataclass(frozen=True, slots=True)
 class _ErrorsOf:
-    """The 95 % errors of an answer's numbers: of each row where they are known, otherwise the largest of the column."""
+    """The 95 % errors of an answer's numbers: of each row where they are known, otherwise the largest of its column."""
 
     answer: PublicAnswer
     shape: AnswerShape
 
     def is_measured(self, name: str) -> bool:
-        """Return whether a column carries noise; where nothing is known of the query, as far as its values tell."""
+        """Return whether a column carries noise, as far as the answer's shape is known."""
         return name in self.shape.measured
 
     def find(self, name: str, at: int) -> float | None:
-        """Return the error of one number; None where it has none, or where it is withheld."""
+        """Return the 95 % error of the number in this column and row (``at``, from 0).
+
+        None if it has none, if it counts rows (columns drawn by rank), or if it is withheld.
+        """
         answer, measured = self.answer, self.shape.measured
         if answer.rank_errors and name in answer.rank_errors:
             return None
@@ -107,7 +110,7 @@ def _is_number(value: Value) -> bool:
 
 
 def _find_scale(name: str, answer: PublicAnswer, errors: _ErrorsOf) -> tuple[float, float] | None:
-    """Return the ends of a column's picture: all its numbers with their errors, and 0 if it is near.
+    """Return the two ends of a column's picture: they hold all its numbers with their errors, and 0 if that is near.
 
     None where no error is known: dots alone would look exact.
     """
@@ -133,7 +136,7 @@ def _name_ends(scale: tuple[float, float] | None) -> list[str]:
 
 
 def _place(value: float, error: float | None, scale: tuple[float, float]) -> Whisker | None:
-    """Return where dot and whisker lie, in percent of the picture's width, away from its edges."""
+    """Return where a number and its 95 % range lie, in percent of the picture's width; None if they are not finite."""
     low, high = scale
 
     def at(number: float) -> float:

@@ -57,7 +57,7 @@ BROKEN = "Something went wrong on our side. It is in the server's log."
 
 
 def make_app(settings: Settings) -> Any:
-    """Open the database and every dataset and build the application. Settles what a crash left unfinished first."""
+    """Open the database and every dataset, settle approvals that a crash left unfinished, and return the app."""
     state = ServerState(settings)
     left = reconcile(state)
     if left:
@@ -96,7 +96,7 @@ def build_app(state: ServerState) -> FastAPI:
 
 
 def show_health(request: Request) -> Response:
-    """Answer whether the database responds, and every dataset is there and worked on. Says nothing about the data."""
+    """Return whether the database responds, and every dataset is there and has its worker. Nothing about the data."""
     state: ServerState = request.app.state.server
     try:
         with state.database.reading() as connection:
@@ -111,7 +111,7 @@ def show_health(request: Request) -> Response:
 
 
 def show_asset(request: Request, path: str) -> Response:
-    """Send a file of ours. Under its versioned address a browser may keep it for good; under its plain name not."""
+    """Send a static file. A browser may keep it for good under its versioned address, not under its plain name."""
     assets: Assets = request.app.state.assets
     found = assets.find(path)
     if found is None:
@@ -128,7 +128,10 @@ def show_asset(request: Request, path: str) -> Response:
 
 
 def _name_fields(error: RequestValidationError) -> str:
-    """Return a message that names the unusable fields. Positions (numbers) in an error's location are not fields."""
+    """Return a message that names the unusable fields of a request.
+
+    Numbers in an error's location are positions in lists, and no fields.
+    """
     problems = error.errors()
     if any(part["type"] == "json_invalid" for part in problems):
         return "The request is not valid JSON."
@@ -141,7 +144,7 @@ def _name_fields(error: RequestValidationError) -> str:
 
 
 def _tell_limit(problem: Mapping[str, Any]) -> str:
-    """Return what a field must be, in our own words, without what was given; empty where its name says enough."""
+    """Say what a field must be, in our own words and without what was given; "" where its name says enough."""
     limits, name = problem.get("ctx", {}), problem["loc"][-1] if problem["loc"] else ""
     match problem["type"]:
         case "value_error":

@@ -24,7 +24,7 @@ _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file as it is sent. ``packed``: compressed, where that makes it smaller."""
+    """One file for the browser. ``packed``: its compressed content; None if that is no smaller."""
 
     content: bytes
     packed: bytes | None
@@ -48,7 +48,7 @@ class Assets:
         self._vega = VegaBundle()
 
     def address(self, name: str) -> str:
-        """Return the address of a file, which changes with its content."""
+        """Return the address of a file, which changes whenever its content does."""
         if name == VEGA:
             return f"/static/{self._vega.version}/{VEGA}"
         if name not in self._files:
@@ -56,9 +56,9 @@ class Assets:
         return f"/static/{self.version}/{name}"
 
     def find(self, path: str) -> tuple[Asset, bool] | None:
-        """Return a file by its path below ``/static/``, and whether that path holds its version; None if none has it.
+        """Return a file by its path below ``/static/``, and whether the path holds its version; None if there is none.
 
-        Without a version, a file is found too: for bookmarks, and for pages of a server that was replaced.
+        A path without a version is accepted too: for bookmarks, and for pages of a server that was replaced.
         """
         version, _, name = path.partition("/")
         if name == VEGA or path == VEGA:

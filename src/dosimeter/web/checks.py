@@ -36,10 +36,10 @@ class CheckQueue:
     async def check(
         self, user_id: str, served: ServedDataset, sql: str, *, patience: float, wanted: float | None = None
     ) -> PublicCheck:
-        """Return the check of a query.
+        """Return the check of a query. ``wanted``: the error that would be good enough.
 
-        Waits at most ``patience`` seconds for the same user's previous check. Raises LimitError if that one is not
-        done by then, or if a newer check of this user came meanwhile.
+        Waits at most ``patience`` seconds for the same user's previous check. Raises LimitError if that one is not done
+        by then, or if a newer check of this user came meanwhile.
         """
         clock, me = asyncio.get_running_loop(), object()
         self._newest[user_id] = me
@@ -65,9 +65,9 @@ class CheckQueue:
 
 
 def check_query(served: ServedDataset, sql: str, wanted: float | None = None) -> PublicCheck:
-    """Return whether a query can be answered, and with which error; if not, why. Never touches the data.
+    """Return whether a query can be answered: with which errors, or why not. Never touches the data.
 
-    ``wanted``: the error that would be good enough, so that the ε it needs can be said.
+    ``wanted``: the error that would be good enough; the check then names the ε that gives it.
     """
     if not sql.strip():
         return PublicCheck(answerable=False, message="Write a query.", clause=None, measures=[], groups=None)
@@ -98,7 +98,7 @@ def _expect(served: ServedDataset, prepared: Prepared, wanted: float | None) -> 
 
 
 def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
-    """Refuse a query about single persons, and name the clause that makes it one."""
+    """Return the check of a query about single persons: it is refused, and the clause that makes it one is named."""
     name, clause = plan.singled_out[0]
     message = (
         f"{clause} asks about single persons: {name} identifies people. Ask about something that many people share, or "
@@ -108,7 +108,7 @@ def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
 
 
 def _for_analysts(error: InputError) -> str:
-    """Return a message without hints that only the controller can act on; say so where there are such hints."""
+    """Return the message without the hints that only a controller can act on; say so where there are such hints."""
     message = error.word(Surface.WEB, Audience.ANALYST)
     if not error.problem.keeps_from(Audience.ANALYST):
         return message
@@ -116,7 +116,7 @@ def _for_analysts(error: InputError) -> str:
 
 
 def underline_clause(sql: str, clause: str | None) -> str:
-    """Return the SQL as HTML with the clause marked, if it is found, ignoring case and spaces."""
+    """Return the SQL as HTML, with the clause marked if it is found in it (case and blanks do not matter)."""
     place = None if not clause else _find(sql, clause)
     if place is None:
         return html.escape(sql)
@@ -135,7 +135,7 @@ def _find(sql: str, clause: str) -> tuple[int, int] | None:
 
 
 def write_examples(dataset: PublicDataset) -> list[Example]:
-    """Return queries that work on any dataset with such columns, by the schema alone."""
+    """Return queries that can be answered on this dataset, made from the columns of its schema."""
     table = write_name(dataset.name)
     plain = [column for column in dataset.columns if not column.identifying]
     groups = next((column for column in plain if column.values and len(column.values) <= 50), None)

@@ -1,4 +1,4 @@
-"""Lines of CSV files that people download and open in a spreadsheet, which must not run what others wrote.
+"""Write lines of CSV files that people open in a spreadsheet, so that it does not compute what others wrote.
 
 Takes values; gives text.
 """

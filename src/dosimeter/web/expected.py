@@ -22,7 +22,7 @@ SMALLEST = 1e-9
 
 
 def expect_errors(prepared: Prepared, epsilons: Sequence[float] = EPSILONS) -> ExpectedErrors:
-    """Return the 95 % errors of the first columns at a few ε."""
+    """Return the 95 % errors to expect of the first columns at each of these ε's."""
     plan = prepared.plan
     names = [output.name for output in plan.outputs if output.is_aggregate]
     columns = [_expect(prepared, name, epsilons) for name in names[:MOST_COLUMNS]]
@@ -44,18 +44,18 @@ def _expect(prepared: Prepared, name: str, epsilons: Sequence[float]) -> Expecte
 
 
 def _keep_column(plan: QueryPlan, name: str) -> QueryPlan:
-    """Return the plan with this output alone; its noise stays that of the whole query."""
+    """Return the plan with this column of the answer alone; the noise stays that of the whole query."""
     return replace(plan, outputs=tuple(output for output in plan.outputs if output.name == name))
 
 
 def _foresee(prepared: Prepared, plan: QueryPlan, epsilon: float) -> float | None:
-    """Return the error of the plan's only column; None where it depends on the data."""
+    """Return the 95 % error of the plan's only column at this ε; None where it depends on the data."""
     (column,) = foresee_accuracy(plan, prepared.mechanism, [_scale(prepared, epsilon)])[0]
     return column.worst
 
 
 def _foresee_sizes(prepared: Prepared, plan: QueryPlan, epsilon: float) -> list[float | None]:
-    """Return the error of the plan's only column if a group had as many people as each of ``PEOPLE``."""
+    """Return the 95 % errors that the plan's only column would have in groups of so many people as ``PEOPLE`` lists."""
     counts = {estimate.measures[0] for estimate in plan.estimates if estimate.counted is not None}
     values = [[Fraction(people if at in counts else 0) for at in range(len(plan.measures))] for people in PEOPLE]
     keys: list[tuple[Scalar, ...]] = [(None,) * len(plan.groups)] * len(PEOPLE)
@@ -68,9 +68,10 @@ def _scale(prepared: Prepared, epsilon: float) -> float:
 
 
 def find_needed(prepared: Prepared, wanted: float, candidates: Sequence[float]) -> float | None:
-    """Return the smallest candidate at which every column is within the wanted error; None where none is known to be.
+    """Return the smallest candidate at which every column's 95 % error is at most ``wanted``; None if none is known.
 
-    Errors fall as ε grows, so the candidates are halved. Columns whose error depends on the data say nothing.
+    Errors fall as ε grows, so the smallest is found by bisection. None also if the error of a column depends on the
+    data or counts rows.
     """
     ordered = sorted(candidates)
     names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:MOST_COLUMNS]

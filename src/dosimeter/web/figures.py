@@ -13,12 +13,12 @@ SPACE = "\u00a0"  # keeps a number and its sign on one line
 
 
 def show_number(value: float, digits: int = 6) -> str:
-    """Return a number with U+2212 as its minus sign, so that it is not taken for a hyphen."""
+    """Write a number to ``digits`` significant digits, with U+2212 as its minus sign, which is no hyphen."""
     return format_number(value, digits).replace("-", "−")
 
 
 def show_estimate(value: float, error: float | None) -> tuple[str, str]:
-    """Return a released number with as many digits as its 95 % error allows, and the error itself with two digits.
+    """Write a released number to as many digits as its 95 % error allows, and the error to two digits.
 
     12,345 ± 1,234 is written 12,300 ± 1,300: the error is rounded up. Without an error a number keeps six digits.
     """
@@ -30,7 +30,10 @@ def show_estimate(value: float, error: float | None) -> tuple[str, str]:
 
 
 def show_interval(value: float, error: float) -> str:
-    """Return the range around a released number that holds the exact one with 95 %, rounded outwards."""
+    """Write the range from ``value`` − ``error`` to ``value`` + ``error``, rounded outwards.
+
+    ``value``: a released number. ``error``: its 95 % error, so that the range holds the exact number 95 times in 100.
+    """
     if not (math.isfinite(value) and math.isfinite(error)):
         return ""
     if error <= 0.0:
@@ -41,7 +44,10 @@ def show_interval(value: float, error: float) -> str:
 
 
 def _find_unit(error: float, whole: bool) -> float:
-    """Return the step in which two digits of an error are written: 100 for 1,234, and 0.01 for 0.123."""
+    """Return the step in which two digits of an error are written: 100 for 1,234, and 0.01 for 0.123.
+
+    ``whole``: the number itself is whole; then the step is at least 1.
+    """
     power = math.floor(math.log10(error)) - 1
     return 10.0 ** (max(power, 0) if whole else max(power, -12))
 
@@ -53,7 +59,7 @@ def _write_multiple(times: int, unit: float) -> str:
 
 
 def show_age(seconds: float) -> str:
-    """Return how long ago something was: "just now", "5 min", "3 h", "12 days"."""
+    """Write how long ago something was, from seconds: "just now", "5 min", "3 h", "12 days"."""
     if seconds < 60.0:
         return "just now"
     if seconds < 3_600.0:
@@ -78,7 +84,7 @@ def keep_together(text: str) -> str:
 
 
 def show_bound(bound: str) -> str:
-    """Return a bound of the schema: a number with separators between thousands, anything else (a date) unchanged."""
+    """Write a bound of the schema: a number with separators between thousands, anything else (a date) unchanged."""
     try:
         number = float(bound)
     except ValueError:

@@ -16,12 +16,12 @@ REFUSED = "This dataset is stopped, so nothing is released from it. Clear the in
 
 
 def tell_analysts(state: ServerState, dataset: str) -> str:
-    """Return the sentence about a stopped dataset; empty if the dataset is not stopped."""
+    """Return the sentence that analysts read about a stopped dataset; "" if it is not stopped."""
     return SENTENCE if state.is_stopped(dataset) else ""
 
 
 def list_incidents(state: ServerState) -> list[tuple[ServedDataset, tuple[Incident, ...]]]:
-    """Return every dataset with an incident, cleared or not; the newest incident first."""
+    """Return every served dataset that ever had an incident, cleared or not, with its incidents, newest first."""
     seen = [(served, state.database.ledger.incidents(served.schema.account_name)) for served in state.datasets.values()]
     return [(served, incidents[::-1]) for served, incidents in seen if incidents]
 

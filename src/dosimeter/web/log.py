@@ -1,4 +1,4 @@
-"""Reports of bugs: the kind of error and its place. The error's text could quote the data, so it stays out of logs."""
+"""Reports of bugs: the kind of error and where it was raised, never its text, which could quote the data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG = logging.getLogger("dosimeter.web")
 
 
 def report_bug(where: str, error: BaseException) -> None:
-    """Log a bug in one line; with DOSIMETER_DEBUG=1 the traceback too, which may quote data."""
+    """Log a bug in one line; with DOSIMETER_DEBUG=1 also its traceback, which may quote data. ``where``: in what."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if f"{os.sep}dosimeter{os.sep}" in frame.filename] or frames
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown"

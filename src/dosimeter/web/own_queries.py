@@ -1,4 +1,4 @@
-"""An analyst's own queries as they see them, on pages and through the API. Whoever reads an answer is on record."""
+"""An analyst's own queries as they see them, on pages and through the API. Reading an answer is recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def find_shown(state: ServerState, user: User, query_id: str, session: str) -> P
 
 
 def show_own(state: ServerState, user: User, query: StoredQuery, session: str) -> PublicQuery:
-    """Return a query with its answer, and record that it was read: once per session, or per user of the API."""
+    """Return a query with its answer, and record that it was read: once per session, or once per user of the API."""
     if query.status is not QueryStatus.RELEASED:
         return show_query(query, None, stopped=tell_analysts(state, query.dataset))
     if state.is_first("read", session, query.id):
@@ -28,9 +28,9 @@ def show_own(state: ServerState, user: User, query: StoredQuery, session: str) -
 
 
 def show_query(query: StoredQuery, entry: Entry | None, *, stopped: str = "") -> PublicQuery:
-    """Return a stored query as its analyst sees it: while it is decided, or was interrupted, it is still waiting.
+    """Return a stored query as its analyst sees it: one that is being released, or was interrupted, still waits.
 
-    ``stopped``: the sentence about a stopped dataset, if the query's dataset is stopped.
+    ``entry``: the ledger's entry with its answer. ``stopped``: the sentence about a stopped dataset; "" if it is not.
     """
     status = _show_status(query)
     message: str | None = None

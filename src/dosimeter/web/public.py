@@ -36,7 +36,7 @@ JOINERS = "\u200c\u200d"  # zero-width joiners: some languages need them, and th
 
 
 def find_odd_letter(text: str) -> str:
-    """Return what is wrong with the first character that cannot be stored or misleads readers; empty if none is wrong.
+    """Say what is wrong with the first character that cannot be stored or misleads readers; "" if there is none.
 
     Direction marks and other invisible characters make a text look different from what it says.
     """
@@ -78,7 +78,7 @@ class Public(BaseModel):
 class PublicColumn(Public):
     """One column of a table. ``identifying``: it tells people apart, so that no condition may test it.
 
-    ``further``: how many more values there are than those listed.
+    ``values``: the declared values, or the first of them. ``further``: how many more there are.
     """
 
     name: str
@@ -93,7 +93,7 @@ class PublicColumn(Public):
 
 
 class PublicDataset(Public):
-    """The public facts of a table: its schema, and whether answers come with their ε. Never a row.
+    """The public facts of a table: its schema, and how ε is set and noise drawn. Never a row.
 
     ``stopped``: no query is answered until a controller has looked at the dataset.
     """
@@ -115,7 +115,10 @@ class Example(Public):
 
 
 class PublicSchema(Public):
-    """What the page lists of a dataset: columns that hold the words ``find``, of ``total`` in all, and examples."""
+    """What a page lists of a dataset: examples, and its columns that hold the words ``find``.
+
+    ``total``: how many columns it has; ``found``: how many hold the words.
+    """
 
     dataset: PublicDataset
     find: str
@@ -125,7 +128,11 @@ class PublicSchema(Public):
 
 
 class PublicAnswer(Public):
-    """A released answer, as the ledger holds it. Algorithm 1: no ``epsilon``, ``epsilon_svt`` or ``error_95``."""
+    """A released answer, as the ledger holds it. Under algorithm 1 it has no ε, ``epsilon_svt`` or ``error_95``.
+
+    ``error_95``: the largest 95 % error of each column. ``errors``: of each row, by column. ``rank_errors``: errors in
+    rows, of columns drawn by rank. ``violation``: the promise on violations (V7). ``guarantee``: the promise in words.
+    """
 
     rows: list[dict[str, str | int | float | bool | None]]
     epsilon: float | None
@@ -139,7 +146,7 @@ class PublicAnswer(Public):
 
 
 class AnswerShape(Public):
-    """Which columns of an answer carry noise, and whether there are groups; by default, as far as nothing is known.
+    """Which columns of an answer carry noise, and whether there are groups. The defaults hold if nothing is known.
 
     ``counts``: columns that count, so that a number below 0 is noise.
     """
@@ -150,7 +157,10 @@ class AnswerShape(Public):
 
 
 class Whisker(Public):
-    """Where a number and the ends of its 95 % range lie, in percent of a picture's width. ``zero``: where 0 lies."""
+    """Where a number and the ends of its 95 % range lie, in percent of a picture's width.
+
+    ``zero``: where 0 lies; None if that is outside.
+    """
 
     dot: float
     low: float
@@ -159,7 +169,10 @@ class Whisker(Public):
 
 
 class ShownCell(Public):
-    """One cell of an answer as it is written. ``margin``: the 95 % error after ±; ``interval``: the range in words."""
+    """One cell of an answer as it is written. ``margin``: the 95 % error after ±; ``interval``: the range in words.
+
+    ``faint``: there is no value. ``whisker``: the picture of the number, if its column has one.
+    """
 
     text: str
     margin: str = ""
@@ -180,10 +193,11 @@ class ShownColumn(Public):
 
 
 class ShownAnswer(Public):
-    """A part of an answer's rows. ``earlier`` and ``later``: the first row of the parts beside it, where there are any.
+    """A part of an answer's rows. ``first`` and ``last``: their numbers, from 1, of ``total`` rows.
 
-    ``negative``: a count below 0 is among them; ``ranged``: numbers have a 95 % range; ``untold``: most of the numbers
-    that carry noise have too few people behind them to be told.
+    ``earlier`` and ``later``: the first rows of the parts before and after, None where there is none. ``negative``: a
+    count below 0 is among them; ``ranged``: numbers have a 95 % range; ``untold``: most of the numbers that carry noise
+    have too few people behind them to be told.
     """
 
     columns: list[ShownColumn]
@@ -219,7 +233,7 @@ class PublicRelease(Public):
 
 
 class PublicReleases(Public):
-    """``following``: the last entry of this list, where there are more: give it as ``before``."""
+    """Some released answers. ``following``: give it as ``before`` for the next ones; None: these are the last."""
 
     answers: list[PublicRelease]
     following: str | None
@@ -248,7 +262,10 @@ class PublicList(Public):
 
 
 class OwnList(Public):
-    """One part of an analyst's queries, as the page lists them. ``total``: how many fit in all."""
+    """A part of an analyst's queries, as the page lists them. ``total``: how many the filter lets through in all.
+
+    ``following``: where the next part begins, empty if this is the last. ``dataset``, ``status``, ``text``: the filter.
+    """
 
     queries: list[PublicQuery]
     following: str
@@ -261,7 +278,7 @@ class OwnList(Public):
 class ExpectedError(Public):
     """The 95 % error of one column at each ε; None where it depends on the data. ``in_rows``: it counts rows.
 
-    ``by_people``: for an average, the errors if a group had so many people.
+    ``by_people``: for an average, the errors that a group of so many people would have.
     """
 
     column: str
@@ -271,10 +288,10 @@ class ExpectedError(Public):
 
 
 class ExpectedErrors(Public):
-    """The errors to expect, by SQL and schema alone. ``more``: how many further columns are left out.
+    """The 95 % errors to expect, by SQL and schema alone. ``more``: how many further columns are left out.
 
-    ``needed``: the smallest ε at which every column is within the wanted error, where one was given and is known to be
-    enough.
+    ``needed``: the smallest ε at which every column is within the ``wanted`` error; None if none is wanted, or none is
+    known to be enough.
     """
 
     epsilons: list[float]
@@ -304,7 +321,7 @@ class PublicToken(Public):
 
 
 class PublicSession(Public):
-    """Where somebody is signed in. ``here``: this very session; ``id``: what names it in a form."""
+    """One sign-in of a user. ``here``: it is the session of this very request; ``id``: what names it in a form."""
 
     id: str
     created_at: str
@@ -333,7 +350,7 @@ class NewQuery(BaseModel):
 
 
 class QueryText(BaseModel):
-    """SQL to be checked, without asking it."""
+    """SQL to be checked, and not to be asked."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""A query in words, and the exact layout of the answer that its analyst will see. Public facts only."""
+"""A query in words, and how the answer that its analyst will see is laid out. Public facts only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ MOST_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The head of the decision page."""
+    """A query in words, with its numbers as text: n, k, δ, Δ and the noise. For the head of the decision page.
+
+    ``alarm``: a warning that it is about single persons; "" if it is not.
+    """
 
     words: str
     n: str
@@ -47,7 +50,7 @@ def describe_question(prepared: Prepared) -> Question:
 
 
 def _warn_of_singling_out(plan: QueryPlan) -> str:
-    """Return a warning if the query is about single persons; otherwise an empty text."""
+    """Return a warning if the query is about single persons; otherwise ""."""
     if not plan.singled_out:
         return ""
     names = _join([name for name, _ in plan.singled_out])
@@ -87,7 +90,7 @@ _NAMES = {
 
 
 def _ask_for(names: list[str]) -> str:
-    """Ask for these numbers; for very many, by the first of them."""
+    """Return the beginning of a question for these numbers: "What are A and B". Of many, only the first is named."""
     if len(names) > MOST_NAMED:
         return f"What are {len(names):,} numbers, such as {names[0]}"
     return f"What {'is' if len(names) == 1 else 'are'} {_join(names)}"
@@ -106,7 +109,7 @@ def _name(label: str, plan: QueryPlan) -> str:
 
 
 def _read_argument(label: str) -> str:
-    """Return what an aggregate is about: COUNT(DISTINCT city) → city."""
+    """Return what stands in an aggregate's brackets: COUNT(DISTINCT city) → city."""
     found = re.fullmatch(r"[A-Z]+\((?:DISTINCT )?(.+)\)", label)
     return _plain(found[1]) if found else label
 
@@ -115,7 +118,7 @@ _SIGNS = {">=": "≥", "<=": "≤", "<>": "≠"}
 
 
 def _write_where(condition: str) -> str:
-    """Return a WHERE as people write it: plain dates and signs, and a column that is true or false as a comparison."""
+    """Return a WHERE as people write it: dates and signs plainly, and TRUE/FALSE columns as comparisons."""
     plain = re.sub(r"CAST\(('[^']*') AS (?:DATE|TIMESTAMP)\)", r"\1", _plain(condition))
     plain = re.sub(r"('(?:[^']|'')*')|(>=|<=|<>)", lambda found: found[1] or _SIGNS[found[2]], plain)
     parts = re.findall(r"\(([^()]*)\)", plain)
@@ -125,7 +128,7 @@ def _write_where(condition: str) -> str:
 
 
 def _compare(condition: str) -> str:
-    """Return a condition; a column that is true or false by itself as a comparison."""
+    """Return the condition; if it is merely a TRUE/FALSE column, written as a comparison."""
     found = re.fullmatch(r"(NOT )?([A-Za-z_]\w*)", condition)
     return f"{found[2]} = {'false' if found[1] else 'true'}" if found else condition
 
@@ -151,7 +154,11 @@ class AnswerPreview:
 
 
 def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> AnswerPreview:
-    """Return what the analyst will see, with "…" in place of numbers; with the noisy test, at the largest ε."""
+    """Return what the analyst will see at this ε, with "…" in place of numbers.
+
+    ``looked``: the promise says that somebody looked at the risk. With the noisy test, ε is the largest that it can
+    find.
+    """
     plan = prepared.plan
     keys = plan.group_keys or ((),)
     shown = keys[:MOST_ROWS]

@@ -23,7 +23,10 @@ MOST_LISTED = 100
 def list_released(
     state: ServerState, served: ServedDataset, *, limit: int, before: str | None = None
 ) -> PublicReleases:
-    """Return the latest released answers of a dataset, newest first; with ``before``, those older than that entry."""
+    """Return the latest released answers of a dataset, newest first, at most ``limit``.
+
+    ``before``: only those older than the entry with this id.
+    """
     shown: list[PublicRelease] = []
     for entry in _list_backwards(state.database.ledger, served.schema.account_name, limit + 1, before):
         found = _show_release(state, served, entry)
@@ -35,7 +38,7 @@ def list_released(
 
 
 def find_release(state: ServerState, served: ServedDataset, entry_id: str) -> PublicRelease | None:
-    """Return one released answer of a dataset; None if it has none with this id."""
+    """Return the released answer of a dataset with this entry id; None if there is none."""
     entry = state.entry(entry_id)
     if entry is None or entry.dataset != served.schema.account_name:
         return None
@@ -43,7 +46,11 @@ def find_release(state: ServerState, served: ServedDataset, entry_id: str) -> Pu
 
 
 def _list_backwards(ledger: Ledger, account: str, first: int, before: str | None) -> Iterator[Entry]:
-    """Yield entries, the newest first, in pages that double: the chain is followed from the oldest of each."""
+    """Yield the entries of an account, newest first, or from the one older than ``before``.
+
+    They are read in pages, the first of ``first`` entries and each next one twice as long: each page takes a walk along
+    the ledger's chain from its oldest entry.
+    """
     size = first
     while page := ledger.entries(account, size, before=before):
         yield from page
@@ -85,7 +92,7 @@ def describe_shape(served: ServedDataset, sql: str) -> AnswerShape | None:
 
 
 def _write_query(sql: str) -> str:
-    """Return a query without comments and in one layout: both could reveal who wrote it."""
+    """Return a query without comments and in a uniform layout: comments and layout could reveal who wrote it."""
     try:
         return write_plainly(sql)
     except InputError:
@@ -93,7 +100,7 @@ def _write_query(sql: str) -> str:
 
 
 def note_readings(state: ServerState, user: User, listed: PublicReleases, session: str) -> None:
-    """Record that somebody was shown released answers, once per session and newest answer among them."""
+    """Record that somebody was shown a list of released answers, once per session and newest answer on it."""
     if listed.answers and state.is_first("listed", session, listed.answers[0].entry):
         dataset = listed.answers[0].dataset
         note(state.database, user.name, "read released answers", dataset=dataset, detail=str(len(listed.answers)))

@@ -60,12 +60,12 @@ class DatasetSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CHECKED)
 class ServerSettings:
-    """What the server itself needs, as the file has it.
+    """The settings of the server itself, as the file has them.
 
     A ``public_url`` with https makes cookies Secure and adds HSTS. ``trusted_proxies``: proxies whose X-Forwarded-For
     is trusted; by default none. ``open_queries``: how many queries an analyst may have waiting at a time;
-    ``queries_per_minute``: how many they may submit in a minute. ``contact``: whom to ask for access, for the sign-in
-    page: a name, a telephone number, an address.
+    ``queries_per_minute``: how many they may submit in a minute. ``largest_body``: of a request, in bytes. ``contact``:
+    whom to ask for access, for the sign-in page: a name, a telephone number, an address.
     """
 
     database: str
@@ -82,7 +82,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CHECKED)
 class Document(ServerSettings):
-    """The whole file, before the files that it names are found."""
+    """The whole configuration file as it is written, before the files that it names are read."""
 
     secret_file: str
     datasets: dict[str, Any]
@@ -90,7 +90,7 @@ class Document(ServerSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CHECKED)
 class Settings(ServerSettings):
-    """Everything `dosimeter serve` needs."""
+    """Everything that ``dosimeter serve`` needs: the file's settings, with the secret and the datasets read."""
 
     datasets: Mapping[str, DatasetSettings]
     secret: bytes = field(repr=False)
@@ -163,7 +163,10 @@ Table = TypeVar("Table", Document, DatasetSettings)
 
 
 def _read_table(kind: type[Table], table: Mapping[str, Any], where: str) -> Table:
-    """Return a table of the file as a value. Refuse the first key that is missing, unknown or unusable, by name."""
+    """Return a table of the file as a value of this class. Refuse the first missing, unknown or unusable key, by name.
+
+    ``where``: the table's name in the file.
+    """
     try:
         return kind(**table)
     except OptionError as error:

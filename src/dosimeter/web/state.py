@@ -54,7 +54,7 @@ FRESH = 1.0  # seconds for which a page may show an account that was read before
 
 @dataclass(frozen=True, slots=True)
 class ServedDataset:
-    """One dataset as the server offers it."""
+    """One dataset as the server offers it: its settings, its schema, and the worker that reads its data."""
 
     name: str
     settings: DatasetSettings
@@ -85,14 +85,15 @@ class ServedDataset:
 
     @property
     def is_there(self) -> bool:
-        """Whether the file with the data can be found; True for other sources, which only a query can reach."""
+        """Return whether the file with the data exists; True for other sources, which only a query can reach."""
         data = self.settings.data.removeprefix("duckdb:")
         return "://" in data or any(sign in data for sign in "*?[") or Path(data).exists()
 
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> Prepared:
-        """Return what the schema alone decides. Never touches the data. Without an order, remembered by the SQL.
+        """Return what the schema alone decides about releasing this query. Never touches the data.
 
-        For controllers only: a remembered result is quick, which would tell an analyst what others asked.
+        Without an ``order`` the result is remembered by the SQL. For controllers only: a remembered result is quick,
+        which would tell an analyst what others asked.
         """
         if order is not None:
             return prepare_release(self.schema, sql, self.look, order)
@@ -107,18 +108,18 @@ class ServedDataset:
         return known
 
     def prepare_anew(self, sql: str) -> Prepared:
-        """Return the same as ``prepare``, without remembering or reusing anything."""
+        """Return the same as ``prepare`` without an order, but remember and reuse nothing."""
         return prepare_release(self.schema, sql, self.look, self._any_order())
 
     def check_settings(self) -> None:
-        """Check all settings that a release needs, on the simplest query, at the start. Never touches the data."""
+        """Refuse settings that no release could use, by preparing the simplest query. Never touches the data."""
         table = self.schema.table.replace('"', '""')
         prepared = self.prepare_anew(f'SELECT COUNT(*) FROM "{table}"')
         agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at", None)
 
     @property
     def find_and_release(self) -> Way:
-        """Return the noisy test as the settings have it."""
+        """Return the way of setting ε by a noisy test, with the settings' ε, variance and promise."""
         given = self.settings
         return read_way(svt=given.svt, variance=given.variance, violation=given.violation)
 
@@ -133,7 +134,7 @@ class ServedDataset:
 
 
 class ServerState:
-    """What one running server holds. Opened once; its threads share it."""
+    """What one running server holds. Made once, and shared by its threads."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -195,7 +196,7 @@ class ServerState:
         return URLSafeSerializer(self.settings.secret, salt=f"dosimeter {purpose}")
 
     def account_name(self, name: str) -> str:
-        """Return the ledger's name for a dataset's account: several datasets may share one."""
+        """Return under which name the ledger keeps the account of a dataset. Several datasets may share an account."""
         served = self.datasets.get(name)
         return name if served is None else served.schema.account_name
 
@@ -203,7 +204,10 @@ class ServerState:
         return self.datasets.get(name)
 
     def account(self, name: str, *, fresh: bool = False) -> Standing | None:
-        """Return the account as a page shows it, up to a second old: following the ledger's chain takes a while."""
+        """Return the account of a dataset, at most ``FRESH`` seconds old; None if there is none.
+
+        It is kept so long because following the ledger's chain takes a while. ``fresh``: read it now.
+        """
         with self._guard:
             known = self._accounts.get(self.account_name(name))
         if not fresh and known is not None and time.monotonic() - known[0] < FRESH:
@@ -214,7 +218,10 @@ class ServerState:
         return account
 
     def history(self, name: str) -> tuple[Entry, ...]:
-        """Return every entry of an account, which takes as long as the ledger is: read once per number of entries."""
+        """Return every entry of a dataset's account; empty if there is none.
+
+        Reading takes as long as the ledger is, so it is done only after the number of entries has changed.
+        """
         account = self.account(name, fresh=True)
         if account is None:
             return ()
@@ -229,7 +236,10 @@ class ServerState:
         return entries
 
     def verify(self, *, anew: bool = False) -> tuple[str, Verification]:
-        """Return when the ledger was verified, and what was found. A short ledger is verified anew each time."""
+        """Return when the ledger was verified last, and what was found.
+
+        It is verified now if it is short, was not verified before, or ``anew`` is given.
+        """
         with self._guard:
             known = self._verified
         if known is not None and not anew and known[1].records > FEW_RECORDS:
@@ -240,7 +250,10 @@ class ServerState:
         return found
 
     def books(self, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> Books:
-        """Return the account with what is left of it; if there is none yet, as it would be opened."""
+        """Return the books for one query: the account's policy and reading, and what an answer costs.
+
+        If there is no account yet, as it would be opened. ``fresh``: read the account now.
+        """
         account = self.account(served.name, fresh=fresh)
         if account is not None:
             return open_books(account, prepared)
@@ -251,7 +264,7 @@ class ServerState:
         return served.public(stopped=self.is_stopped(served.name))
 
     def list_stopped(self) -> frozenset[str]:
-        """Return the accounts that an incident stopped, up to a few seconds old; a release always reads anew."""
+        """Return the accounts that an incident stopped, at most a few seconds old. A release always reads anew."""
         with self._guard:
             known = self._stopped
         if known is not None and time.monotonic() - known[0] < FRESH_STOPS:
@@ -266,9 +279,9 @@ class ServerState:
         return self.account_name(name) in self.list_stopped()
 
     def told(self, prepared: Prepared, analyst: str) -> bool:
-        """Return whether a promise to this analyst will say that somebody looked at this query (G1).
+        """Return whether the promise to this analyst will say that somebody looked at this query (G1).
 
-        A look stays on record, so its answer is remembered; that there was none yet is read anew.
+        A look stays on record, so True is remembered; without one, the ledger is read each time.
         """
         digests = (prepared.plan.digest, digest_measured(prepared.plan))
         known = ("told", prepared.dataset, digests[1], analyst)
@@ -280,7 +293,7 @@ class ServerState:
         return found
 
     def entry(self, entry_id: str | None) -> Entry | None:
-        """Return an entry of the ledger, or None. A settled entry never changes, so it is read once."""
+        """Return the ledger's entry with this id; None if there is none. A settled entry is kept: it never changes."""
         if entry_id is None:
             return None
         with self._guard:
@@ -296,7 +309,7 @@ class ServerState:
         return entry
 
     def is_first(self, *what: str) -> bool:
-        """Return whether this is new since the server started, so that it is recorded only once."""
+        """Remember these words; return whether they are new since the server started: for records made only once."""
         with self._guard:
             if what in self._seen:
                 return False
@@ -306,19 +319,19 @@ class ServerState:
             return True
 
     def is_noted(self, *what: str) -> bool:
-        """Return whether ``is_first`` was asked this before."""
+        """Return whether ``is_first`` was called with these words before."""
         with self._guard:
             return what in self._seen
 
     def mark_revealed(self, session: str, query_id: str) -> None:
-        """Remember that a session was shown the people of a query. The audit log has the record of it."""
+        """Remember that this session was shown the people of a query. (The audit log has the record.)"""
         self.is_first("revealed", session, query_id)
 
     def is_revealed(self, session: str, query_id: str) -> bool:
         return self.is_noted("revealed", session, query_id)
 
     def begin_claim(self, claim: str) -> None:
-        """Remember a claim until its release has ended, so that nobody else settles the query meanwhile."""
+        """Remember an approval's claim until its release has ended, so that nobody else settles the query meanwhile."""
         with self._guard:
             self._claims.add(claim)
 
@@ -344,7 +357,7 @@ class ServerState:
 
 @contextmanager
 def _named_as_settings(name: str) -> Iterator[None]:
-    """Word an error for whoever wrote the settings of this dataset."""
+    """Raise an InputError again, worded for whoever wrote the settings of the dataset ``name``."""
     try:
         yield
     except InputError as error:

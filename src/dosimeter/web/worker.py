@@ -1,9 +1,9 @@
 """Long computations: one thread per dataset, with progress and cancel. The same work asked for twice runs once.
 
-An engine is not shared between threads, so everything that touches a dataset's engine runs on its worker. Releases run
-first, then what a page shows, then side jobs, which are cancelled for a release. Every job but a release begins with
-the data as they are then, and no job leaves a snapshot behind. Pages wait a moment for a result, and otherwise show
-the progress and ask again.
+An engine is not shared between threads, so everything that touches a dataset's engine runs on the thread of its worker.
+Releases run first, then what a page shows, then side jobs, which are cancelled for a release. Every job but a release
+reads the data as they are when it begins, and no job leaves a snapshot behind. A page waits briefly for a result; if it
+is not there yet, the page shows the progress and asks again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PATIENCE = 1.2  # seconds a page waits for a computation before it shows progres
 
 
 class Rank(IntEnum):
-    """The order in which a worker runs jobs, lowest first."""
+    """How soon a worker runs a job: the lowest rank first."""
 
     RELEASE = 0
     LOOK = 1
@@ -42,7 +42,10 @@ class Rank(IntEnum):
 
 
 class Meter:
-    """The progress of a job, and the digest of its data. The work calls it; it raises Interrupted to stop."""
+    """The progress of a job, and the digest of the data that it reads.
+
+    The work calls the meter with (done, total), which raises Interrupted if the job is to stop.
+    """
 
     def __init__(self) -> None:
         self.steps: tuple[int, int] | None = None
@@ -60,7 +63,11 @@ Work = Callable[[Dataset, Meter], Result]
 
 @dataclass(slots=True, repr=False)
 class Job(Generic[Result]):
-    """One computation on one dataset, which gives a Result. ``result`` and ``error`` are for the controller alone."""
+    """One computation on one dataset. Its ``result`` and ``error`` are for the controller alone.
+
+    ``key``: what the same work is recognised by. ``heavy``: the result holds as many numbers as a table. ``ended``: set
+    once the job is done, failed or cancelled.
+    """
 
     id: str
     dataset: str
@@ -76,11 +83,11 @@ class Job(Generic[Result]):
 
     @property
     def result(self) -> Result:
-        """What was computed. Only a job that is done has a result."""
+        """Return what was computed. Only a job that is done has a result."""
         return self._results[0]
 
     def run(self, work: Work[Result], dataset: Dataset) -> None:
-        """Compute the result, on the dataset's worker."""
+        """Do the work and keep its result. Called on the thread of the dataset's worker."""
         self._results.append(work(dataset, self.meter))
 
     @property
@@ -89,7 +96,7 @@ class Job(Generic[Result]):
 
     @property
     def problem(self) -> str:
-        """Return what went wrong, for the controller; empty where nothing did."""
+        """Return what went wrong, worded for the controller; "" if nothing did."""
         return "" if self.error is None else self.error.word(Surface.WEB)
 
     def __repr__(self) -> str:
@@ -97,7 +104,7 @@ class Job(Generic[Result]):
 
 
 class DatasetWorker:
-    """A dataset, its engine's thread, and the results that were computed recently."""
+    """The thread that alone uses a dataset's engine, and the jobs that it ran recently, with their results."""
 
     def __init__(self, name: str, dataset: Dataset) -> None:
         self.name = name
@@ -123,9 +130,10 @@ class DatasetWorker:
         heavy: bool = False,
         revive: bool = False,
     ) -> Job[Result]:
-        """Return the job for this key (finished, running or new), after waiting at most ``wait`` seconds for it.
+        """Return the job for this key, after waiting at most ``wait`` seconds for its end; begin one if there is none.
 
-        A cancelled job stays cancelled until it is asked for again on purpose: with ``revive``, or after ``forget``.
+        A failed job is begun again. A cancelled job stays cancelled unless ``revive`` is given, or it was removed by
+        ``forget``. ``rank``: how soon it runs; ``heavy``: its result is as large as a table.
         """
         with self._guard:
             job: Job[Result] | None = self._jobs.get(key)
@@ -144,7 +152,7 @@ class DatasetWorker:
         return job
 
     def _cancel_side_jobs(self) -> None:
-        """Cancel side jobs, because a release is to run; they start again when they are asked for again."""
+        """Cancel the running side jobs, because a release is to run. Asked for again, they begin anew."""
         with self._guard:
             aside = [job for job in self._jobs.values() if job.rank is Rank.ASIDE and job.state == "running"]
             for job in aside:
@@ -153,7 +161,7 @@ class DatasetWorker:
             self.cancel(job)
 
     def _forget_old(self) -> None:
-        """Forget the least recently used results."""
+        """Forget the least recently used ended jobs, beyond ``MOST_KEPT`` in all and ``MOST_HEAVY`` heavy ones."""
         for most, heavy in ((MOST_HEAVY, True), (MOST_KEPT, False)):
             finished = [k for k, job in self._jobs.items() if job.ended.is_set() and (job.heavy or not heavy)]
             for key in finished[: max(0, len(finished) - most)]:
@@ -196,7 +204,7 @@ class DatasetWorker:
             job.ended.set()
 
     def _drop_snapshot(self, job: Job[Any]) -> None:
-        """Drop the engine's snapshot. Held between jobs, it would block a database's clean-up and hide new data."""
+        """Make the engine drop its snapshot. Between jobs it would block a database's clean-up and hide new data."""
         try:
             self.dataset.engine.refresh()
         except BaseException as error:  # noqa: BLE001 - the next job opens a lost connection again, or says why not
@@ -213,7 +221,7 @@ class DatasetWorker:
             return self._jobs.get(key)
 
     def forget(self, job: Job[Any]) -> bool:
-        """Forget a job that has ended, so that it is computed again when it is asked for."""
+        """Forget an ended job, so that it is computed again when asked for; return whether it was forgotten."""
         with self._guard:
             if not job.ended.is_set() or self._jobs.get(job.key) is not job:
                 return False
@@ -229,14 +237,17 @@ class DatasetWorker:
             return [job for job in self._jobs.values() if not job.ended.is_set()]
 
     def share(self, job: Job[Any]) -> float | None:
-        """Return the percentage done, or None if it is unknown."""
+        """Return how much of a job is done, in percent; None if that is unknown."""
         if job.meter.steps is not None:
             done, total = job.meter.steps
             return min(100.0, 100.0 * done / total) if total else None
         return self.dataset.engine.progress() if job.state == "running" else None
 
     def cancel(self, job: Job[Any]) -> bool:
-        """Stop a job; return whether it stopped. Interrupts repeatedly: a query may begin after the first interrupt."""
+        """Stop a job; return whether it stopped. A release is never stopped.
+
+        Interrupts the engine repeatedly, because a query may begin after the first interrupt.
+        """
         if not job.cancellable:
             return False
         with self._guard:

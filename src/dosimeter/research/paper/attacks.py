@@ -23,7 +23,10 @@ _PREFERENCE = "ratio:0.95"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two tables: the ε that algorithm 1 finds there, and how often the test says yes."""
+    """What happens on one of the two tables. ``epsilon``: found there by algorithm 1; ``scale``: of its Laplace noise.
+
+    ``hits``: in how many releases the test says that the person is there.
+    """
 
     epsilon: float
     scale: float
@@ -32,7 +35,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A test on one release. ``exact``: the ratio of the two chances by formula; ``proven``: what the counts prove."""
+    """A test that tells from one release whether a person is in the table, tried on both tables.
+
+    ``exact``: how many times likelier it says yes with the person than without, by formula. ``proven``: a lower bound
+    on this ratio from the counts, with 99.8 % confidence.
+    """
 
     query: str
     test: str
@@ -44,7 +51,7 @@ class Attack:
 
     @property
     def allowed(self) -> float:
-        """Return the largest ratio that DP at the larger of the two chosen ε's would allow."""
+        """Return the largest ratio that differential privacy allows at the larger of the two ε's."""
         return math.exp(max(self.present.epsilon, self.absent.epsilon))
 
     @property
@@ -76,13 +83,13 @@ def _round(ratio: float) -> str:
 
 
 def attack_count(releases: int = RELEASES) -> Attack:
-    """Attack a COUNT that matches one of a thousand people, against none."""
+    """Attack a COUNT that matches one person of a thousand, against the same table without this person."""
     present, absent = [1] + [0] * 999, [0] * 999
     return _attack("SELECT COUNT(*) FROM people WHERE v = 1", "|answer| ≥ 2", (present, absent), (0, 1), 1, 2, releases)
 
 
 def attack_sum(releases: int = RELEASES) -> Attack:
-    """Attack a SUM over people who hold 0 … 1000, with and without one person who holds 100,000."""
+    """Attack a SUM over people with values from 0 to 1000, with and without one person whose value is 100,000."""
     absent = list(range(1001))
     total = sum(absent)
     return _attack(
@@ -105,7 +112,11 @@ def _attack(
     reach: int,
     releases: int,
 ) -> Attack:
-    """Run one attack. Its test: the answer lies at least ``reach`` away from what it is without the person."""
+    """Run one attack. Its test says yes if the answer is at least ``reach`` away from the total without the person.
+
+    ``test``: this in words. ``tables``: everybody's values with the person, then without. ``sensitivity``: Δ of the
+    query.
+    """
     people = max(map(len, tables))
     absent_total = sum(tables[1])
     sides, chances = [], []
@@ -138,7 +149,10 @@ def _chance_beyond(reach: int, shift: int, scale: float) -> float:
 
 
 def _clopper_pearson(trials: int) -> tuple[Callable[[int], float], Callable[[int], float]]:
-    """Return a lower and an upper one-sided bound on a probability, each right with 99.9 % confidence."""
+    """Return two functions of the number of hits in ``trials``: a lower and an upper bound on their probability.
+
+    Each bound holds with 99.9 % confidence.
+    """
     from scipy.special import betaincinv
 
     alpha = 1.0 - CONFIDENCE

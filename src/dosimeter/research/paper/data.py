@@ -51,7 +51,7 @@ TRAINING, TEST = ARCHIVE_FILES
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A file that is in place and checked. ``fresh``: it was fetched just now."""
+    """A file of the archive that was checked and lies at ``path``. ``fresh``: it was fetched just now."""
 
     path: Path
     sha256: str
@@ -59,7 +59,7 @@ class Fetched:
 
 
 def default_folder() -> Path:
-    """Return the folder in the user's cache: ``$XDG_CACHE_HOME/dosimeter/adult``, or below ``~/.cache``."""
+    """Return where the data are cached: ``$XDG_CACHE_HOME/dosimeter/adult``, or below ``~/.cache`` without it."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "dosimeter" / "adult"
 
@@ -68,7 +68,7 @@ def default_folder() -> Path:
 
 
 def fetch_adult(folder: Path, *, source: str = ARCHIVE, files: Sequence[ArchiveFile] = ARCHIVE_FILES) -> list[Fetched]:
-    """Fetch both files into ``folder``. Files that are already right are kept; a wrong checksum is refused."""
+    """Fetch both files into ``folder``. Keep files that are already right; refuse one with a wrong checksum."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -128,10 +128,10 @@ def _digest(content: bytes) -> str:
 
 
 def load_adult(data: Path | None = None, *, split: Split = "train") -> pa.Table:
-    """Read the table from the cache, from a folder with the archive's files, or from one file of either kind.
+    """Read the Adult table from ``data``: a folder with the archive's files, or one file; by default the cache.
 
-    ``split``: the training file alone, as the authors ran it, or with the test file, as the paper's text has it.
-    A single CSV is read as it is.
+    ``split``: the training file alone, as the authors ran it, or with the test file, as the paper's text has it. It
+    does not matter for a single file. Refuses data that are not there or lack a column.
     """
     folder = default_folder() if data is None else data
     if folder.is_file():
@@ -204,9 +204,9 @@ def _whole_numbers(name: str, cells: Sequence[str]) -> list[int]:
 
 
 def adult_schema(individuals: int) -> Schema:
-    """Return the facts that a controller could declare of Adult by the archive's description, without the records.
+    """Return the schema that a controller could declare for Adult without seeing the records.
 
-    The description lists the categories. It gives no bounds: these are the survey's own limits and top codes.
+    The archive's description lists the categories. It gives no bounds: these are the survey's own limits and top codes.
     """
     category, integer = "category", "integer"
     work = ["Federal-gov", "Local-gov", "Never-worked", "Private", "Self-emp-inc", "Self-emp-not-inc", "State-gov"]

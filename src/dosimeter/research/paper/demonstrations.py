@@ -33,7 +33,7 @@ class Demonstration:
 
 
 def _open(values: Sequence[int], *, bounds: tuple[int, int], slots: int | None = None) -> Dataset:
-    """Open a table ``people`` with one number for each person."""
+    """Open a table ``people`` with one number ``v`` for each person. ``slots``: declared individuals, if more."""
     import pyarrow as pa
 
     facts = {"v": {"type": "integer", "bounds": list(bounds)}}
@@ -44,7 +44,7 @@ def _open(values: Sequence[int], *, bounds: tuple[int, int], slots: int | None =
 def _count_problem(
     n: int, matches: int, *, threshold: float, mechanism: Mechanism = LAPLACE, candidates: Sequence[float] | None = None
 ) -> SelectionProblem:
-    """Return the find-and-release problem of one COUNT, with ε_svt = 1."""
+    """Return the selection problem of algorithm 2 for a COUNT that matches ``matches`` of n people, with ε_svt = 1."""
     return SelectionProblem(
         n=n,
         k=1,
@@ -63,7 +63,7 @@ def _count_problem(
 
 
 def show_bound_and_exact() -> Demonstration:
-    """Compare the largest ε for one COUNT and one preference by the two indicators (R7)."""
+    """Compare the largest ε that meets one preference for one COUNT, by the bound and by the exact indicator (R7)."""
     with _open([0] * 99 + [1], bounds=(0, 1)) as dataset:
         sql = "SELECT COUNT(*) FROM people WHERE v = 1"
         bound = dataset.risk(sql).find("ratio:0.95")
@@ -89,7 +89,7 @@ def show_raw_variance() -> Demonstration:
 
 
 def show_classic_gaussian() -> Demonstration:
-    """Compute which δ the classic σ really gives at ε = 10 (M2), by the exact formula for continuous Gaussian noise."""
+    """Compute the δ that the classic σ for ε = 10 really gives (M2), by the exact formula for continuous noise."""
     epsilon, delta = 10.0, 1e-6
     sigma = ClassicGaussian(delta).scale(1.0, epsilon)
     needed = Gaussian(delta).scale(1.0, epsilon)
@@ -102,7 +102,7 @@ def show_classic_gaussian() -> Demonstration:
 
 
 def gaussian_delta(sigma: float, epsilon: float) -> float:
-    """Return the smallest δ of continuous Gaussian noise with Δ = 1 (Balle and Wang, 2018)."""
+    """Return the smallest δ that continuous Gaussian noise gives at this ε with Δ = 1 (Balle and Wang, 2018)."""
 
     def normal_below(point: float) -> float:
         return 0.5 * math.erfc(-point / math.sqrt(2.0))
@@ -115,7 +115,7 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
 
 
 def show_groups_widen() -> Demonstration:
-    """Find the largest ε for a ratio of 0.95, by the number of groups (R10)."""
+    """Find the largest ε that meets a ratio of 0.95, for several numbers of groups (R10)."""
     import pyarrow as pa
 
     found: dict[int, float | None] = {}
@@ -135,7 +135,7 @@ def show_groups_widen() -> Demonstration:
 
 
 def show_observed_groups() -> Demonstration:
-    """Count the rows of an answer with and without the only person of a group (C8)."""
+    """Count the rows of an answer with observed groups, with and without the only person of a group (C8)."""
     import pyarrow as pa
 
     rows = []
@@ -150,7 +150,7 @@ def show_observed_groups() -> Demonstration:
 
 
 def show_bounds_from_data() -> Demonstration:
-    """Compute Δ read off the data, with and without one person."""
+    """Compute Δ from bounds that are read off the data, with and without one person."""
     import pyarrow as pa
 
     found = []
@@ -186,7 +186,7 @@ def show_average_sensitivity() -> Demonstration:
 
 
 def show_average_spent_twice() -> Demonstration:
-    """Compute what two measures cost together: at ε each, and sharing one ε."""
+    """Compute what two measures cost together: if each takes ε, and if both share one ε."""
     epsilon = 0.5
     alone = calibrate(LAPLACE, sensitivity=1, epsilon=epsilon).certified
     shared = calibrate(LAPLACE, sensitivity=1, epsilon=epsilon, shares=2).certified
@@ -284,7 +284,7 @@ def show_violations() -> Demonstration:
 
 
 def show_reruns() -> Demonstration:
-    """Show what rerunning the noisy test and keeping the preferred ε costs, and how often it gives a large ε."""
+    """Compute what 50 runs of the noisy test cost, and the chance that one of them gives a large ε, to be picked."""
     runs = 50
     problem = _adult_count(1e-5)
     outcome = outcome_distribution(problem, method="paper")
@@ -299,7 +299,7 @@ def show_reruns() -> Demonstration:
 
 
 def show_uncharged_denials() -> Demonstration:
-    """Show how much better two neighbours can be told apart after many denials that cost nothing (O1)."""
+    """Compute how much better two neighbouring tables can be told apart after 50 denials that cost nothing (O1)."""
     n, asked = 20, 50
     threshold = float(svt_sensitivity(n)) / 2
     problems = [_count_problem(n, matches, threshold=threshold, candidates=(10.0,)) for matches in (1, 0)]
@@ -314,7 +314,7 @@ def show_uncharged_denials() -> Demonstration:
 
 
 def show_doubling() -> Demonstration:
-    """Find the longest possible series of answers under the paper's rule, and ask the same preference twice (O2)."""
+    """Find the longest series of answers that the policy ``paper`` allows, and ask with one preference twice (O2)."""
     candidates = paper_candidates()
     reading = PaperRule().start(Decimal(1))
     readings: list[Decimal] = []
@@ -338,7 +338,7 @@ def _remaining(reading: Reading, candidates: Sequence[float]) -> tuple[float, ..
 
 
 def _list_meeting(candidates: Sequence[float], ratio: float) -> list[float]:
-    """Return the candidates that meet a ratio for one COUNT, matching some people only: 1/(1 + ε) (R10)."""
+    """Return the candidates that meet a ratio, for a COUNT that matches some people but not all: 1/(1 + ε) (R10)."""
     return [epsilon for epsilon in candidates if 1.0 / (1.0 + epsilon) >= ratio]
 
 
@@ -346,7 +346,7 @@ def _list_meeting(candidates: Sequence[float], ratio: float) -> list[float]:
 
 
 def show_candidates() -> Demonstration:
-    """Compare the paper's list of candidates as printed with the one that has 37 values (F3)."""
+    """Compare the candidates as the paper prints them with the list of 37 that it means (F3)."""
     printed = 10 + 9 + 9 + 99  # …, 0.01, then 0.099 … 0.001 in steps of 0.001
     listed = paper_candidates()
     return Demonstration(

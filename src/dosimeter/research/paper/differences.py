@@ -16,7 +16,10 @@ from dosimeter.research.paper.demonstrations import Demonstration
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference. ``theirs``: what the paper or the code does; ``here``: what this package does instead."""
+    """One point of difference. ``theirs``: what the paper or its code does; ``here``: what this package does instead.
+
+    ``section``: the paper's. ``demonstrate``: computes the numbers that show it.
+    """
 
     key: str
     section: str

@@ -17,7 +17,7 @@ PREFERENCE = "ratio:0.9"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One ε: the RDR of each patient, in order, and the least divided by the most exposed."""
+    """The risks at one ε. ``rdr``: of each patient, in order. ``ratio``: the smallest RDR divided by the largest."""
 
     epsilon: float
     rdr: tuple[float, ...]
@@ -43,7 +43,7 @@ class Example:
         return [{"epsilon": _or_null(line.epsilon), "rdr": list(line.rdr), "ratio": line.ratio} for line in self.lines]
 
     def text_table(self) -> TextTable:
-        """Return the figure as a table: patients down, ε across."""
+        """Return the paper's figure as a table, with a row per patient and a column per ε."""
         columns = ["P", "D", *(f"ε = {format_epsilon(line.epsilon)}" for line in self.lines)]
         rows = [
             [name, str(disease), *(format_number(line.rdr[place]) for line in self.lines)]
@@ -66,7 +66,7 @@ def _or_null(epsilon: float) -> float | None:
 
 
 def compute_example() -> Example:
-    """Compute the figure with the same code as for any query."""
+    """Compute the example with the same code as any other query."""
     import pyarrow as pa
 
     with Dataset.open(pa.table({"p": PATIENTS, "d": DISEASE}), table="patients") as dataset:

@@ -47,7 +47,10 @@ _SERIES = ("authors, published", "here, their conventions", "here, own defaults"
 
 
 def draw_thresholds(study: Thresholds) -> Figure:
-    """Draw ε against τ_p in two rows of five panels. A dot inside a ring is a cell that came out the same."""
+    """Draw ε against the ratio τ_p: a row of panels per mechanism, a panel per query.
+
+    A dot inside a ring is an ε that came out as published.
+    """
     import altair as alt
 
     rows: list[JsonObject] = []
@@ -129,7 +132,10 @@ _WIDTH, _GAP = 1.05, 4.0  # one column's width, and the distance from one thresh
 
 
 def draw_variance(study: VarianceStudy) -> Figure:
-    """Draw the outcomes in two rows of five panels. Candidates are evenly spaced, so that areas are probabilities."""
+    """Draw what the noisy tests release: a row of panels per mechanism, a panel per query.
+
+    Candidates are evenly spaced on the axis, so that areas are probabilities.
+    """
     import altair as alt
 
     marks = [1.0, 0.1, 0.01, 0.001]
@@ -200,7 +206,10 @@ def _height(epsilon: float | None) -> float:
 
 
 def _bars(trials: Sequence[Trial]) -> Iterable[JsonObject]:
-    """Yield bars as wide as a probability, centred in their column; the largest of a column fills it."""
+    """Yield a bar per outcome, centred in its column, with its width in proportion to its probability.
+
+    The likeliest outcome of a column fills the column; very unlikely ones are left out.
+    """
     for at, trial in enumerate(trials):
         for column, outcomes in ((1, trial.paper), (2, trial.sharp)):
             middle = _GAP * at + (column - 1) * (_WIDTH + 0.12)
@@ -233,7 +242,7 @@ def _box(trial: Trial, at: int) -> JsonObject:
 
 
 def _dots(trials: Sequence[Trial]) -> Iterable[JsonObject]:
-    """Yield a dot for every run, spread over its column in the order of the runs."""
+    """Yield a dot for the ε of every run, spread over the width of its column in the order of the runs."""
     for at, trial in enumerate(trials):
         middle = _GAP * at - _WIDTH - 0.12
         for number, epsilon in enumerate(trial.found):
@@ -254,7 +263,10 @@ _WAYS = ("authors, published", "here, recompute", "here, closed form")
 
 
 def draw_scalability(study: Scalability) -> Figure:
-    """Draw seconds against records, both logarithmic, in two rows of five panels, with a band of ± 1 deviation."""
+    """Draw seconds against records, both logarithmic, with a band of ± 1 standard deviation.
+
+    A row of panels per algorithm, a panel per query.
+    """
     import altair as alt
 
     rows: list[JsonObject] = []
@@ -331,7 +343,11 @@ def _legend() -> alt.Legend:
 def _assemble(
     panel: Callable[[Any, str, bool, bool], Any], lines: Sequence[Any], title: str, subtitle: Sequence[str], words: str
 ) -> Figure:
-    """Combine two rows of five panels under one title, with axes at the outer edges only, and draw them."""
+    """Draw two rows of five panels as one figure, with axes at the outer edges only.
+
+    ``panel``: makes the panel of one of the ``lines`` (rows) and one query; it is told whether it is the first of its
+    row and whether the row is the last. ``words``: the description of the figure.
+    """
     import altair as alt
     import vl_convert
 
@@ -370,7 +386,7 @@ _LOOK = {
 
 
 def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
-    """Save the figure as .svg and .png (twice the size)."""
+    """Save the figure in the folder as ``stem``.svg and ``stem``.png (twice the size); return both paths."""
     return [
         write_file(folder / f"{stem}.svg", figure.svg.encode()),
         write_file(folder / f"{stem}.png", figure.png),
@@ -378,7 +394,7 @@ def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
 
 
 def write_file(path: Path, content: bytes) -> Path:
-    """Write a file, creating its folder if needed."""
+    """Write a file, creating its folder if needed; return its path."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

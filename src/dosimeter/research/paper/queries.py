@@ -28,7 +28,7 @@ MECHANISMS: tuple[MechanismName, ...] = ("laplace", "gaussian")
 
 @dataclass(frozen=True, slots=True)
 class PaperQuery:
-    """One of the five queries, as the authors ran it. ``words``: what it asks."""
+    """One of the five queries, as the authors ran it. ``words``: what it asks, in plain words."""
 
     name: str
     sql: str
@@ -96,7 +96,10 @@ AUTHORS_SECONDS: Mapping[str, Mapping[int, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Adult:
-    """One table, opened twice: by the authors' conventions and by this package's own."""
+    """The Adult table, opened twice: by the authors' conventions and by this package's own (``product``).
+
+    ``hand_sensitivity``: the Δ that the authors give to the query with AVG.
+    """
 
     table: pa.Table
     authors: Dataset
@@ -104,7 +107,7 @@ class Adult:
     hand_sensitivity: float
 
     def assess(self, query: PaperQuery, mechanism: MechanismName, convention: Convention) -> Risk:
-        """Return everybody's risk in one of the five queries under one convention."""
+        """Return everybody's risk from one of the five queries, with this noise and under this convention."""
         if convention == "product":
             return self.product.risk(query.sql, mechanism=mechanism)
         return self.authors.risk(
@@ -118,7 +121,7 @@ class Adult:
 
 @contextmanager
 def open_adult(table: pa.Table) -> Iterator[Adult]:
-    """Open a table under both conventions, and close it again."""
+    """Open a table under both conventions; close both when the ``with`` block ends."""
     import pyarrow.compute as pc
 
     hours = pc.min_max(table.column("hours_per_week")).as_py()

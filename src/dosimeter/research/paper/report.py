@@ -42,7 +42,7 @@ TITLE = "Within-dataset disclosure risk, computed again"
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """Everything that ``paper all`` computed, and when."""
+    """The results of all studies of ``paper all``, and when they were begun and ended."""
 
     example: Example
     thresholds: Thresholds
@@ -70,7 +70,7 @@ class Everything:
 
 
 def list_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that are used."""
+    """Return the versions of Python and of the packages that matter here, by name."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -85,7 +85,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def _name_processor() -> str:
-    """Return the processor's model name if the system tells it."""
+    """Return the processor's model name; if the system does not tell it, its kind."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
@@ -99,7 +99,7 @@ def _name_processor() -> str:
 
 
 def write_csv(rows: Iterable[Mapping[str, JsonValue]]) -> bytes:
-    """Return records as CSV; a list in a cell is joined by spaces."""
+    """Return records as CSV, with the keys of the first as header; the elements of a list are joined by blanks."""
     listed = list(rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(listed[0]), lineterminator="\n")
@@ -112,7 +112,10 @@ def write_csv(rows: Iterable[Mapping[str, JsonValue]]) -> bytes:
 
 
 def list_outcomes(study: VarianceStudy) -> Iterable[JsonObject]:
-    """Yield the probability of every outcome as a record; ε is empty for a denial. ``runs``: how often it came out."""
+    """Yield a record per outcome of each trial: its exact probability, and ``runs``, how often it came out in the runs.
+
+    ``epsilon`` is None for a denial. ``runs`` is None for the sharp selection, which is not run.
+    """
     for trial in study.trials:
         for selection, outcomes in (("paper", trial.paper), ("sharp", trial.sharp)):
             for epsilon, chance in [*zip(paper_candidates(), outcomes.chances, strict=True), (None, outcomes.denial)]:
@@ -147,7 +150,7 @@ def save_scalability(study: Scalability, figure: Figure, folder: Path) -> list[P
 
 
 def write_report(everything: Everything, pictures: Mapping[str, Figure]) -> str:
-    """Return the page. ``pictures``: by the name of the study."""
+    """Return the page as HTML. ``pictures``: the figure of each study, by the study's name."""
     e = everything
     sections = [
         _section("Three patients (section 4.1)", _table(e.example.text_table()), _paragraphs([e.example.words])),
@@ -191,7 +194,7 @@ def _folded(title: str, inside: str) -> str:
 
 
 def _figure(figure: Figure) -> str:
-    """Embed a figure as a bitmap, so that the page looks the same with any fonts. The .svg is a separate file."""
+    """Return HTML that embeds a figure as a bitmap, so that it looks the same whichever fonts are installed."""
     picture = base64.b64encode(figure.png).decode()
     words = html.escape(figure.description, quote=True)
     return f'<figure><img src="data:image/png;base64,{picture}" alt="{words}"></figure>'

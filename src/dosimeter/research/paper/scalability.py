@@ -1,6 +1,6 @@
 """Running times of both algorithms on 1,000 to 1,000,000 records (section 6.2), beside the authors' seconds.
 
-Timed: one call that measures everybody's influence and then chooses ε, without loading or generating the table.
+Timed: one call that measures everybody's contributions and then chooses ε, without loading or generating the table.
 *closed form*: one profile query. *recompute*: the paper's way, which runs the query again without each distinct record,
 in as many processes as there are processors; it stops before a size at which one run would exceed the time limit.
 """
@@ -41,7 +41,10 @@ RATIO, VARIANCE = 0.95, 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of each run of one algorithm on one query and size."""
+    """The running times of one algorithm, by one way of measuring, on one query and one size of the table.
+
+    ``way``: closed form or recompute. ``rows``: the size. ``seconds``: one number per run.
+    """
 
     way: Way
     algorithm: Algorithm
@@ -59,12 +62,12 @@ class Timing:
 
     @property
     def published(self) -> float | None:
-        """Return the authors' mean, which is the same for both algorithms apart from random variation."""
+        """Return the authors' mean in seconds, the same for both algorithms; None if they published none."""
         return AUTHORS_SECONDS[self.query].get(self.rows)
 
     @property
     def ratio(self) -> float | None:
-        """Return how many times faster this is than the authors' mean."""
+        """Return the authors' mean divided by this one (above 1: faster here); None if they published none."""
         return None if self.published is None else self.published / self.mean
 
 
@@ -134,7 +137,7 @@ def _write(timing: Timing | None) -> list[str]:
 
 
 def list_sizes(up_to: int) -> tuple[int, ...]:
-    """Return the paper's sizes below ``up_to``, and ``up_to`` itself."""
+    """Return the paper's sizes, in records, that are below ``up_to``, and ``up_to`` itself."""
     if up_to < 1:
         raise OptionError("--up-to must be at least 1.")
     return tuple(sorted({size for size in SIZES if size <= up_to} | {up_to}))
@@ -149,7 +152,11 @@ def measure_scalability(
     seed: int = 1,
     progress: Progress | None = None,
 ) -> Scalability:
-    """Time both algorithms by both methods. ``limit``: seconds for one run of recomputing; 0 leaves recomputing out."""
+    """Time both algorithms by both ways, on every query and size, ``runs`` times each.
+
+    ``limit``: how many seconds recomputing may take on one query and size; 0 leaves recomputing out. ``seed``: decides
+    the generated tables.
+    """
     if runs < 1:
         raise OptionError("--runs must be at least 1.")
     _warm_up(adult)
@@ -176,7 +183,7 @@ def measure_scalability(
 
 
 def _warm_up(adult: pa.Table) -> None:
-    """Run everything once, so that late imports and the first noise are not timed."""
+    """Run both algorithms once on a small table, so that late imports and the first noise are not timed."""
     table = generate_adult(adult, min(100, adult.num_rows))
     with Dataset.open(table, table="adult", schema=adult_schema(table.num_rows)) as dataset:
         for choose in _CHOICES.values():
@@ -188,7 +195,7 @@ def _find(risk: Risk) -> None:
 
 
 def _find_and_release(risk: Risk) -> None:
-    """Run the noisy test as printed (V1): ε_svt = 1, τ = 10⁻⁵."""
+    """Run the noisy test of algorithm 2 as the paper prints it (V1): ε_svt = 1, τ = 10⁻⁵."""
     select_epsilon(state_problem(risk, VARIANCE, EPSILON_SVT), method="paper")
 
 
@@ -208,7 +215,10 @@ def _time_closed_form(dataset: Dataset, query: PaperQuery, rows: int, runs: int)
 
 
 def _time_recompute(dataset: Dataset, query: PaperQuery, rows: int, runs: int, limit: float) -> list[Timing]:
-    """Time recomputing, once per run for both algorithms. A run that would exceed the limit is not started."""
+    """Return one Timing per algorithm for recomputing. Each run measures once for both algorithms.
+
+    No further run is started that would end after ``limit`` seconds in all.
+    """
     spent: dict[Algorithm, list[float]] = {algorithm: [] for algorithm in _CHOICES}
     begun = time.perf_counter()
     for _ in range(runs):
@@ -225,6 +235,9 @@ def _time_recompute(dataset: Dataset, query: PaperQuery, rows: int, runs: int, l
 
 
 def _expect_next(seconds: float, rows: int, sizes: Sequence[int]) -> float:
-    """Estimate the time of one run at the next size. Not by the square: distinct records grow more slowly."""
+    """Estimate the seconds of one run at the next larger size; infinite if there is none.
+
+    They grow by less than the square of the size, because distinct records grow more slowly than records.
+    """
     larger = [size for size in sizes if size > rows]
     return seconds * (min(larger) / rows) ** 1.5 if larger else math.inf

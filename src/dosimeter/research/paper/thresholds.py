@@ -32,7 +32,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One ratio, query and mechanism. ``published``: the authors' ε; ``authors``, ``product``: ours, by convention."""
+    """The ε's for one ratio, query and mechanism. ``published``: the authors'.
+
+    ``authors``, ``product``: those found here, by the authors' convention and by this package's own; None if no
+    candidate meets the ratio. The limits: the exact largest ε, which need not be a candidate.
+    """
 
     mechanism: MechanismName
     ratio: float
@@ -49,13 +53,13 @@ class Cell:
 
     @property
     def differs(self) -> bool:
-        """Return whether this package's own defaults find another ε than the authors."""
+        """Return whether this package's own convention finds another ε than the authors published."""
         return self.product != self.published
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """All 50 cells. ``reasons``: for a mechanism and query, why this package's own ε may differ."""
+    """All 50 cells. ``reasons``: for a mechanism and query, why this package's own convention may find another ε."""
 
     rows: int
     cells: tuple[Cell, ...]
@@ -71,7 +75,7 @@ class Thresholds:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the results in sentences."""
+        """Return sentences that sum up which ε's are the same and which differ."""
         told = [f"Under the authors' conventions {self.reproduced} of {len(self.cells)} cells equal what they found."]
         if self.rows != TRAINING_ROWS:
             told.append(
@@ -100,7 +104,7 @@ class Thresholds:
         return [describe_cell(cell, self.reasons) for cell in self.cells]
 
     def text_table(self, mechanism: MechanismName) -> TextTable:
-        """Return a table, τ down and queries across: the authors' ε, and ours in brackets where it differs."""
+        """Return a table of cells as ``write_cell`` writes them, with a row per ratio τ and a column per query."""
         columns = ["τ_p", *(query.name for query in QUERIES)]
         found = {(cell.ratio, cell.query): cell for cell in self.cells if cell.mechanism == mechanism}
         rows = [[f"{ratio:g}", *(write_cell(found[ratio, query.name]) for query in QUERIES)] for ratio in RATIOS]
@@ -108,7 +112,7 @@ class Thresholds:
 
 
 def write_cell(cell: Cell) -> str:
-    """Write the authors' ε; ✗ and ours if we do not reproduce it; → and this package's own if that differs."""
+    """Write the published ε; after ✗ that of the authors' convention, and after → our own, where these differ."""
     text = format_epsilon(cell.published)
     if not cell.reproduced:
         text += f" ✗ {_write(cell.authors)}"
@@ -135,7 +139,10 @@ def describe_cell(cell: Cell, reasons: Mapping[tuple[MechanismName, str], tuple[
 
 
 def compare_thresholds(adult: Adult, progress: Progress | None = None) -> Thresholds:
-    """Find ε for all cells: one profile per query, mechanism and convention; the ratios are arithmetic on it."""
+    """Find ε for all 50 cells. The data are read once per query, mechanism and convention, and not per ratio.
+
+    ``progress``: called with (done, total).
+    """
     cells: list[Cell] = []
     reasons: dict[tuple[MechanismName, str], tuple[str, ...]] = {}
     steps = len(MECHANISMS) * len(QUERIES)
@@ -152,7 +159,7 @@ def compare_thresholds(adult: Adult, progress: Progress | None = None) -> Thresh
 
 
 def _explain(query: PaperQuery, theirs: Risk, ours: Risk) -> tuple[str, ...]:
-    """Return every convention that differs for this query, with its numbers."""
+    """Return a sentence for each convention that differs between both risks of this query, with its numbers."""
     told = []
     if query.name == AVERAGE:
         excess = float(theirs.sensitivities.values.max()) / theirs.sensitivity

@@ -2,8 +2,9 @@
 
 For each mechanism, query and threshold three columns: runs of the sparse vector as printed (V1), the exact probability
 of every outcome of that same test (V3), and what this package does by default (V5, V6, ``--selection sharp``, its own
-conventions). The first two follow the authors' conventions. There, Q4 is an average with a Δ given by hand: it is
-not additive, V2 does not bound its noise, and its RDRs exceed RDR*. It is run for comparison and never released.
+conventions). The first two columns follow the authors' conventions. Under these, Q4 is an average with a Δ given by
+hand: it is not additive, V2 does not bound its noise, and its RDRs exceed RDR*. It is run for comparison and never
+released.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ _MET = 1e-12  # F1
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The probability of each candidate, in their order, and of a denial; the share of violations among releases.
+    """The exact probabilities of what a noisy test releases.
 
-    ``met``: the largest candidate that really meets the threshold, None if there is none.
+    ``chances``: of each of the paper's candidates, in their order. ``denial``: of a denial. ``violations``: the share
+    of released ε's that violate the threshold. ``met``: the largest candidate that meets the threshold; None if none
+    does.
     """
 
     chances: tuple[float, ...]
@@ -57,7 +60,10 @@ class Outcomes:
     met: float | None
 
     def quantile(self, share: float) -> float | None:
-        """Return the ε that this share of all runs stays at or below; None for a denial, which counts as the lowest."""
+        """Return the smallest ε such that at least this share of all runs ends at or below it.
+
+        A denial counts as below every ε; None if denials alone make up the share.
+        """
         below = self.denial
         if below >= share:
             return None
@@ -70,7 +76,11 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One mechanism, query and threshold. ``found``: the ε of each run, None for a denial."""
+    """The runs and the exact outcomes for one mechanism, query and threshold.
+
+    ``label``: the threshold as the paper's figure writes it. ``found``: the ε of each run, None for a denial.
+    ``paper``, ``sharp``: the outcomes of the paper's test and of the sharp selection.
+    """
 
     mechanism: MechanismName
     query: str
@@ -82,7 +92,7 @@ class Trial:
 
     @property
     def violating_runs(self) -> int:
-        """Return how many runs released an ε above the largest that meets the threshold.
+        """Return how many runs released an ε above the largest candidate that meets the threshold.
 
         All of these violate the threshold, because q_svt grows with ε.
         """
@@ -139,7 +149,7 @@ class VarianceStudy:
         }
 
     def text_table(self, mechanism: MechanismName) -> TextTable:
-        """Return a table of medians over all runs, and exact shares of violations among the released ε's."""
+        """Return a table with a row per query and threshold: medians of ε, denials, and shares of violations."""
         columns = ["query", "τ_var", "meets it", "runs", "violate", "exact", "denied", "violate"]
         columns += ["sharp: meets it", "median", "denied", "violate"]
         rows = []
@@ -172,7 +182,10 @@ def _median(found: tuple[float | None, ...]) -> float | None:
 
 
 def _summarise(outcomes: Outcomes) -> list[str]:
-    """Return median, denials and violations; no share of violations if almost nothing is released."""
+    """Return the median ε, the share of denials, and the share of violations among releases, as text.
+
+    The last is a dash if practically every run is denied.
+    """
     share = format_percent(outcomes.violations) if outcomes.denial < 1.0 - 1e-6 else "–"
     return [_write(outcomes.quantile(0.5)), format_percent(outcomes.denial), share]
 
@@ -189,7 +202,12 @@ def study_variance(
     runs: int = RUNS,
     progress: Progress | None = None,
 ) -> VarianceStudy:
-    """Study every mechanism, query and threshold. The runs draw fresh noise in every call; probabilities are exact."""
+    """Return a trial for every mechanism, query and threshold on the Adult table.
+
+    ``thresholds``: as on the paper's figure (``label``), or ten times larger as in the authors' code. ``normalise``:
+    divide RDRs by RDR* (``ceiling``) or by the largest RDR of the data. ``runs``: how often each noisy test is run;
+    every call draws fresh noise. The probabilities are exact. ``progress``: called with (done, total).
+    """
     trials: list[Trial] = []
     steps = len(MECHANISMS) * len(QUERIES)
     for done, (mechanism, query) in enumerate((m, q) for m in MECHANISMS for q in QUERIES):
@@ -211,7 +229,10 @@ def study_variance(
 
 
 def _spreads(risk: Risk, normalise: Normaliser) -> FloatArray:
-    """Return q_svt of every candidate: Var(RDR_i/RDR*), or over the data's largest RDR, as in the authors' code."""
+    """Return q_svt of every candidate: the variance of everybody's normalised RDR.
+
+    RDRs are divided by RDR* (``ceiling``), or by the largest RDR of the data, as in the authors' code.
+    """
     spreads = []
     for epsilon in paper_candidates():
         rdrs = risk.rdr(epsilon)
@@ -224,7 +245,10 @@ def _spreads(risk: Risk, normalise: Normaliser) -> FloatArray:
 
 
 def run_sparse_vector(levels: FloatArray, threshold: float, n: int, runs: int) -> tuple[float | None, ...]:
-    """Run V1 with Δ_svt = 1/n as printed, in whole steps of Δ_svt/2³⁰: fresh noise for every run, drawn in bulk."""
+    """Run the test as printed (V1, Δ_svt = 1/n) ``runs`` times; return the ε of each run, None for a denial.
+
+    ``levels``: q_svt of every candidate. Noise is drawn in whole steps of Δ_svt/2³⁰, for all runs at once.
+    """
     first, second = split_budget(EPSILON_SVT)
     shared = np.array(draw_discrete_laplace(_STEPS / first, runs), dtype=np.float64)
     own = np.array(draw_discrete_laplace(2 * _STEPS / second, runs * len(levels)), dtype=np.float64)
@@ -235,7 +259,11 @@ def run_sparse_vector(levels: FloatArray, threshold: float, n: int, runs: int) -
 
 
 def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> Outcomes:
-    """Return V3 for any levels. ``selection.outcome_distribution`` needs sensitivities, and refuses one above Δ."""
+    """Return the exact outcomes (V3) of the test as printed, for any ``levels`` (q_svt of every candidate).
+
+    ``selection.outcome_distribution`` cannot be used here: it needs per-instance sensitivities, and refuses one above
+    Δ.
+    """
     first, second = split_budget(EPSILON_SVT)
     chances, denial = _integrate((threshold - levels) * n * first, 2.0 * first / second)
     meets = levels <= threshold * (1.0 + _MET)
@@ -246,9 +274,10 @@ def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> Outcom
 
 
 def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
-    """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr for each j, in units of the shared noise, and P(denial).
+    """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr for each candidate ε_j, and P(denial).
 
-    Integrates piecewise, from kink to kink.
+    ``gaps``: threshold − q_svt of each candidate, and ``own_scale``: the scale of a candidate's own noise, both in
+    scales of the shared noise r. Integrates piecewise, from kink to kink.
     """
     kinks = np.unique(np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH))
     edges = np.unique(np.concatenate([np.linspace(a, b, 1 + math.ceil(4.0 * (b - a))) for a, b in pairwise(kinks)]))
@@ -267,7 +296,7 @@ def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
 
 
 def expect_sharp(risk: Risk, threshold: float) -> Outcomes:
-    """Return the outcomes of V5 and V6 under this package's own defaults."""
+    """Return the exact outcomes of the sharp selection (V5, V6), which is this package's default."""
     problem = state_problem(risk, threshold)
     outcome = outcome_distribution(problem, method="sharp")
     met = risk.find(f"variance:{threshold!r}").epsilon
@@ -277,7 +306,10 @@ def expect_sharp(risk: Risk, threshold: float) -> Outcomes:
 def state_problem(
     risk: Risk, threshold: float, epsilon_svt: float = EPSILON_SVT, violation: float | None = None
 ) -> SelectionProblem:
-    """Return the problem that find-and-release solves for one query and threshold."""
+    """Return the selection problem that algorithm 2 solves for one query and threshold (on the variance of RDRs).
+
+    ``violation``: the promise on violations (V7); None for no promise.
+    """
     return SelectionProblem(
         n=risk.n,
         k=risk.k,

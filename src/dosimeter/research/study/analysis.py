@@ -30,7 +30,10 @@ KNOWLEDGE = {"all": "everybody", "no": "do not know differential privacy", "yes"
 
 @dataclass(frozen=True, slots=True)
 class MannWhitney:
-    """A Mann–Whitney test. ``u``: pairs in which the first sample is larger, ties as half; ``share``: of all pairs."""
+    """A Mann–Whitney test. ``u``: pairs in which the first sample's answer is larger, ties as half a pair.
+
+    ``share``: ``u`` divided by the number of pairs. ``p``: the p-value. ``exact``: not by the normal distribution.
+    """
 
     u: float
     share: float
@@ -70,7 +73,7 @@ def compare_locations(first: Sequence[float], second: Sequence[float]) -> MannWh
 def compare_spreads(first: Sequence[float], second: Sequence[float]) -> BrownForsythe | None:
     """Compare the spreads of two samples by a Brown–Forsythe test; None where it is not defined.
 
-    It is not defined with fewer than two answers on a side, or if all are equally far from their median.
+    It is not defined if a sample has fewer than two answers, or if all answers are equally far from their median.
     """
     if min(len(first), len(second)) < 2:
         return None
@@ -88,7 +91,11 @@ def compare_spreads(first: Sequence[float], second: Sequence[float]) -> BrownFor
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The ε's that one group chose for one query. ``knowledge``: all, or those who gave this answer at the start."""
+    """The ε's that one group chose for one query.
+
+    ``knowledge``: whose answers: ``all``, or of those who said yes or no to prior knowledge. ``counts``: by ε.
+    ``densest``: the two neighbouring ε's that were chosen most often together, ``densest_n`` times.
+    """
 
     query: str
     knowledge: str
@@ -103,7 +110,10 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two groups compared on one query."""
+    """Two groups compared on one query. ``knowledge``: whose answers, as in Summary. ``n``: the groups' sizes.
+
+    ``location``, ``spread``: the tests; None where one is not defined.
+    """
 
     query: str
     knowledge: str
@@ -115,7 +125,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Everything that is reported. ``used``: yes and no to the follow-up question, per treatment group."""
+    """Everything that is reported about the study. Dictionaries are by group.
+
+    ``answers``: of those who are analysed. ``used``: how many answered yes and no to the follow-up question, per
+    treatment group.
+    """
 
     answers: tuple[Answer, ...]
     texts_versions: tuple[str, ...]
@@ -199,7 +213,7 @@ class Analysis:
 
 
 def analyse_answers(answers: Sequence[Answer]) -> Analysis:
-    """Exclude the participants that the paper excludes, then count, summarise and compare."""
+    """Leave out participants who failed the quiz or stopped; count, summarise and compare. Refuse if none is left."""
     kept = tuple(answer for answer in answers if answer.completed)
     if not kept:
         raise DataError("Nobody has passed the quiz and completed the study: there is nothing to analyse yet.")
@@ -237,7 +251,10 @@ def analyse_answers(answers: Sequence[Answer]) -> Analysis:
 
 
 def list_chosen(answers: Sequence[Answer], query: str, group: str, knowledge: str = "all") -> list[float]:
-    """Return the ε's of one group for one query, in the order of the participants' numbers."""
+    """Return the ε's that one group chose for one query, in the order of the participants' numbers.
+
+    ``knowledge``: ``all``, or only those with this answer (yes or no) on prior knowledge.
+    """
     ordered = sorted(answers, key=lambda answer: answer.participant)
     mine = [a for a in ordered if a.group == group and knowledge in ("all", a.prior_knowledge)]
     return [epsilon for answer in mine if (epsilon := answer.epsilon(query)) is not None]

@@ -18,7 +18,10 @@ CONTROL = "control"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One participant. None: they did not get so far, or were not asked. ``quiz`` holds the letters they chose."""
+    """What is stored of one participant. ``quiz``: the letters they chose.
+
+    None: they did not get so far, or were not asked.
+    """
 
     participant: int
     day: str
@@ -61,7 +64,10 @@ def _write_cell(cell: object) -> str:
 
 
 def read_answers(path: Path) -> tuple[Answer, ...]:
-    """Read the answers of an exported CSV, checking every cell. Other columns are ignored."""
+    """Read the answers of an exported CSV. Refuse a missing column, or a cell that does not fit its column.
+
+    Further columns are ignored.
+    """
     try:
         with path.open(newline="", encoding="utf-8-sig") as lines:
             reader = csv.DictReader(lines)

@@ -37,7 +37,7 @@ class Swarm:
 
 
 def place_swarm(values: Sequence[float]) -> list[float]:
-    """Return how far each point stands from the middle of its column. Equal values spread evenly around 0."""
+    """Return the sideways distance of each point from the middle of its column; equal values spread evenly around 0."""
     sizes = Counter(values)
     step = min(STEP, WIDEST / max(max(sizes.values(), default=1) - 1, 1))
     seen: Counter[float] = Counter()
@@ -49,7 +49,7 @@ def place_swarm(values: Sequence[float]) -> list[float]:
 
 
 def draw_swarms(found: Analysis) -> list[Swarm]:
-    """Draw the swarms by group, by prior knowledge and by display, as far as there are answers."""
+    """Draw the swarms by group, by prior knowledge, and by display if several displays were compared."""
     shown = [group for group in found.sizes if group in (CONTROL, "range")] or list(found.sizes)
     swarms = [
         Swarm("groups", _draw(found, shown, [(query, "all") for query in QUERY_NAMES], "ε chosen by each participant")),
@@ -71,7 +71,7 @@ def draw_swarms(found: Analysis) -> list[Swarm]:
 
 
 def save_swarms(found: Analysis, folder: Path) -> list[Path]:
-    """Save each figure as .svg and .png."""
+    """Save each figure in the folder as .svg and .png; return the paths."""
     written = []
     for swarm in draw_swarms(found):
         for kind in (".svg", ".png"):

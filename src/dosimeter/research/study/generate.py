@@ -27,14 +27,14 @@ _SAMPLE, _ASSIGNMENT = 1, 2  # one stream per purpose: the sample says nothing a
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one participant gets: a group, and the query that comes first."""
+    """What one participant is assigned: a group, and the query that they see first."""
 
     group: str
     first_query: QueryName
 
 
 def draw_sample(rows: int, size: int, *, seed: int) -> list[int]:
-    """Return the rows in the sample: drawn without replacement, in ascending order."""
+    """Return the row numbers of the sample of ``size`` rows: drawn without replacement, in ascending order."""
     if rows < size:
         raise DataError(
             f"The data has {rows} records, and the study shows {size}. Give the whole of Adult with --data."
@@ -52,7 +52,7 @@ def draw_assignment(slot: int, groups: Sequence[str], *, seed: int) -> Assignmen
 
 
 def make_token() -> str:
-    """Return 256 random bits for the cookie that a participant resumes with."""
+    """Return 256 random bits as text, for the cookie by which a participant can resume."""
     return secrets.token_urlsafe(32)
 
 

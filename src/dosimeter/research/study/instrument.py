@@ -46,7 +46,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Stimulus:
-    """Everything that is shown with one query. ``ranges`` and ``histograms`` are SVG, for the treatment groups only."""
+    """Everything that is shown with one query. ``words``: what it asks; ``accuracy``: for every group.
+
+    The rest is for the treatment groups only: ``ranges`` and ``histograms`` as SVG, and the same as tables.
+    """
 
     query: str
     words: str
@@ -67,7 +70,7 @@ class Instrument:
 
 
 def build_instrument(adult: pa.Table, *, seed: int) -> Instrument:
-    """Draw the sample, measure both queries on it, and draw every picture."""
+    """Draw the sample, measure both queries on it, and draw every picture. The same seed gives the same material."""
     import pyarrow as pa
 
     sample = adult.take(pa.array(draw_sample(adult.num_rows, ROWS, seed=seed)))
@@ -99,7 +102,7 @@ def _measure(name: str, risk: Risk) -> Stimulus:
 
 
 def _tabulate_accuracy(risk: Risk, candidates: list[Candidate]) -> Table:
-    """Return the exact answer, and for each ε the range that holds 95 % of the published numbers."""
+    """Return a table of the exact answer and, for each ε, the range that holds 95 % of the released numbers."""
     measured = risk.measured()
     raw = [int(row[0]) for row in measured.values]
     names = [str(key[0]) for key in measured.keys] if risk.plan.groups else ["number of people"]
@@ -129,7 +132,10 @@ def _histogram_row(rdrs: RDRs) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What a treatment group is shown beside the accuracy table: pictures by their titles, and the same as numbers."""
+    """What a treatment group is shown besides the accuracy table.
+
+    ``reading``: how to read the pictures. ``titles``: the pictures' titles, in order. ``table``: the same as numbers.
+    """
 
     kind: str
     reading: str
@@ -138,7 +144,7 @@ class Exposure:
 
 
 def describe_group(group: str, stimulus: Stimulus) -> Exposure | None:
-    """Return what a participant of this group is shown beside the accuracy table. Nothing for the control group."""
+    """Return what a participant of this group is shown besides the accuracy table; None for the control group."""
     match group:
         case "range":
             return Exposure(group, texts.RANGE_READING, (texts.RANGE_TITLE,), stimulus.range_table)
@@ -152,6 +158,6 @@ def describe_group(group: str, stimulus: Stimulus) -> Exposure | None:
 
 
 def find_picture(group: str | None, stimulus: Stimulus, number: int) -> str | None:
-    """Return the SVG with this number, if this group may see it."""
+    """Return the SVG with this number, from 0; None if there is none or this group may not see it."""
     pictures = {"range": (stimulus.ranges,), "histogram": stimulus.histograms}.get(group or "", ())
     return pictures[number] if 0 <= number < len(pictures) else None

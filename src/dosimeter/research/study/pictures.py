@@ -22,13 +22,13 @@ _RANGE_WIDTH = 300  # narrow enough to be seen whole, and still legible, on a te
 
 
 def draw_ranges(candidates: Sequence[Candidate]) -> str:
-    """Draw one bar per ε."""
+    """Return an SVG with one bar per ε, from the least to the most exposed person."""
     spec = _strip(range_chart(candidates).to_dict(), texts.RANGE_TITLE, rules=True)
     return _render(spec | {"width": _RANGE_WIDTH})
 
 
 def draw_histograms(candidates: Sequence[Candidate], rdrs: Sequence[RDRs]) -> tuple[str, ...]:
-    """Draw one histogram per ε, in the order given, all on the same two axes."""
+    """Return one SVG per ε, in the order given: the histogram of people, all on the same two axes."""
     spans = [candidate.rdr.relative for candidate in candidates]
     axis = even_axis(min(low for low, _ in spans), max(high for _, high in spans))
     width = (axis.high - axis.low) / BINS
@@ -43,7 +43,10 @@ def draw_histograms(candidates: Sequence[Candidate], rdrs: Sequence[RDRs]) -> tu
 
 
 def _share_axes(layer: Mapping[str, JsonValue], axis: Axis, people: int) -> JsonObject:
-    """Return the layer on the axes that all histograms share, where it says how its own are scaled."""
+    """Return a layer of a histogram with its own scales replaced by the axes that all histograms share.
+
+    ``people``: the largest count on the vertical axis.
+    """
     encoding = dict(read_object(layer["encoding"]))
     x, y = (read_object(encoding.get(name, {})) for name in ("x", "y"))
     if "scale" in x:
@@ -56,7 +59,7 @@ def _share_axes(layer: Mapping[str, JsonValue], axis: Axis, people: int) -> Json
 
 
 def _strip(spec: JsonObject, title: str, *, rules: bool) -> JsonObject:
-    """Return the chart without words beside the marks, lines that cross or lead to the bars, and the headline."""
+    """Return the chart without its texts and subtitle, with this title. ``rules``: whether its lines stay."""
     kept = [layer for layer in read_list(spec["layer"]) if _is_mark(read_object(layer), rules=rules)]
     heading = {name: value for name, value in read_object(spec["title"]).items() if not name.startswith("subtitle")}
     return spec | {"layer": kept, "title": heading | {"text": title}}

@@ -48,7 +48,10 @@ Send = Callable[[Message], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What every page needs. ``approval`` is shown to participants; empty: this is a try-out."""
+    """What every page needs. ``approval``: the ethics approval, shown to participants; empty in a try-out.
+
+    ``secure``: the site is reached over HTTPS only.
+    """
 
     instrument: Instrument
     store: Store
@@ -86,7 +89,7 @@ def make_app(instrument: Instrument, store: Store, *, name: str, approval: str =
 
 
 def serve(app: Any, *, host: str, port: int, announce: Callable[[str], None]) -> None:
-    """Serve until interrupted, without a log of visitors. ``announce`` gets the address."""
+    """Serve until interrupted, without a log of visitors. ``announce`` is called with the address."""
     import uvicorn
 
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
@@ -188,7 +191,7 @@ def show_picture(request: Request, query: str, number: int, site: At) -> Respons
 
 
 class _Missing(Exception):
-    """A form came without an answer that can be used."""
+    """A form was sent without a usable answer."""
 
 
 def _read_answer(step: str, form: Mapping[str, str]) -> JsonScalar:
@@ -225,7 +228,10 @@ def _choose(form: Mapping[str, str], name: str, options: Mapping[str, str]) -> s
 def _show_step(
     site: Site, progress: Progress, *, problem: str = "", given: Mapping[str, str] | None = None
 ) -> Response:
-    """Render the template of this kind of page. ``given``: what was entered, kept when something is missing."""
+    """Return the page of the participant's step.
+
+    ``problem``: what is missing in the form that was sent. ``given``: what was entered there, to be kept.
+    """
     values: dict[str, object] = {"step": progress.step, "given": given or {}}
     template = f"{progress.step}.html"
     query = _find_query(progress)
@@ -248,7 +254,7 @@ def _describe_task(progress: Progress, stimulus: Stimulus) -> dict[str, object]:
 
 
 def _find_query(progress: Progress) -> str | None:
-    """Return the query of the page this participant is on."""
+    """Return the query that this participant's page is about; None if it is about none."""
     if progress.queries is None or progress.step not in ("first", "second"):
         return None
     return progress.queries[progress.step == "second"]

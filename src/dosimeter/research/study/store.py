@@ -76,7 +76,7 @@ class StudySettings:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a participant has come. ``group`` and ``queries`` are known from the step after the quiz."""
+    """Where a participant stands. ``group`` and ``queries`` (in their order): None until the quiz is passed."""
 
     step: str
     group: str | None
@@ -84,7 +84,7 @@ class Progress:
 
 
 class Store:
-    """The file of one study."""
+    """The SQLite file of one study. ``existing``: refuse a file that does not exist yet."""
 
     def __init__(self, path: Path, *, existing: bool = False) -> None:
         self.path = path
@@ -177,7 +177,7 @@ class Store:
             connection.execute(_PARTICIPANTS.delete().where(_PARTICIPANTS.c.token == digest_token(token)))
 
     def record(self, token: str, step: str, value: JsonScalar = None) -> str | None:
-        """Store the answer to this step, and go on. Returns the step that follows.
+        """Store the participant's answer to this step, and move them on. Return the step that follows.
 
         None if the participant is not at this step: nothing is stored, so nothing can be answered twice.
         """
@@ -216,7 +216,10 @@ class Store:
                 raise AssertionError(f"a participant stands at {other}")
 
     def _grade(self, connection: sa.Connection, letters: str) -> JsonRow:
-        """Return the quiz's result. Draws groups only for those who pass, so that the groups analysed are balanced."""
+        """Return the columns to store after the quiz: letters, score, whether it is passed, and the step that follows.
+
+        Only those who pass get a group and an order of queries, so that the groups that are analysed are balanced.
+        """
         score = sum(given == question.right for given, question in zip(letters, texts.QUIZ, strict=True))
         graded: JsonRow = {"quiz": letters, "quiz_score": score, "passed": score >= texts.PASS_MARK}
         if not graded["passed"]:

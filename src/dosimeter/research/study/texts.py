@@ -24,7 +24,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with one right option, named by its letter."""
+    """A question with its options, by their letters. ``right``: the letter of the right one."""
 
     words: str
     options: Mapping[str, str]

@@ -1,7 +1,7 @@
-"""Pictures of risks: ranges over the candidates, everybody at one ε, the odometer. Each is specified once.
+"""Pictures of risks: ranges over the candidates, everybody at one ε, an account's reading. Each is specified once.
 
-Takes values; gives charts, SVG and pages that need no network, and the staircase's specification for the web. Altair
-is used only here and in ``research``.
+Takes values; gives charts, SVG and pages that need no network, and the staircase's specification for the web. Altair is
+used only here and in ``research``.
 """
 
 from dosimeter.show.charts.bins import Bin, bin_people, bin_rows, write_bins

@@ -1,4 +1,4 @@
-"""Everybody at one ε, counted per bin of "× the average person", and the bins in words. Takes RDRs; gives values."""
+"""The histogram of everybody at one ε: people per bin of "× the average person". Takes RDRs; gives bins and words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ SPACE = "\u00a0"  # keeps a number and its sign on one line
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """People between two multiples of the average. ``least`` and ``most`` are multiples that somebody has."""
+    """The people whose RDR lies between ``start`` and ``end`` times the average RDR.
+
+    ``least`` and ``most``: the smallest and the largest multiple that somebody in the bin has.
+    """
 
     start: float
     end: float
@@ -30,7 +33,11 @@ class Bin:
 
 
 def bin_people(rdrs: RDRs, bins: int = 30) -> tuple[Bin, ...]:
-    """Count people per bin of "× the average person", empty bins left out. Wide spreads get bins of equal ratio."""
+    """Return how many people have an RDR of so many times the average, by bins; empty bins are left out.
+
+    ``bins``: into how many bins the range of multiples is cut: equally wide ones, or of equal ratio if the largest
+    multiple is over 20 times the smallest. Refuses RDRs of nobody.
+    """
     if bins < 1:
         raise OptionError("A histogram needs at least one bin.")
     held = rdrs.counts > 0
@@ -53,12 +60,12 @@ def bin_people(rdrs: RDRs, bins: int = 30) -> tuple[Bin, ...]:
 
 
 def is_wide(low: float, high: float) -> bool:
-    """Return whether a spread needs bins of equal ratio, and a logarithmic axis."""
+    """Return whether ``high`` is so many times ``low`` that bins of equal ratio and a logarithmic axis are needed."""
     return low > 0.0 and high / low > 20.0
 
 
 def _write_places(bins: Sequence[Bin]) -> list[tuple[str, str]]:
-    """Write the least and the most of each bin, with the same number of decimals in every bin."""
+    """Write ``least`` and ``most`` of each bin, all with the same number of decimals."""
     decimals = count_decimals(bins[0].least, bins[-1].most)
     return [(format_multiple(held.least, decimals), format_multiple(held.most, decimals)) for held in bins]
 
@@ -72,7 +79,7 @@ def write_bins(bins: Sequence[Bin]) -> list[str]:
 
 
 def bin_rows(bins: Sequence[Bin]) -> TextTable:
-    """Return the numbers behind a histogram, as text."""
+    """Return the table of text that stands for a histogram: a row per bin."""
     rows = [
         [least if least == most else f"{least} to {most}", f"{held.people:,}"]
         for held, (least, most) in zip(bins, _write_places(bins), strict=True)

@@ -1,4 +1,4 @@
-"""Pictures that stand alone, in a file or a notebook: a specification with its words. Gives Altair charts.
+"""Pictures that stand alone, in a file or a notebook: a specification with title and description. Gives Altair charts.
 
 Every chart has a title, a description and its numbers as a table, kept in the chart's ``usermeta``. Altair is imported
 when a chart is drawn.
@@ -42,8 +42,9 @@ def range_chart(
 ) -> alt.LayerChart:
     """Draw one bar per candidate ε, from the least to the most exposed person.
 
-    The largest ε that meets the preference is marked, and ``selected`` where it is another one. ``reading`` draws the
-    odometer's reading as a line between the candidates that are larger and those that are not.
+    The largest ε that meets the preference is marked, and so is ``selected`` if it is another one. ``view``: multiples
+    of the average, or raw RDRs. ``reading``: draw a line between the candidates above the account's reading and the
+    others.
     """
     ordered, raw = order_candidates(candidates), view == "raw"
     if selected is not None and selected not in [c.epsilon for c in ordered]:
@@ -92,7 +93,10 @@ def _describe_ranges(ordered: Sequence[Candidate], found: float | None, reading:
 
 
 def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> alt.LayerChart:
-    """Draw how many people are how exposed at one ε, with the tail named. Show ranges first, and never this alone."""
+    """Draw how many people are how exposed at one ε. Show the ranges first, and never a histogram alone.
+
+    ``log_counts``: draw heights on a logarithmic scale. ``bins``: how many bins there are at most.
+    """
     binned = bin_people(rdrs, bins)
     title = f"How people compare at ε = {format_epsilon(rdrs.epsilon)}"
     subtitle = "The further right, the more exposed. 1 × is the average person."
@@ -108,7 +112,11 @@ def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> a
 def staircase_chart(
     entries: Sequence[tuple[str, float]], *, budget: float | None = None, by_time: bool = False
 ) -> alt.LayerChart:
-    """Draw what an account has spent after each of its entries: its reading. ``by_time``: their names are moments."""
+    """Draw an account's reading after each of its entries, as a staircase.
+
+    ``entries``: the name of each entry, or its time, and the reading after it. ``by_time``: the names are times, and
+    the axis is time. ``budget``: drawn as a line.
+    """
     if not entries:
         raise OptionError("The account has no entries yet, so there is no staircase to draw.")
     last = format_number(entries[-1][1], 4)
@@ -127,7 +135,10 @@ def staircase_chart(
 def _finish(
     spec: Spec, title: str, subtitle: Sequence[str], description: str, table: TextTable, private: str = PRIVATE
 ) -> alt.LayerChart:
-    """Return the chart with its words, and the table behind it."""
+    """Return the chart of a specification, with its title, its description, and the table behind it.
+
+    ``private``: the sentence that says who may see the chart.
+    """
     from dosimeter.show.charts.offline import OfflineChart
 
     heading = {

@@ -13,10 +13,10 @@ from dosimeter.show.charts.pages import draw_svg
 
 
 class OfflineChart(alt.LayerChart):
-    """An Altair chart like any other, but for how a notebook shows it. What is made of several is Altair's own."""
+    """An Altair chart that a notebook shows as a finished picture. Combined with other charts it is an ordinary one."""
 
     def _repr_mimebundle_(self, *given: Any, **options: Any) -> Any:
-        """Return an SVG picture; where somebody chose one of Altair's renderers, what that one gives.
+        """Return an SVG picture; if somebody chose a renderer of Altair's, return what that renderer gives.
 
         Altair's default renderer loads its scripts from the internet, into a page with private risks.
         """

@@ -48,7 +48,7 @@ def save_chart(chart: alt.LayerChart, path: str | Path) -> None:
 
 
 def write_page(content: bytes | str, path: str | Path) -> None:
-    """Write a finished picture or page."""
+    """Write a finished picture or page to a file. Refuse a path that cannot be written."""
     try:
         Path(path).write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as problem:
@@ -61,7 +61,10 @@ def write_page(content: bytes | str, path: str | Path) -> None:
 def chart_page(
     charts: Sequence[alt.LayerChart], title: str, *, query: str | None = None, notes: Sequence[str] = ()
 ) -> str:
-    """Return one self-contained HTML page: each chart with its table, no network request."""
+    """Return one self-contained HTML page: each chart with its table of numbers, and no network request.
+
+    ``query``: the SQL to be shown above. ``notes``: sentences below it.
+    """
     import altair as alt
     import vl_convert
 
@@ -96,7 +99,10 @@ def risk_page(
     reading: float | None = None,
     selected: float | None = None,
 ) -> str:
-    """Return the controller's page of one query: ranges first, the histogram of one ε below, a table under each."""
+    """Return the controller's page of one query: ranges first, the histogram of ``rdrs`` below, a table under each.
+
+    ``reading``: the account's reading, drawn among the candidates. ``selected``: the candidate to be highlighted.
+    """
     charts = [range_chart(candidates, reading=reading, selected=selected), histogram_chart(rdrs)]
     return chart_page(charts, title, query=query, notes=notes)
 

@@ -45,7 +45,7 @@ MOST_PLACES = 20
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a picture stands, and its colours. ``alone``: in a file or notebook; otherwise on a page.
+    """Where a picture is shown, and its colours. ``alone``: in a file or notebook; otherwise on a page.
 
     A page has the words, the key and the table itself, and decides the width.
     """
@@ -62,7 +62,7 @@ PAGE = Frame("INK", "MUTED", "FAINT", "MEETS", alone=False)  # the page fills in
 
 
 def _frame_spec(frame: Frame, *, width: int, height: int, data: Spec, layer: Sequence[Spec]) -> Spec:
-    """Return the whole picture: its size, data, layers and style."""
+    """Return the specification of the whole picture: these layers over this data, with size and style."""
     sizes: Spec = {"width": width} if frame.alone else {"width": "container"}
     fitting: Spec = {} if frame.alone else {"autosize": {"type": "fit-x", "contains": "padding"}}
     return {
@@ -94,10 +94,10 @@ def range_spec(
     reading: float | None = None,
     marks: Mapping[float, str] | None = None,
 ) -> Spec:
-    """Return one bar per candidate ε, from the least to the most exposed person.
+    """Return the picture of one bar per candidate ε, from the least to the most exposed person.
 
-    ``reading`` draws the odometer's reading as a line between the candidates that are larger and those that are not.
-    ``marks``: candidates to be highlighted, and the word that stands beside each.
+    ``raw``: RDRs themselves instead of multiples of the average. ``reading``: draw a line between the candidates above
+    the account's reading and the others. ``marks``: candidates to be highlighted, and the word that stands beside each.
     """
     ordered = order_candidates(candidates)
     marks = marks or {}
@@ -173,7 +173,10 @@ def _span(candidate: Candidate, *, raw: bool) -> tuple[float, float]:
 
 
 def find_range_axis(candidates: Sequence[Candidate], *, raw: bool) -> Axis:
-    """Return a log axis for relative bars; for raw bars a linear one while the shortest can be seen there (R8)."""
+    """Return the axis of the bars: logarithmic for relative ones, linear for raw ones (R8).
+
+    Raw bars get a logarithmic axis too if the shortest could hardly be seen on a linear one.
+    """
     spans = [_span(candidate, raw=raw) for candidate in candidates]
     ends = [end for span in spans for end in span]
     if not raw:
@@ -183,7 +186,7 @@ def find_range_axis(candidates: Sequence[Candidate], *, raw: bool) -> Axis:
 
 
 def _state_encodings(rows: Sequence[Spec]) -> tuple[Spec, Spec]:
-    """Return colour and shape by whether the preference is met; grey where there is no preference."""
+    """Return encodings of colour and shape by whether a candidate meets the preference; grey if there is none."""
     looks = {MEETS_WORDS: (MEETS, TICK), FAILS_WORDS: (FAILS, CROSS), PLAIN_WORDS: (NEUTRAL, "circle")}
     states = {row["state"] for row in rows}
     if states == {PLAIN_WORDS}:
@@ -201,7 +204,7 @@ def _state_encodings(rows: Sequence[Spec]) -> tuple[Spec, Spec]:
 
 
 def _value_encoding(field: str, axis: Axis, title: str, *, grid: bool) -> Spec:
-    """Return the horizontal axis of a picture, with our own ticks."""
+    """Return the encoding of this field along the horizontal axis, with the axis's own ticks."""
     sign = "" if title == "RDR" else " + ' ×'"
     kind: Spec = {"type": "log"} if axis.logarithmic else {"type": "linear", "zero": False}
     return {
@@ -214,7 +217,10 @@ def _value_encoding(field: str, axis: Axis, title: str, *, grid: bool) -> Spec:
 
 
 def _beside_bars(y: Spec, picked: Spec, share_at: int) -> list[Spec]:
-    """Write least ÷ most beside each bar, under its heading, and the words of those that are marked."""
+    """Return layers of text to the right of the bars: least ÷ most exposed with its heading, and the words of marks.
+
+    ``share_at``: where the text ends, in pixels from the left.
+    """
     share: Spec = {"type": "text", "align": "right", "fontSize": 11, "color": INK}
     heading: Spec = {**share, "fontSize": 10, "color": NEUTRAL, "baseline": "bottom"}
     return [
@@ -227,7 +233,10 @@ def _beside_bars(y: Spec, picked: Spec, share_at: int) -> list[Spec]:
 
 
 def _reading_layers(ordered: Sequence[Candidate], reading: float, y: Spec, end: Spec, gap: float) -> list[Spec]:
-    """Draw a dashed line below the last candidate that is still larger than the reading (O2)."""
+    """Return a dashed line with its text, below the smallest candidate that is still larger than the reading (O2).
+
+    ``gap``: by how many pixels the line is moved, to lie between two bars.
+    """
     larger = [candidate.epsilon for candidate in ordered if candidate.epsilon > reading]
     place, down = {**y, "bandPosition": 1 if larger else 0}, gap if larger else -gap  # half the space between two bars
     row = {
@@ -247,9 +256,9 @@ def _reading_layers(ordered: Sequence[Candidate], reading: float, y: Spec, end: 
 
 
 def histogram_spec(bins: Sequence[Bin], *, log_counts: bool = True) -> Spec:
-    """Return how many people are how exposed at one ε, with the tallest bar and the tail named.
+    """Return the histogram of everybody at one ε; the tallest bar and the last one (the tail) have labels.
 
-    Show ranges first, and never this alone.
+    ``log_counts``: draw heights on a logarithmic scale. Show the ranges first, and never a histogram alone.
     """
     ends = (bins[0].start, bins[-1].end) if len(bins) > 1 else (0.9, 1.1)
     axis = ratio_axis(ends) if is_wide(*ends) else even_axis(*ends)
@@ -278,9 +287,10 @@ def histogram_spec(bins: Sequence[Bin], *, log_counts: bool = True) -> Spec:
 
 
 def _histogram_rows(bins: Sequence[Bin], axis: Axis, *, log_counts: bool) -> list[Spec]:
-    """Return the histogram's data. The tallest bar and the tail have a label that covers neither a bar nor the other.
+    """Return the histogram's data, a row per bin. The tallest bar and the last one (the tail) get a label.
 
-    The tail's label stands to its left, above the bars that are there; one line higher where it would meet the other.
+    Labels cover neither a bar nor each other. The tail's label stands to its left, above the bars that are there; one
+    line higher where it would meet the other label.
     """
     words, last = write_bins(bins), len(bins) - 1
     tallest = max(range(len(bins)), key=lambda place: bins[place].people)
@@ -306,9 +316,9 @@ def _histogram_rows(bins: Sequence[Bin], axis: Axis, *, log_counts: bool) -> lis
 
 
 def _count_encoding(top: int, *, log_counts: bool) -> Spec:
-    """Return an axis of counts with space for two lines of words above the bars.
+    """Return the encoding of counts along the vertical axis, with space for two lines of text above the bars.
 
-    symlog keeps 0 on the axis, and gives a single person a bar of their own.
+    ``top``: the largest count. The scale symlog keeps 0 on a logarithmic axis, and a single person gets a visible bar.
     """
     encoding: Spec = {"field": "people", "type": "quantitative"}
     if not log_counts:
@@ -325,7 +335,7 @@ def _count_encoding(top: int, *, log_counts: bool) -> Spec:
 
 
 class Step(NamedTuple):
-    """The reading after so many entries of an account. ``name``: the entry's, or when it was."""
+    """The reading of an account after its first ``place`` entries. ``name``: the last of these entries, or its time."""
 
     place: int
     name: str
@@ -333,11 +343,11 @@ class Step(NamedTuple):
 
 
 def staircase_spec(steps: Sequence[Step], frame: Frame, *, budget: float | None = None, by_time: bool = False) -> Spec:
-    """Return what an account has spent after its entries: its reading, as a staircase.
+    """Return the picture of an account's reading after each of its entries, as a staircase.
 
     Where the reading becomes infinite (O1), the last step goes to the top. The budget is a line. At most 20 steps have
     their readings written beside them, and at most 200 are drawn. Entries are named in a picture that is alone; on a
-    page they are numbered. ``by_time``: the steps' names are moments, and the axis is time.
+    page they are numbered. ``by_time``: the steps' names are times, and the axis is time.
     """
     finite = max((step.reading for step in steps if math.isfinite(step.reading)), default=1.0) or 1.0
     finite = max(finite, budget or 0.0)
@@ -374,7 +384,7 @@ def staircase_spec(steps: Sequence[Step], frame: Frame, *, budget: float | None 
 
 
 def _thin_out(steps: Sequence[Step], most: int) -> Sequence[Step]:
-    """Return at most so many steps, evenly chosen; the last one, and the first that is infinite, are among them."""
+    """Return at most ``most`` of the steps, evenly chosen, with the last one and the first infinite one among them."""
     if len(steps) <= most:
         return steps
     kept = {round(place * (len(steps) - 1) / (most - 2)) for place in range(most - 1)}
@@ -389,7 +399,7 @@ _STEP_TIPS: list[Spec] = [
 
 
 def _step_layers(names: Sequence[str], width: int, y: Spec, frame: Frame) -> list[Spec]:
-    """Return one band for each entry."""
+    """Return the staircase with one band for each entry, for few entries."""
     x = _entry_encoding(names, width, frame)
     line: Spec = {"type": "rule", "color": frame.meets, "strokeWidth": 2.5}
     return [
@@ -404,7 +414,7 @@ def _step_layers(names: Sequence[str], width: int, y: Spec, frame: Frame) -> lis
 
 
 def _line_layers(y: Spec, frame: Frame, *, by_time: bool) -> list[Spec]:
-    """Return one line in steps: for many entries, or over time."""
+    """Return the staircase as one stepped line, for many entries or for an axis of time (``by_time``)."""
     x: Spec = {
         "field": "place", "type": "quantitative", "scale": {"nice": False},
         "axis": {"title": "entries of the ledger, in order", "format": ",d", "tickMinStep": 1},
@@ -445,7 +455,7 @@ def _entry_encoding(names: Sequence[str], width: int, frame: Frame) -> Spec:
 
 
 def _limit_layers(limit: float, y: Spec, frame: Frame) -> list[Spec]:
-    """Draw the budget as a dashed line."""
+    """Return the budget as a dashed line with its text."""
     data: Spec = {"values": [{"reading": limit, "text": f"budget {format_number(limit, 4)}"}]}
     rule = {"type": "rule", "color": frame.ink, "strokeDash": [5, 3], "strokeWidth": 1.2}
     text = {

@@ -1,4 +1,4 @@
-"""Show the controller the candidates on a terminal: a table, text range bars, one sentence of advice.
+"""Show the controller the candidates on a terminal: a table, bars of text, one sentence of advice.
 
 Takes plain values, gives rich renderables. Their layout is decided when they are printed: in the available width,
 without colour where there is none, in ASCII where the encoding is not UTF-8. Nothing is cut off: what does not fit is
@@ -36,7 +36,7 @@ _ASCII = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """A renderable that is laid out when it is printed, because only then the width and the encoding are known."""
+    """A renderable that ``build`` lays out when it is printed: only then are the width and the encoding known."""
 
     build: Callable[[ConsoleOptions], RenderableType]
 
@@ -45,7 +45,7 @@ class _Late:
 
 
 def _plain(value: object, options: ConsoleOptions, style: str = "") -> Text:
-    """Return a value as text that cannot act on the terminal, in characters that the terminal has."""
+    """Return a value as text in characters that the terminal can show, with control characters escaped."""
     text = "" if value is None else str(value)
     text = "".join(_visible(character) for character in text)
     if options.ascii_only:
@@ -54,7 +54,7 @@ def _plain(value: object, options: ConsoleOptions, style: str = "") -> Text:
 
 
 def _visible(character: str) -> str:
-    """Return control and format characters (escape sequences, direction marks) as their escapes; others as they are."""
+    """Return a control or format character (such as an escape or a direction mark) as its escape; others unchanged."""
     if character == "\n" or unicodedata.category(character)[0] != "C":
         return character
     return character.encode("unicode_escape").decode("ascii")
@@ -64,7 +64,10 @@ def _visible(character: str) -> str:
 
 
 def pick_candidates(candidates: Sequence[Candidate], found: float | None = None) -> tuple[Candidate, ...]:
-    """Return a readable selection, largest first: 1-2-5 per decade, both ends, and the found ε with its neighbours."""
+    """Return the candidates to show, largest first: 1, 2, 5 of each decade, both ends, ``found`` and its neighbours.
+
+    All of them where they are few; evenly spread ones where other candidates were given than the default ones.
+    """
     ordered = order_candidates(candidates)
     if len(ordered) <= FEW:
         return ordered
@@ -96,9 +99,10 @@ def candidate_table(
     show_all: bool = False,
     decides: bool = True,
 ) -> RenderableType:
-    """Tabulate per ε the noise, 95 % errors, least ÷ most exposed, and whether the preference is met.
+    """Return a table with a row per ε: noise, 95 % errors, least ÷ most exposed, and whether the preference is met.
 
-    ``decides``: whether the preference found ε; where it does not, no line is marked as found (F4).
+    ``outputs``: the columns of the answer. ``found``: the ε to be marked as found. ``decides``: whether some candidates
+    meet the preference and others do not; where it is False, no row is marked (F4).
     """
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
     valued = any(c.value is not None and c.value != c.rdr.ratio for c in shown)  # a ratio is not shown twice
@@ -146,7 +150,10 @@ def _colour(candidate: Candidate) -> str:
 def range_bars(
     candidates: Sequence[Candidate], *, width: int | None = None, found: float | None = None, show_all: bool = False
 ) -> RenderableType:
-    """Draw text bars from the least to the most exposed person, one per ε, on one logarithmic axis."""
+    """Draw one bar of text per ε, from the least to the most exposed person, all on one logarithmic axis.
+
+    ``width``: characters per line, by default those available. ``found``: the ε to be marked as found.
+    """
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
     spans = [c.rdr.relative for c in shown]
     names = [format_epsilon(c.epsilon) for c in shown]
@@ -176,7 +183,10 @@ def range_bars(
 
 
 def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOptions) -> str:
-    """Draw a bar to an eighth of a cell (to a cell in ASCII), never shorter than the smallest piece."""
+    """Draw a bar in a line of ``cells`` characters, exact to an eighth of a character (to a whole one in ASCII).
+
+    ``span``: the values at its two ends. It is never shorter than one eighth (one character in ASCII).
+    """
     low, high = (axis.position(end) * cells for end in span)
     start = min(round(low), cells - 1)
     eighths = min(max(round(8 * (high - low)), 1), 8 * (cells - start))
@@ -186,7 +196,10 @@ def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOpti
 
 
 def _scale_line(axis: Axis, cells: int) -> str:
-    """Write the ticks of an axis as one line: each label starts at its place, 1 first, then those that still fit."""
+    """Write the ticks of an axis as one line of ``cells`` characters, each starting where its value lies.
+
+    Ticks near 1 come first; those that no longer fit are left out.
+    """
     line = [" "] * cells
     written: set[str] = set()
     for tick in sorted(axis.ticks, key=lambda tick: abs(math.log(tick))):
@@ -202,7 +215,10 @@ def _scale_line(axis: Axis, cells: int) -> str:
 
 
 def people_table(people: Sequence[ExposedPerson], *, epsilon: float | None = None) -> RenderableType:
-    """Lay out the most exposed: how many they are, how exposed, why, and what is shown of their record."""
+    """Return a table of the most exposed people: how many, how exposed, why, and what may be shown of their record.
+
+    ``epsilon``: the ε to be named in the title.
+    """
     records = any(person.columns for person in people)
     columns = [_Column("people"), _Column("× average"), _Column("own ε"), _Column("why", "left")]
     columns += [_Column("record", "left")] * records
@@ -225,7 +241,10 @@ def _cell(value: object) -> str:
 
 
 def groups_table(groups: Sequence[GroupRisk], *, by: str, epsilon: float | None = None) -> RenderableType:
-    """Lay out the groups of one column: how many people, their median and their largest RDR."""
+    """Return a table with a row per group of the column ``by``: how many people, their median and their largest RDR.
+
+    ``epsilon``: the ε to be named in the title.
+    """
     small = any(group.people < 5 for group in groups)
     columns = [_Column(by, "left"), _Column("people"), _Column("median, × average"), _Column("largest, × average")]
     columns += [_Column("note", "left")] * small
@@ -238,7 +257,7 @@ def groups_table(groups: Sequence[GroupRisk], *, by: str, epsilon: float | None 
 
 
 def shown_groups_table(groups: ShownGroups) -> RenderableType:
-    """Lay out which groups of the data would be shown at each ε (H1)."""
+    """Return a table of how many groups of the data would be shown at each ε, where nobody declared them (H1)."""
     titles = ("groups shown, of", "even chance with", "in groups hardly ever shown")
     columns = [_Column("ε"), *(_Column(title) for title in titles)]
     body = [
@@ -260,7 +279,7 @@ def shown_groups_table(groups: ShownGroups) -> RenderableType:
 
 
 def say(sentence: str) -> RenderableType:
-    """Return a sentence that is wrapped to the width where it is shown."""
+    """Return a sentence as a renderable that is wrapped to the terminal's width when it is printed."""
     return _Late(lambda options: _plain(sentence, options))
 
 
@@ -284,7 +303,7 @@ class _Row:
 def _lay_out(
     columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions, *, title: str = "", caption: str = ""
 ) -> Table:
-    """Return a table in which figures stay whole and words are folded."""
+    """Return a table in which figures are never broken over lines, and words are folded where they have to be."""
     table = Table(
         box=box.ASCII2 if options.ascii_only else box.SIMPLE_HEAD,
         title=_plain(title, options, "bold") if title else None,
@@ -308,7 +327,11 @@ _GAP = 2  # between two columns, or at the two edges
 
 
 def _share_room(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int | None]:
-    """Return widths that break as little as possible: the least of each column, then small wishes, then long texts."""
+    """Return the width of each column, in characters, so that few cells are folded; None for each if all must be.
+
+    Each column first gets the least width that it needs, then up to 12 characters more if it is whole then; what is
+    left goes to the columns with the longest texts.
+    """
     widths = _least_widths(columns, rows, options)
     room = options.max_width - sum(widths)
     if room < 0:
@@ -327,7 +350,7 @@ def _share_room(columns: Sequence[_Column], rows: Sequence[_Row], options: Conso
 
 
 def _least_widths(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int]:
-    """Return the least width of each column, gap included, that breaks no figure and no word of up to 20 cells."""
+    """Return the least width of each column, with its gap, that breaks no figure and no word of up to 20 characters."""
     widths = []
     for place, column in enumerate(columns):
         whole = column.whole or column.justify == "right"

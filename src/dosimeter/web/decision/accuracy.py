@@ -24,7 +24,7 @@ NUMBERS_SHOWN = 100
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AccuracyCell:
-    """How good one number is at one ε: its 95 % error, the range of the answer, and the error relative to it."""
+    """How good one column is at one ε: its 95 % error, the range around an only number, and the relative error."""
 
     error: str
     range: str
@@ -33,7 +33,7 @@ class AccuracyCell:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AccuracyRow:
-    """How good an answer is at one ε. ``meets``: the preference; ``open``: the account leaves this ε."""
+    """How good an answer is at one ε. ``meets``: whether ε meets the preference; ``open``: the account grants it."""
 
     epsilon: str
     selected: bool
@@ -44,7 +44,7 @@ class AccuracyRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NumberRow:
-    """One number of the answer: its group and column, exactly, and the range in which the released one will lie."""
+    """One number of the answer: its group and column, its exact value, and where the released number will lie."""
 
     keys: tuple[object, ...]
     column: str
@@ -54,7 +54,10 @@ class NumberRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NumberPage:
-    """Some of the answer's numbers. ``following``: where the next ones start; None if these are the last."""
+    """A part of the answer's numbers. ``start``: the number of the first, from 0; ``total``: how many there are.
+
+    ``following``: where the next part starts; None if this is the last. ``names``: the columns that name the group.
+    """
 
     names: tuple[str, ...]
     rows: tuple[NumberRow, ...]
@@ -64,12 +67,12 @@ class NumberPage:
 
 
 def list_columns(measured: MeasuredQuery) -> tuple[str, ...]:
-    """Return the columns of the answer that carry noise, or are drawn by rank."""
+    """Return the names of the answer's columns that carry noise or are drawn by rank."""
     return tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate)
 
 
 def show_errors(measured: MeasuredQuery, place: int) -> dict[float, ShownError]:
-    """Return the error of one column at every candidate."""
+    """Return the error of one column at every candidate, by ε. ``place``: the column's index in ``list_columns``."""
     number = measured.sizes[list_columns(measured)[place]]
     return {line.epsilon: _show_error(measured, line, place, number) for line in measured.candidates}
 
@@ -93,7 +96,7 @@ def _show_error(measured: MeasuredQuery, line: Candidate, place: int, number: fl
 
 
 def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
-    """Return the smallest ε at which a typical group of every column is off by no more than what is wanted."""
+    """Return the smallest ε at which the typical error of every column is at most ``wanted``; None if none is."""
     if wanted is None:
         return None
     good = [
@@ -114,7 +117,10 @@ def _is_enough(measured: MeasuredQuery, line: Candidate, place: int, wanted: flo
 
 
 def write_wanted(measured: MeasuredQuery, wanted: float | None, enough: float | None) -> str:
-    """Write which ε the accuracy that the analyst asked for needs."""
+    """Say which ε gives the error that the analyst wants; "" if no error is wanted.
+
+    ``enough``: the smallest such ε; None if no candidate does.
+    """
     if wanted is None:
         return ""
     where = " in a typical group" if measured.risk.plan.groups else ""
@@ -132,7 +138,7 @@ def write_wanted(measured: MeasuredQuery, wanted: float | None, enough: float | 
 def list_accuracy(
     measured: MeasuredQuery, choice: Choice, selected: float, offer: Offer, columns: Sequence[str]
 ) -> Iterator[AccuracyRow]:
-    """Yield how good the answer is at each ε, largest first, in these columns."""
+    """Yield how good these columns of the answer are at each ε, largest first."""
     names = list_columns(measured)
     places = [names.index(name) for name in columns]
     for line in order_candidates(choice.candidates):
@@ -146,9 +152,10 @@ def list_accuracy(
 
 
 def _accuracy_cell(measured: MeasuredQuery, error: float | None, in_rows: bool, column: str) -> AccuracyCell:
-    """Return the 95 % error with its sign ±, the range of the answer, and the relative error.
+    """Return the 95 % error after its sign ±, the range around the exact number, and the relative error.
 
-    The error is relative to the exact number, or to the median of several. What is drawn by rank is off by rows (E3).
+    With several groups there is no range, and the error is relative to the median number. An error ``in_rows`` counts
+    rows (E3) and has neither.
     """
     if error is None:
         return AccuracyCell("none", "", "–")
@@ -169,7 +176,10 @@ def _write_range(value: float, error: float) -> str:
 
 
 def list_numbers(measured: MeasuredQuery, epsilon: float, start: int) -> NumberPage:
-    """Return some of the numbers of an answer at one ε, group by group and column by column."""
+    """Return a part of the answer's numbers at one ε, group by group, and in each group column by column.
+
+    ``start``: the number to begin with, from 0.
+    """
     plan, columns = measured.risk.plan, list_columns(measured)
     keys = tuple(output.name for output in plan.outputs if not output.is_aggregate)
     groups = measured.groups or (_read_only_group(measured, columns),)
@@ -191,7 +201,7 @@ def list_numbers(measured: MeasuredQuery, epsilon: float, start: int) -> NumberP
 
 
 def _read_only_group(measured: MeasuredQuery, columns: Sequence[str]) -> dict[str, Any]:
-    """Return the numbers of an answer without groups."""
+    """Return the exact numbers of an answer without groups, by column."""
     return {name: values[0] for name in columns if (values := measured.exact.get(name))}
 
 

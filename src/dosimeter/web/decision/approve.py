@@ -1,10 +1,10 @@
 """Approve, deny, ask for changes: each query is decided once, even after double clicks and crashes.
 
-A decision claims the query by comparing and setting its status in one transaction; whoever comes second is told who
-was first. An approval's claim is the reference that the ledger's entry carries, so that after a crash at any instant
+A decision claims the query by comparing and setting its status in one transaction; whoever comes second is told who was
+first. The claim of an approval is a reference that the ledger's entry carries too, so that after a crash at any instant
 ``reconcile`` finds the outcome. No entry: nothing was charged, and the query waits again. A settled entry: the query
-takes its status. A reservation without an answer: it is charged, the query says so, and it may be answered again.
-The same is done when somebody opens a claimed query whose release ended without writing its status.
+takes its status. A reservation without an answer: it is charged, the query says so, and it may be answered again. The
+same is done when somebody opens a claimed query whose release ended without writing its status.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CHARGED = "The approval was interrupted after the charge: it counts, and there i
 
 
 class AlreadyDecided(DosimeterError):
-    """Another decision came first. ``query`` is the query as it is now."""
+    """Somebody else decided the query first. ``query``: the query as it is now; None if it is gone."""
 
     def __init__(self, query: StoredQuery | None) -> None:
         super().__init__("This query is decided already.")
@@ -54,7 +54,10 @@ class AlreadyDecided(DosimeterError):
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A controller's approval. ``epsilon`` is None where the noisy test will find ε."""
+    """A controller's approval. ``epsilon``: None where the noisy test will find it.
+
+    ``continued``: go on although the data or the schema changed since the account was used.
+    """
 
     epsilon: float | None
     preference: str | None
@@ -92,7 +95,10 @@ def _choose_way(served: ServedDataset, approval: Approval) -> Way:
 def claim_query(
     state: ServerState, served: ServedDataset, query: StoredQuery, user: User, approval: Approval
 ) -> tuple[str, ReleaseOrder]:
-    """Check what needs no data, then claim the query: nobody else can decide it. Returns the claim and the order."""
+    """Check everything that needs no data, then claim the query, so that nobody else can decide it.
+
+    Returns the claim (a reference that the ledger's entry will carry) and the order for the release.
+    """
     claim = make_identifier()
     order = build_order(served, query, approval, claim=claim, controller=user.name)
     served.prepare(query.sql, order)
@@ -114,7 +120,7 @@ def claim_query(
 def run_release(
     state: ServerState, served: ServedDataset, query: StoredQuery, claim: str, order: ReleaseOrder, dataset: Dataset
 ) -> QueryStatus:
-    """Release, then set the query's status from the ledger's entry. Returns the new status."""
+    """Release, then set the query's status from the ledger's entry. Return the new status."""
     try:
         problem = _try_release(state, served, query, claim, order, dataset)
         state.forget(served.name)
@@ -126,9 +132,9 @@ def run_release(
 def _try_release(
     state: ServerState, served: ServedDataset, query: StoredQuery, claim: str, order: ReleaseOrder, dataset: Dataset
 ) -> DosimeterError | None:
-    """Release; return the error if it failed.
+    """Release; return the error if it failed, else None.
 
-    A release cannot be stopped by anybody, so an interrupt was meant for another job: the release is tried once more.
+    Nobody can stop a release, so an interrupt was meant for another job: the release is tried once more.
     """
     for again in (True, False):
         try:
@@ -147,9 +153,9 @@ def _try_release(
 
 
 def settle_left(state: ServerState, query: StoredQuery) -> StoredQuery:
-    """Settle a claimed query whose release ended without writing its status, because the database was unreachable.
+    """Return the query as it is now, after settling it if its release ended without writing its status.
 
-    Returns the query as it is now.
+    That happens when the database was unreachable at the end of the release.
     """
     if query.status is not QueryStatus.APPROVING or query.claim is None or state.is_claimed(query.claim):
         return query
@@ -160,7 +166,10 @@ def settle_left(state: ServerState, query: StoredQuery) -> StoredQuery:
 def settle_claim(
     state: ServerState, dataset: str, query_id: str, claim: str, problem: DosimeterError | None = None
 ) -> QueryStatus:
-    """Set the query's status from the ledger's entry of this claim. Returns the new status."""
+    """Set the query's status from the ledger's entry with this claim. Return the new status.
+
+    ``problem``: the error with which the release failed, if it did.
+    """
     outcome = find_outcome(find_claimed(state, dataset, claim), problem)
     with state.database.writing() as connection:
         if outcome.status is not QueryStatus.RELEASED and is_withdrawn(connection, query_id):
@@ -189,7 +198,7 @@ class Outcome:
 
 
 def find_outcome(entry: Entry | None, problem: DosimeterError | None) -> Outcome:
-    """Return what the ledger's entry of a claim says; without an entry, what the error of the release says."""
+    """Return what became of an approval: by the ledger's entry or, without one, by the error of the release."""
     if entry is None:
         words = STOPPED if isinstance(problem, DatasetStopped) else problem and problem.word(Surface.WEB)
         return Outcome(QueryStatus.WAITING, words or BACK)
@@ -213,7 +222,7 @@ def reconcile(state: ServerState) -> int:
 
 
 def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry | None:
-    """Return the latest released answer to the same plan on the same data, which can be given again at no cost."""
+    """Return the latest released answer to the same plan on the same data, to be given again at no cost; else None."""
     account = state.account(served.name)
     if account is None:
         return None

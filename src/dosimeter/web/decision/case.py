@@ -1,4 +1,4 @@
-"""One query and what must be settled before it is decided: who may look, on which data, by which preference."""
+"""One query with what the decision page and its actions need: who may look, on which data, by which preference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dosimeter.web.worker import PATIENCE, Job, Meter
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A query with everything that is known without reading the data."""
+    """A query, its dataset, and everything about its release that is known without reading the data."""
 
     query: StoredQuery
     served: ServedDataset
@@ -51,16 +51,17 @@ def list_identifying(schema: Schema) -> list[str]:
 
 
 def needs_consent(case: Case) -> bool:
-    """Return whether looking at the risk needs a separate step: the promise depends on not having looked (G0, G1)."""
+    """Return whether looking at the risk takes a click first: the promise depends on nobody having looked (G0, G1)."""
     return case.served.settings.algorithm != "find" and not case.query.looked
 
 
 def find_measurement(
     state: ServerState, case: Case, *, wait: float = PATIENCE, renew: bool = False
 ) -> Job[MeasuredQuery]:
-    """Return the job that measures the risk, once per query and state of the data. Records the look in the ledger.
+    """Return the job that measures the risk; it runs once per query and state of the data, and records the look.
 
-    ``renew``: find out first whether the data changed; otherwise the digest that the latest job saw is used.
+    ``wait``: how many seconds to wait for it. ``renew``: find out first whether the data changed; otherwise the state
+    that the latest job saw counts.
     """
 
     def work(dataset: Dataset, meter: Meter) -> MeasuredQuery:
@@ -79,7 +80,7 @@ def find_measurement(
 
 
 def renew_digest(served: ServedDataset) -> str:
-    """Return the digest of the data as they are now; if that takes too long, as they were last seen."""
+    """Return the digest of the data as they are now; if reading it takes too long, as the latest job saw them."""
     key = ("digest", served.name)
     before = served.worker.peek(key)
     if before is not None:
@@ -91,7 +92,7 @@ def renew_digest(served: ServedDataset) -> str:
 
 
 def note_look(state: ServerState, user: User, case: Case, what: str, detail: str = "") -> None:
-    """Record a look in the audit log, once per session, query and kind of look: not at every step of the slider."""
+    """Record a look in the audit log, once per session, query, kind of look (``what``) and ``detail``."""
     if state.is_first(user.session, what, case.query.id, detail):
         note(
             state.database, user.name, what, dataset=case.served.name, query_id=case.query.id, detail=detail

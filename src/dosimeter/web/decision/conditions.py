@@ -18,7 +18,7 @@ FIXED = frozenset(parse_preference(name).text for name in PRESETS)
 def admit_condition(
     state: ServerState, user: User, query: StoredQuery, plan: QueryPlan, preference: Preference
 ) -> None:
-    """Record a preference that is not one of the fixed sentences, and refuse it if it names people.
+    """Record a preference that a controller wrote, and refuse it if it names people who were not revealed.
 
     Raises PreferenceError if it mentions a column that identifies people and this session has not revealed the people
     of this query. The attempt is recorded all the same, once per session and text.

@@ -1,7 +1,7 @@
 """The cost of an approval in words: what is spent, what is left, and how many answers may still follow.
 
-Takes an Offer and its account (Books); gives sentences and rows. Uses public facts and the account only, nothing of
-the data.
+Takes an Offer with its Books (the account's policy and reading); gives sentences and rows. Uses public facts and the
+account only, nothing of the data.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ SUSPICION = 0.01
 class Cost:
     """Sentences about the cost of one approval. ``last``: no answer is possible after it.
 
-    ``aside``: what accounts of another kind would count; empty where nothing is granted. ``before`` and
-    ``added``: shares of the budget, in percent; None where the account has no budget.
+    ``aside``: what accounts with another policy would count; empty where the approval is not possible. ``before`` and
+    ``added``: what is spent and what the approval adds, in percent of the budget; None where there is none.
     """
 
     sentences: tuple[str, ...]
@@ -62,7 +62,7 @@ ALGORITHMS = {
 
 
 def describe_account(books: Books) -> str:
-    """Return what is spent and what is left, in words, before anything is decided."""
+    """Say what the account has spent and what is left, before the query is decided."""
     spent = write_reading(books.reading.epsilon)
     if books.policy.budget is None:
         return f"So far ε = {spent} is spent; each further ε must be larger than that."
@@ -72,7 +72,7 @@ def describe_account(books: Books) -> str:
 
 
 def count_cost(offer: Offer, epsilon: float) -> Cost:
-    """Return what approving costs at this ε; with the noisy test, at the largest ε that it can find."""
+    """Return what approving at this ε costs. With the noisy test: at the largest ε that it can find."""
     books, at = offer.books, offer.worst if offer.testing else epsilon
     shortage = offer.find_shortage(at)
     if shortage is not None:
@@ -102,7 +102,10 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
 
 
 def _share_budget(books: Books, after: Reading) -> tuple[float | None, float | None]:
-    """Return how much of the budget is spent, and how much an approval adds, in percent."""
+    """Return how much of the budget is spent, and how much an approval adds, in percent; None without a finite share.
+
+    ``after``: the reading after the approval.
+    """
     budget = books.policy.budget
     if budget is None or budget == 0 or books.reading.infinite or after.infinite:
         return None, None
@@ -111,7 +114,7 @@ def _share_budget(books: Books, after: Reading) -> tuple[float | None, float | N
 
 
 def _compare_policies(books: Books, epsilon: float) -> str:
-    """Return what this account counts, and what other accounts would."""
+    """Say what this account counts for an answer at this ε, and what one with another policy would count."""
     price = books.price(epsilon)
     plain, rho = format_epsilon(float(price.epsilon + price.epsilon_svt)), format_number(float(price.rho or 0), 4)
     if books.policy.in_zcdp:
@@ -120,7 +123,10 @@ def _compare_policies(books: Books, epsilon: float) -> str:
 
 
 def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> int:
-    """Return how many answers still fit, each at the smallest ε that the policy admits (O2), up to ``MOST_COUNTED``."""
+    """Return how many more answers fit after this reading, each at the smallest ε that the policy admits then (O2).
+
+    Counted up to ``MOST_COUNTED`` and one more.
+    """
     count = 0
     for epsilon in sorted(candidates):
         while count <= MOST_COUNTED and books.remaining((epsilon,), reading):
@@ -131,7 +137,7 @@ def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> i
 
 @dataclass(frozen=True, slots=True)
 class BlindError:
-    """The 95 % error of one column. ``in_rows``: whether it counts rows, as that of an order statistic does (E3)."""
+    """The 95 % error of one column. ``in_rows``: it counts rows, because the column is drawn by rank (E3)."""
 
     value: float
     in_rows: bool
@@ -139,10 +145,10 @@ class BlindError:
 
 @dataclass(frozen=True, slots=True)
 class BlindChoice:
-    """One candidate as a controller can choose it without looking at the data.
+    """One candidate with what a controller can know of it without looking at the data.
 
-    ``suspicion``: what a suspicion of 1 % becomes at most, in percent (P3); empty where the noise promises no such
-    limit. ``after``: what is spent afterwards.
+    ``errors``: of each column; None where it depends on the data. ``suspicion``: what a suspicion of 1 % can become, in
+    percent (P3); empty where the noise promises no such limit. ``after``: what is spent afterwards.
     """
 
     epsilon: float
@@ -153,7 +159,7 @@ class BlindChoice:
 
 @dataclass(frozen=True, slots=True)
 class BlindColumn:
-    """The 95 % errors of one column at each choice. ``people``: they are those of a group of so many people."""
+    """The 95 % errors of one column, one per choice. ``people``: for a group of so many; None: for any group."""
 
     name: str
     people: int | None
@@ -161,10 +167,7 @@ class BlindColumn:
 
 
 def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
-    """Return every remaining candidate, largest first, with what is spent after it.
-
-    Its 95 % errors are given where k and Δ decide them.
-    """
+    """Return a choice for every candidate that the account still grants, largest ε first."""
     plan, mechanism = prepared.plan, prepared.mechanism
     names = [output.name for output in plan.outputs if output.is_aggregate]
     choices = []
@@ -184,7 +187,10 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
 
 
 def list_blind_columns(prepared: Prepared, choices: Sequence[BlindChoice]) -> list[BlindColumn]:
-    """Return the first columns with their errors; an average's for round numbers of people, which decide them."""
+    """Return the errors of the first columns at each choice.
+
+    An average, whose error depends on the number of people, has one row for each of a few round numbers of people.
+    """
     names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:MOST_COLUMNS]
     own = {name: tuple(choice.errors[at] for choice in choices) for at, name in enumerate(names)}
     unknown = [name for name, errors in own.items() if errors and not any(errors)]
@@ -201,7 +207,7 @@ def list_blind_columns(prepared: Prepared, choices: Sequence[BlindChoice]) -> li
 
 
 def find_enough_unseen(choices: Sequence[BlindChoice], wanted: float | None) -> float | None:
-    """Return the smallest choice whose numbers are all off by no more than what is wanted; None if that is unknown."""
+    """Return the smallest ε at which the errors of all columns are at most ``wanted``; None if none is known to be."""
     if wanted is None:
         return None
     good = [
@@ -219,7 +225,7 @@ def _find_error(in_rows: float | None, error: float | None) -> BlindError | None
 
 
 def explain_missing(offer: Offer) -> str:
-    """Return which candidates are not offered, and why; empty if all are."""
+    """Say which candidates the account does not grant, and why; "" if it grants all."""
     remaining, sentences = offer.remaining, []
     larger = [e for e in offer.candidates if remaining and e > max(remaining)]
     smaller = [e for e in offer.candidates if remaining and e < min(remaining)]

@@ -27,7 +27,7 @@ LONGEST = 5.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DisplacedQuery:
-    """A waiting query that would lose its answer, and the largest ε at which the account could answer it now."""
+    """A waiting query that an approval would make impossible, and the largest ε at which it could be answered now."""
 
     query: StoredQuery
     epsilon: str
@@ -35,7 +35,7 @@ class DisplacedQuery:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Displaced:
-    """Waiting queries that the account could answer now and not after this approval, and how many were examined."""
+    """The waiting queries that an approval would make impossible. ``looked``: how many queries were examined."""
 
     queries: tuple[DisplacedQuery, ...]
     looked: int
@@ -55,7 +55,8 @@ def list_displaced(
 ) -> Displaced:
     """Return the waiting queries that the account could answer now, and no longer after an approval at this ε.
 
-    With algorithm 1 a query counts by the candidates that meet the controller's usual threshold; otherwise by all.
+    With algorithm 1 only candidates that meet the controller's usual threshold count (``thresholds``: in percent, by
+    priority); otherwise all do.
     """
     left_now = set(offer.remaining)
     left_then = set(offer.books.remaining(offer.candidates, offer.books.after(epsilon)))
@@ -86,7 +87,7 @@ def list_displaced(
 def _find_meeting(
     served: ServedDataset, query: StoredQuery, percent: float, dataset: Dataset, digest: str
 ) -> set[float] | None:
-    """Return the candidates that meet the ratio for a query; None for a query that takes too long for a side job."""
+    """Return the candidates at which a query meets the ratio of ``percent``; None if measuring would take too long."""
     preference = parse_preference(f"ratio:{percent / 100:g}")
     known = find_measured(served.worker, query.id)
     if known is not None and known.state == "done" and known.result.fingerprint == digest:

@@ -44,9 +44,10 @@ class DecisionForm(BaseModel):
 
 
 def read_fields(fields: Mapping[str, str]) -> tuple[DecisionForm, str]:
-    """Return the form; where a field cannot be used, its default, and a message that says what is wrong.
+    """Return the form, and a message about the first field that cannot be used ("" if all can).
 
-    An empty field is no value: if the kind of preference needs it, it is refused and not filled in.
+    A field that cannot be used gets its default. An empty field is no value: if the kind of preference needs it, it is
+    refused and not filled in.
     """
     filled = {name: value for name, value in fields.items() if value.strip() != ""}
     needed = NEEDED.get(fields.get("preset", "ratio"), "")
@@ -71,7 +72,7 @@ COMPLAINTS = {
 
 
 def write_query(form: DecisionForm, epsilon: float | None) -> str:
-    """Return the form as the query string of a URL, with this ε."""
+    """Return the form, with this ε, as the query string of a URL."""
     fields: dict[str, str] = {"preset": form.preset}
     match form.preset:
         case "ratio":
@@ -90,7 +91,7 @@ def write_query(form: DecisionForm, epsilon: float | None) -> str:
 
 
 def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
-    """Return the form that stands for a stored preference, with the ε that was approved."""
+    """Return the form that would give this stored preference and this approved ε."""
     parsed = None if not preference else parse_preference(preference)
     if parsed is None:
         return DecisionForm(epsilon=epsilon)
@@ -105,7 +106,7 @@ def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
 
 
 def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
-    """Return the columns by whose values people can be compared, with the declared values."""
+    """Return the columns by whose values people can be compared, each with its declared values."""
     columns: dict[str, list[str]] = {}
     for column in schema.columns.values():
         if column.identifying or column.name == schema.unit:
@@ -118,7 +119,7 @@ def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
 
 
 def write_preference(form: DecisionForm, schema: Schema, suggested: float) -> Preference:
-    """Return the preference that the form stands for. ``suggested``: the percentage where the form has none."""
+    """Return the preference that the form stands for. ``suggested``: the percentage to use if the form has none."""
     match form.preset:
         case "ratio":
             return parse_preference(f"ratio:{_percent(suggested if form.percent is None else form.percent)}")

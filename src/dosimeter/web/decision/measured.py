@@ -1,9 +1,9 @@
 """Everything a controller looks at for one query, computed once. For controllers only.
 
-Measured on the dataset's worker. What follows (the slider and most preferences) is arithmetic on distinct values and
-may run in any thread: ``recall``. What has to go over everybody again runs on the worker: ``choose``. Where there are
-many distinct values, the picture is drawn from a few thousand classes of them (both ends stay exact), and the numbers
-that preferences need are kept per candidate.
+Measured on the dataset's worker. What follows (the slider and most preferences) is arithmetic on distinct sensitivities
+and may run in any thread: ``recall``. What has to go over everybody again runs on the worker: ``choose``. Where there
+are many distinct sensitivities, the picture is drawn from a few thousand classes (both ends stay exact), and the
+numbers that preferences need are kept per candidate.
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ _RATIO, _VARIANCE = parse_preference("ratio:0.5"), parse_preference("variance:0.
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeasuredQuery:
-    """A measured risk and what was prepared from it.
+    """The measured risk of a query, and what was computed from it for the pages.
 
-    ``exact``: the numbers of each column of the answer; ``sizes``: the median size of each column's.
+    By ε: ``ratios`` and ``variances``, which common preferences compare, and ``accuracies``. ``drawn``: the classes of
+    people that pictures are drawn from. By column of the answer: ``exact``, its exact numbers, and ``sizes``, their
+    median absolute value. ``groups``: the exact rows. ``fingerprint``: the digest of the measured data.
     """
 
     risk: Risk
@@ -78,7 +80,7 @@ class MeasuredQuery:
         return next(line for line in self.candidates if line.epsilon == epsilon)
 
     def recall(self, preference: Preference) -> Choice | None:
-        """Return the preference evaluated at every candidate if that is quick enough for a page; otherwise None."""
+        """Return the preference evaluated at every candidate; None if that would take too long for a page."""
         with self._guard:
             known = self._choices.get(preference.text)
         if known is not None:
@@ -88,7 +90,7 @@ class MeasuredQuery:
         return self._remember(preference)
 
     def choose(self, preference: Preference) -> Choice:
-        """Return the preference evaluated at every candidate, including those the account no longer allows.
+        """Return the preference evaluated at every candidate, even at those that the account no longer grants.
 
         The result is remembered by the preference's text.
         """
@@ -108,17 +110,17 @@ class MeasuredQuery:
         return choice
 
     def _is_kept(self, preference: Preference) -> bool:
-        """Return whether the numbers kept per candidate decide the preference, and its exact limit needs no search."""
+        """Return whether the ratios and variances kept for each candidate suffice to evaluate the preference."""
         plain = self.risk.indicator == "bound" and self.risk.mechanism.shifts_alike
         return preference.kind == "ratio" or (preference.kind == "variance" and plain)
 
     def require_data(self, digest: str) -> None:
-        """Refuse to read data on the worker that are not the data that were measured."""
+        """Refuse to go on if the data with this digest are not the data that were measured."""
         if digest != self.fingerprint:
             raise DataError(CHANGED)
 
     def _choose_quickly(self, preference: Preference) -> Choice:
-        """Return what Risk.find would return (F1), from the kept ratios and variances, without going over everybody."""
+        """Return what ``Risk.find`` would return (F1), from the kept ratios or variances alone."""
         assert preference.threshold is not None
         kept, operator = (self.ratios, ">=") if preference.kind == "ratio" else (self.variances, "<=")
         tested = tuple(
@@ -136,7 +138,7 @@ class MeasuredQuery:
         return self.risk.conclude(preference, found, lines)
 
     def advise(self, epsilon: float) -> Advice:
-        """Return what to know before this ε is taken, whatever the preference. Remembered."""
+        """Return the advice on taking this ε, whatever the preference is. Remembered by ε."""
         known = self._advice.get(epsilon)
         if known is None:
             known = self._advice[epsilon] = self.risk.advise(self.candidates, epsilon=epsilon)
@@ -146,13 +148,13 @@ class MeasuredQuery:
         return bin_people(self.risk.rdr_of(self.drawn, epsilon))
 
     def most_exposed(self, epsilon: float) -> tuple[int, float]:
-        """Return how many people have the largest RDR, and how many times the average that is."""
+        """Return how many people have the largest RDR, and the RDR as a multiple of the average."""
         values, counts = self.risk.sensitivities.values, self.risk.sensitivities.counts
         people = int(counts[values >= values[-1] * (1.0 - 1e-12)].sum())
         return people, self.candidate(epsilon).rdr.relative[1]
 
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
-        """Return the 95 % errors of the first ``most`` groups, each group by itself, in the order of ``groups``."""
+        """Return the 95 % errors of each of the first ``most`` groups, one per column, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
         shown = None if not risk.plan.further else risk.plan.after.rows_of
         numbers = [(each.keys, each.values) for each in risk.measured().blocks]
@@ -161,17 +163,17 @@ class MeasuredQuery:
 
 
 def name_job(query_id: str) -> tuple[str, str]:
-    """Return the worker's key of the job that measures a query."""
+    """Return the key under which the worker keeps the job that measures this query."""
     return "measured", query_id
 
 
 def find_measured(worker: DatasetWorker, query_id: str) -> Job[MeasuredQuery] | None:
-    """Return the job that measures a query, if it was begun and is remembered."""
+    """Return the job that measures this query, waiting, running or ended; None if the worker has none."""
     return worker.peek(name_job(query_id))
 
 
 def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> MeasuredQuery:
-    """Measure the risk, then go over everybody once per candidate. Runs on the dataset's worker."""
+    """Measure the risk of a query, and compute what the pages show of every candidate. On the dataset's worker."""
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities
     exact, groups = _read_exact(risk)
@@ -203,7 +205,10 @@ def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> Measure
 
 
 def _require_same(dataset: Dataset, digest: str) -> str:
-    """Return the digest of the measured data. Raises DataError if the data changed during the measurement."""
+    """Return the digest of the measured data. Raises DataError if the data changed since it was read.
+
+    ``digest``: read before the measurement; "" if it was not.
+    """
     if not digest:
         return dataset.engine.fingerprint()
     if not dataset.engine.is_still(digest):
@@ -212,7 +217,10 @@ def _require_same(dataset: Dataset, digest: str) -> str:
 
 
 def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping[str, Any], ...]]:
-    """Return the exact numbers per column of the answer, for relative errors, and per group. Never released."""
+    """Return the exact numbers by column of the answer, and the exact rows of the groups (none without groups).
+
+    Private: for errors relative to the numbers, and never released.
+    """
     rows = [row for block, numbers in _list_shown(risk) for row in assemble_cells(block, numbers.keys, numbers.values)]
     names = [output.name for output in plan_outputs(risk)]
     exact = {
@@ -222,7 +230,10 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
 
 
 def _list_shown(risk: Risk) -> list[tuple[QueryPlan, Measured]]:
-    """Return the blocks whose groups are rows of the answer, with their exact numbers; the only block in any case."""
+    """Return the blocks (SELECTs) of the plan whose groups become rows of the answer, with their exact numbers.
+
+    A subquery that gives one number is a block whose groups do not. The only block of a plan is always returned.
+    """
     parts = list(zip(risk.plan.blocks, risk.measured().blocks, strict=True))
     return parts if len(parts) == 1 else [parts[at] for at in risk.plan.after.rows_of]
 
@@ -232,7 +243,10 @@ def plan_outputs(risk: Risk) -> list[Output]:
 
 
 def compress_classes(sensitivities: Sensitivities) -> Sensitivities:
-    """Return a few thousand classes in place of very many, for a picture: both ends exact, the middle averaged."""
+    """Return at most a few thousand classes of people in place of very many, for a picture.
+
+    The smallest and the largest sensitivities stay exact; those between are averaged in cells of equal width.
+    """
     values, counts = sensitivities.values, sensitivities.counts
     if len(values) <= MANY or sensitivities.vectors is not None or sensitivities.attributes:
         return sensitivities

@@ -1,7 +1,8 @@
 """Which ε may be approved for one query, and why another may not.
 
 The page, the slider, the confirmation and the approval itself ask here. The ledger decides once more, in its own
-transaction. Takes the account (Books) and the candidates that meet a preference; gives a Refusal, or None.
+transaction. Takes the Books (the account's policy and reading) and the candidates that meet a preference; gives a
+Refusal, or None.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dosimeter.web.state import ServedDataset, ServerState
 
 
 class Why(Enum):
-    """What is in the way of an approval."""
+    """The kinds of reasons why an approval is refused."""
 
     STOPPED = "an incident stopped the dataset"
     UNUSABLE = "this is not an ε that can be chosen"
@@ -39,11 +40,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a controller may approve.
+    """What a controller may approve for one query.
 
-    ``remaining``: the candidates that the account still grants. ``meeting``: those that meet the preference, whether
-    they remain or not; None if the preference was not evaluated. ``stopped``: an incident stopped the dataset.
-    A preference decides with algorithm 1 only: a fixed ε is advised by it, and the noisy test has its own.
+    ``remaining``: the candidates that the account still grants. ``books``: its policy and reading, and what an answer
+    costs. ``meeting``: the candidates that meet the preference, whether they remain or not; None if it was not
+    evaluated. ``stopped``: an incident stopped the dataset. Only with algorithm 1 does a preference bind: it merely
+    advises on a fixed ε, and the noisy test has its own.
     """
 
     algorithm: Algorithm
@@ -55,7 +57,7 @@ class Offer:
 
     @property
     def testing(self) -> bool:
-        """Whether the noisy test finds ε, and not the controller."""
+        """Return whether ε is found by the noisy test, and not chosen by the controller."""
         return self.algorithm == "find-and-release"
 
     @property
@@ -69,11 +71,11 @@ class Offer:
         return max(self.remaining or self.candidates)
 
     def prefer(self, choice: Choice) -> Offer:
-        """Return the same offer, knowing which candidates meet the preference that this choice was made by."""
+        """Return the same offer with the candidates that meet this choice's preference."""
         return replace(self, meeting=frozenset(line.epsilon for line in choice.candidates if line.satisfied))
 
     def refuse(self, epsilon: float | None) -> Refusal | None:
-        """Return why this ε may not be approved; None if it may. ``epsilon``: None where the noisy test finds it."""
+        """Return why this ε may not be approved; None if it may. ``epsilon``: None where the noisy test finds ε."""
         if self.stopped:
             return Refusal(Why.STOPPED, REFUSED)
         if self.testing:
@@ -96,7 +98,7 @@ class Offer:
         return None
 
     def find_shortage(self, epsilon: float | None) -> Refusal | None:
-        """Return why the account does not grant this ε, or without one, any ε at all; None if it does."""
+        """Return why the account does not grant this ε (for None: any ε); None if it does."""
         if not self.remaining:
             why = explain_shortage(self.books, min(self.candidates))
             words = f"Nothing can be granted any more, not even the smallest candidate: {why}."
@@ -120,7 +122,7 @@ def make_offer(state: ServerState, served: ServedDataset, prepared: Prepared, *,
 
 
 def explain_shortage(books: Books, epsilon: float) -> str:
-    """Return which rule of the account an ε breaks, in words (O1, O2); empty where it breaks none."""
+    """Say which rule of the account an answer at this ε would break (O1, O2); "" if it breaks none."""
     obstacle = books.find_obstacle((epsilon,))
     if obstacle is None:
         return ""

@@ -57,7 +57,7 @@ STOPPED = "The evaluation of this preference was stopped. Choose it again to beg
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
-    """A released answer, and its first rows as they are written on a page."""
+    """A released answer (``answer``), and its first rows as they are written on a page (``view``)."""
 
     answer: PublicAnswer
     view: ShownAnswer
@@ -65,7 +65,11 @@ class AnswerPart:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PageHead:
-    """What every state of the page shows. ``refusal``: why an approval was refused just now."""
+    """What every state of the page shows. ``refusal``: why an approval was refused just now.
+
+    ``earlier``: an earlier answer to the same query. ``entry``: the ledger's entry of the decision. ``shown``: its
+    answer. ``following``: the id of the query to decide next.
+    """
 
     query: StoredQuery
     question: Question
@@ -87,7 +91,11 @@ class PageHead:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnseenPage:
-    """What a controller can choose by without looking at the data: the account, and what k and Δ decide."""
+    """What a controller can choose by without looking at the data: the account, and what k and Δ decide.
+
+    ``barred``: why nothing can be approved. ``missing``: which candidates are not offered. ``more``: how many columns
+    are left out. ``enough``: the smallest ε that gives the wanted error.
+    """
 
     template: ClassVar[str] = "decide_blind.html"
 
@@ -104,7 +112,7 @@ class UnseenPage:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeasuringPage:
-    """The risk is being measured, or could not be."""
+    """What is shown while the risk is measured, or if that failed. ``share``: how much is done, in percent."""
 
     template: ClassVar[str] = "decide_wait.html"
 
@@ -115,7 +123,7 @@ class MeasuringPage:
 
 @dataclass(frozen=True, slots=True)
 class NamedSentence:
-    """A preference with a name: what it says, and the condition that it stands for."""
+    """A preset (a preference with a name): what it says in words, and its condition."""
 
     name: str
     words: str
@@ -151,7 +159,7 @@ class DecisionPage:
 
     @property
     def blocked(self) -> bool:
-        """Whether nothing can be approved until the preference is evaluated."""
+        """Return whether nothing can be approved until the preference is evaluated."""
         return bool(self.problem) or self.waiting is not None
 
 
@@ -172,7 +180,7 @@ PARTS = (
 
 
 def read_own_fields(request: Request) -> tuple[DecisionForm, str]:
-    """Return the form in the URL, if our own page made it: a link from elsewhere sets no controller's preference."""
+    """Return the form in the URL and a complaint about it; the default form if a link on another site made the URL."""
     return read_fields(request.query_params if is_own(request) else {})
 
 
@@ -187,7 +195,7 @@ def show_decision(
     refusal: str = "",
     status: int = 200,
 ) -> Response:
-    """Show the page with this form. ``complaint``: a field is unusable; ``refusal``: why an approval was refused."""
+    """Return the page with this form. ``complaint``: what is wrong in it; ``refusal``: why an approval was refused."""
     page = build_page(state, user, case, form, complaint=complaint, refusal=refusal, renew=True)
     return render(request, page.template, user, status=status, page=page)
 
@@ -203,10 +211,10 @@ def build_page(
     renew: bool = False,
     revive: bool = False,
 ) -> UnseenPage | MeasuringPage | DecisionPage:
-    """Return the page with this form, as far as the risk is measured. Records the look.
+    """Return the page with this form, in the state that the measurement of the risk allows. Records the look.
 
-    ``renew``: find out first whether the data changed; ``revive``: a preference whose evaluation was stopped is
-    evaluated again, because somebody chose it again.
+    ``renew``: find out first whether the data changed. ``revive``: begin again to evaluate a preference whose
+    evaluation was stopped, because somebody chose it again.
     """
     offer = make_offer(state, case.served, case.prepared)
     head = _describe_head(state, case, offer, form, refusal)
@@ -241,7 +249,7 @@ def build_page(
 
 
 def describe_touched(measured: MeasuredQuery) -> str:
-    """Return how many of the people in the table the question touches, in words (N5)."""
+    """Say how many of the people in the table the query touches (N5); "" if that is unknown."""
     touched, present = measured.risk.matched, measured.risk.present
     return "" if touched is None else f"Touches {touched:,} of {present:,} people"
 
@@ -270,7 +278,7 @@ def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionF
 
 
 def _show_answer(case: Case, entry: Entry) -> AnswerPart | None:
-    """Return the first rows of a released answer, written as its analyst reads them."""
+    """Return the answer of an entry with its first rows, written as its analyst reads them; None if it has none."""
     answer = show_answer(entry)
     if answer is None:
         return None
@@ -278,7 +286,7 @@ def _show_answer(case: Case, entry: Entry) -> AnswerPart | None:
 
 
 def find_following(state: ServerState, query: StoredQuery) -> str:
-    """Return the id of the most urgent query that waits; empty where none does."""
+    """Return the id of the most urgent waiting query other than this one; "" if there is none."""
     waiting = page_open(state.database, limit=10, only=QueryFilter()).queries
     return next((each.id for each in waiting if each.status is QueryStatus.WAITING and each.id != query.id), "")
 
@@ -301,7 +309,7 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
 
 
 def preview_for_analyst(state: ServerState, case: Case, offer: Offer, epsilon: float) -> AnswerPreview:
-    """Return what the analyst will see. Its promise is that of the release: the ledger knows who looked (G1)."""
+    """Return what the analyst will see, with the promise that the release will make: it depends on who looked (G1)."""
     told = offer.algorithm != "find" and state.told(case.prepared, case.query.analyst)
     return preview_answer(case.prepared, offer.worst if offer.testing else epsilon, looked=told)
 
@@ -317,10 +325,10 @@ def read_view(
     alarm: str = "",
     revive: bool = False,
 ) -> tuple[DecisionView | None, str, Job[Choice] | None]:
-    """Return what follows the slider; or why the preference cannot be used; or the job that evaluates it first.
+    """Return three values: the view for this form; why there is none; the job that evaluates the preference first.
 
-    ``alarm``: the query singles people out. ``revive``: a job that was stopped begins again, because somebody chose its
-    preference again.
+    Only one of them is given: the others are None or "". ``alarm``: a warning that the query singles people out.
+    ``revive``: begin the job again if it was stopped, because somebody chose its preference again.
     """
     measured = measurement.result
     try:
@@ -347,7 +355,7 @@ def read_view(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Gain:
-    """What an approval would buy, in words, once more before it is confirmed. Empty where nobody looked."""
+    """What an approval would give the analyst, in words, to be read before it is confirmed. Empty if nobody looked."""
 
     touches: str = ""
     words: str = ""
@@ -355,7 +363,10 @@ class Gain:
 
 
 def describe_gain(case: Case, epsilon: float | None) -> Gain:
-    """Return whom the answer is about, what the analyst would get at this ε, and what warns of it."""
+    """Say how many people the answer is about, what the analyst would get at this ε, and what warns against it.
+
+    ``epsilon``: None where the noisy test will find it.
+    """
     job = find_measured(case.served.worker, case.query.id)
     if needs_consent(case) or job is None or job.state != "done":
         return Gain()
@@ -369,13 +380,19 @@ def describe_gain(case: Case, epsilon: float | None) -> Gain:
 
 
 def choose_again(measured: MeasuredQuery, preference: Preference, meter: Meter) -> Choice:
-    """Evaluate the preference for everybody, on the data that were measured. Runs on the dataset's worker."""
+    """Evaluate the preference for everybody. Refuse if the data changed since they were measured.
+
+    Runs on the dataset's worker.
+    """
     measured.require_data(meter.digest)
     return measured.choose(preference)
 
 
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
-    """Return the looser of the controller's usual threshold and the one for this priority, to warn of a looser one."""
+    """Return the looser of the controller's usual threshold and the one for this priority: looser ones get a warning.
+
+    None with the noisy test, and where evaluating it would take long.
+    """
     if case.served.settings.algorithm == "find-and-release":
         return None
     thresholds = read_thresholds(state.database, user)

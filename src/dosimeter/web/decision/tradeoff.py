@@ -1,4 +1,4 @@
-"""The trade-off in one picture: beside each ε's bar of people, the error that the analyst would get. Also the slider.
+"""A picture of the trade-off: beside each ε's bar of people, the error that the analyst would get. Also the slider.
 
 Takes candidates and what is marked among them; gives positions in percent of a picture's width. Templates draw them as
 tables with small SVGs, so that a page needs no script to draw, no second table of numbers, and follows its own colours.
@@ -28,7 +28,7 @@ FOUND, CAUTIOUS, ENOUGH = "found", "cautious", "accurate enough"  # words beside
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A place on an axis, in percent, and what is written there. ``turn``: to which side the text runs."""
+    """A position on an axis, in percent of its width, and the text there. ``turn``: the text's anchor, as in SVG."""
 
     at: float
     text: str
@@ -37,10 +37,11 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ShownError:
-    """The 95 % error of one column at one ε. ``typical`` is that of the median group, where groups differ.
+    """The 95 % error of one column at one ε, as numbers and in words.
 
-    It is None where most groups have too few people to tell. ``text`` writes it; ``relative``: as a share of the
-    number. ``drowned``: it is at least as large as the number.
+    ``typical``: that of the median group, where groups differ; None where most groups have too few people to tell.
+    ``text`` writes it; ``relative`` writes it as a share of the number. ``drowned``: it is at least as large as the
+    number, for half of the numbers or more.
     """
 
     typical: float | None
@@ -52,7 +53,11 @@ class ShownError:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TradeRow:
-    """One ε: its bar of people from ``left``, ``width`` wide; and its error from ``at`` (typical) to ``to`` (worst)."""
+    """The row of one ε: a bar of people, and a line for the error of the drawn column. Positions are in percent.
+
+    The bar starts at ``left`` and is ``width`` wide; the error reaches from ``at`` (typical) to ``to`` (worst).
+    ``open``: the account grants this ε. ``share``: least ÷ most exposed.
+    """
 
     epsilon: str
     index: int
@@ -72,14 +77,17 @@ class TradeRow:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Candidates that differ in nothing that matters here, in words."""
+    """A row that stands for several candidates with the same verdict, in words."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TradeOff:
-    """The whole picture. ``average``: where the average person stands; ``wanted``: where the wanted accuracy does."""
+    """The whole picture; positions are in percent. ``ticks`` and ``average``: on the axis of people.
+
+    ``errors`` (ticks) and ``wanted`` (the wanted error): on the axis of errors. ``column``: whose errors are drawn.
+    """
 
     rows: tuple[TradeRow | Fold, ...]
     ticks: tuple[Tick, ...]
@@ -96,7 +104,7 @@ class TradeOff:
 
 @dataclass(frozen=True, slots=True)
 class SliderScale:
-    """What stands on the slider's scale, in percent: ticks, the admissible parts, and the marks above."""
+    """What stands on the slider's scale, in percent: ticks, the parts (left, width) to choose from, and marks above."""
 
     ticks: tuple[Tick, ...]
     parts: tuple[tuple[float, float], ...]
@@ -104,7 +112,7 @@ class SliderScale:
 
 
 class Bar(NamedTuple):
-    """One bar of a histogram, in percent; in words, and the number above it."""
+    """One bar of a histogram: its position and size in percent, what it shows in words, and the number above it."""
 
     left: float
     width: float
@@ -115,7 +123,7 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Everybody at one ε. Most bars of many have no number written above them."""
+    """The histogram of everybody at one ε. Where there are many bars, most have no number above them."""
 
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
@@ -137,9 +145,10 @@ def draw_tradeoff(
     raw: bool,
     every: bool,
 ) -> TradeOff:
-    """Return the picture, largest ε first. ``marks``: the words that stand beside some candidates.
+    """Return the picture, largest ε first. ``errors``: of the drawn ``column``, by ε, in rows if ``in_rows``.
 
-    ``every``: fold none of the candidates.
+    ``marks``: words beside candidates, by ε. ``wanted``: the wanted error. ``raw``: RDRs themselves, not multiples of
+    the average. ``every``: fold no candidates.
     """
     ordered = sorted(lines, key=lambda line: -line.epsilon)
     shown = _fold(ordered, offer, selected, marks) if len(ordered) > MOST_ROWS and not every else ordered
@@ -176,7 +185,7 @@ def draw_tradeoff(
 
 
 def _draw_people(line: Candidate, axis: Axis, *, raw: bool) -> dict[str, Any]:
-    """Return the bar from the least to the most exposed person."""
+    """Return the bar's fields of a TradeRow: from the least to the most exposed person."""
     low, high = (line.rdr.min, line.rdr.max) if raw else line.rdr.relative
     left, right = _percent(axis, low), _percent(axis, high)
     if right - left < THINNEST:
@@ -191,12 +200,12 @@ def _place(axis: Axis, size: float | None) -> float | None:
 
 
 def _percent(axis: Axis, value: float) -> float:
-    """Return a place in percent, with room at both ends."""
+    """Return where a value lies on a picture, in percent of its width, with a margin at both ends."""
     return round(MARGIN + (100.0 - 2.0 * MARGIN) * axis.position(value), 2)
 
 
 def _write_ticks(axis: Axis) -> tuple[Tick, ...]:
-    """Return an axis's ticks that have room for their numbers; near its ends the text runs inwards."""
+    """Return the ticks of an axis that have room for their numbers; near its ends their texts run inwards."""
     found: list[Tick] = []
     for value in axis.ticks:
         at = _percent(axis, value)
@@ -215,7 +224,7 @@ def _turn_inwards(at: float, edge: float) -> str:
 def _fold(
     ordered: Sequence[Candidate], offer: Offer, selected: float, marks: Mapping[float, tuple[str, ...]]
 ) -> list[Candidate | Fold]:
-    """Return the candidates; where several in turn have the same verdict and nothing is marked near them, a Fold."""
+    """Return the candidates, with a Fold in place of each run that has one verdict and is far from anything marked."""
     words = [marks.get(line.epsilon, ()) for line in ordered]
     here = {at for at, line in enumerate(ordered) if line.epsilon == selected}
     chief = {at for at, each in enumerate(words) if {FOUND, CAUTIOUS} & set(each)} or here
@@ -253,7 +262,7 @@ def _close(run: Sequence[Candidate], offer: Offer, *, larger: bool) -> Sequence[
 
 
 def draw_scale(offer: Offer, marks: Sequence[tuple[float, str]]) -> SliderScale:
-    """Return the slider's scale. ``marks``: an ε and its word, in ascending order; the same ε shares its mark."""
+    """Return the slider's scale. ``marks``: ε's with their words, ascending; several words for one ε share a mark."""
     ordered = sorted(offer.candidates)
     step = 100.0 / max(1, len(ordered) - 1)
     places = {epsilon: round(at * step, 2) for at, epsilon in enumerate(ordered)}
@@ -270,7 +279,11 @@ def draw_scale(offer: Offer, marks: Sequence[tuple[float, str]]) -> SliderScale:
 
 
 def _find_parts(ordered: Sequence[float], offer: Offer, step: float) -> tuple[tuple[float, float], ...]:
-    """Return where the account and the preference agree, as (left, width): half a step beyond each end."""
+    """Return the parts of the slider where account and preference allow ε, as (left, width) in percent.
+
+    A part reaches half a step beyond its first and last candidate. ``step``: from one candidate to the next, in
+    percent.
+    """
     parts: list[list[float]] = []
     for at, epsilon in enumerate(ordered):
         if epsilon not in offer.remaining or (offer.meeting is not None and epsilon not in offer.meeting):
@@ -284,7 +297,10 @@ def _find_parts(ordered: Sequence[float], offer: Offer, step: float) -> tuple[tu
 
 
 def _turn_apart(merged: Mapping[float, Sequence[str]]) -> tuple[Tick, ...]:
-    """Return the marks; texts run away from a near neighbour, and inwards at the ends."""
+    """Return the marks. Their texts run away from a near neighbour, and inwards at the ends of the slider.
+
+    ``merged``: the words at each position, in percent.
+    """
     places = sorted(merged)
     found = []
     for at, place in enumerate(places):
@@ -301,7 +317,10 @@ def _turn_apart(merged: Mapping[float, Sequence[str]]) -> tuple[Tick, ...]:
 
 
 def draw_histogram(bins: Sequence[Bin], people: int, *, linear: bool) -> Histogram:
-    """Return how many people are how exposed. Heights are logarithmic unless ``linear``; a single person is seen."""
+    """Return the histogram. ``people``: how many there are in all; a bar of all of them is as high as the picture.
+
+    Heights are logarithmic unless ``linear``. A bar of a single person can still be seen.
+    """
     ends = (bins[0].start, bins[-1].end) if len(bins) > 1 else (0.9, 1.1)
     wide = ends[0] > 0.0 and ends[1] / ends[0] > 20.0
     axis = ratio_axis(ends) if wide else even_axis(*ends)
@@ -319,7 +338,7 @@ def draw_histogram(bins: Sequence[Bin], people: int, *, linear: bool) -> Histogr
 
 
 def write_error(typical: float | None, worst: float | None, *, in_rows: bool) -> str:
-    """Write an error: "± 12", or that of the typical group; in rows where it is drawn by rank (E3)."""
+    """Write a 95 % error, the typical group's if known: "± 12". ``in_rows``: it counts rows, as by rank (E3)."""
     size = worst if typical is None else typical
     if size is None:
         return "none"

@@ -58,7 +58,7 @@ MOST_NOTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the slider starts, and why."""
+    """The ε at which the slider starts, and why."""
 
     epsilon: float
     why: str
@@ -114,7 +114,11 @@ def build_view(
     *,
     alarm: str = "",
 ) -> DecisionView:
-    """Return the view. ``own``: the controller's own threshold; ``alarm``: the query singles people out."""
+    """Return everything that depends on the preference and on ε.
+
+    ``choice``: the preference evaluated at every candidate. ``own``: the controller's own threshold. ``alarm``: a
+    warning that the query singles people out.
+    """
     offer = offer.prefer(choice)
     enough = find_enough(measured, wanted_error)
     start = find_start(offer, choice, enough)
@@ -171,10 +175,11 @@ def build_view(
 
 
 def find_start(offer: Offer, choice: Choice, enough: float | None) -> Start:
-    """Return where the slider starts: the smallest of what was found and what the wanted accuracy needs.
+    """Return where the slider starts: at the ε that was found, or at ``enough`` if that is smaller.
 
-    Where every candidate meets the preference (F4), the largest at which nobody is told apart much better than by a
-    coin takes the place of what was found. What the account does not leave, by its cap or budget, is left out.
+    Where every candidate meets the preference (F4), nothing was found: the largest ε at which nobody's membership can
+    be guessed much better than by a coin takes its place. ``enough``: the smallest ε with the wanted error. A start
+    that the account does not grant is rounded down to one that it does.
     """
     left = offer.remaining or offer.candidates
     found, why = offer.found, "the largest ε that meets the sentence"
@@ -197,7 +202,7 @@ def round_down(wanted: float, candidates: Sequence[float]) -> float:
 
 
 def _list_marks(offer: Offer, choice: Choice) -> list[tuple[float, str]]:
-    """Return the marks above the slider: what was found, and where the budget ends."""
+    """Return the marks above the slider, as ε and words: the ε that was found, and the largest that is granted."""
     marks = []
     found = None if is_undecided(choice) else max(offer.meeting or (), default=None)
     if found is not None:
@@ -209,7 +214,7 @@ def _list_marks(offer: Offer, choice: Choice) -> list[tuple[float, str]]:
 
 
 def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float, tuple[str, ...]]:
-    """Return the words beside candidates of the picture."""
+    """Return the words that stand beside candidates of the picture, by ε."""
     marks: dict[float, tuple[str, ...]] = {}
     found = None if is_undecided(choice) else max(offer.meeting or (), default=None)
     safe = find_safe(choice.candidates) if is_undecided(choice) else None
@@ -220,7 +225,7 @@ def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float
 
 
 def _write_errors(measured: MeasuredQuery, epsilon: float) -> list[str]:
-    """Write the error of each column at one ε; that of a typical group, where groups differ."""
+    """Write the error of each column at one ε: the typical group's, where groups differ."""
     line = measured.candidate(epsilon)
     found = []
     for (error, in_rows), foreseen in zip(line.errors, measured.accuracies[epsilon], strict=True):

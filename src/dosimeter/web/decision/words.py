@@ -44,7 +44,7 @@ MOST_ERRORS = 2  # errors that are written out beside the slider
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """A warning at the top of the page. ``grave``: about single persons."""
+    """A warning at the top of the page. ``grave``: it is about single persons."""
 
     words: str
     grave: bool
@@ -52,7 +52,7 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class OwnThreshold:
-    """The loosest of the thresholds that this controller set for queries of this kind, and what meets it."""
+    """A percentage that this controller set as threshold for such queries, and which candidates meet it."""
 
     percent: float
     choice: Choice
@@ -60,7 +60,7 @@ class OwnThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One absolute measure: the picture that stands beside it, its sentence, and how many of 100 the picture shows."""
+    """One absolute risk as a sentence, with its picture: ``icon``, which shows ``share`` of 100."""
 
     icon: str
     words: str
@@ -71,7 +71,10 @@ class Measure:
 
 
 def list_cautions(measured: MeasuredQuery, choice: Choice, alarm: str) -> Iterator[Caution]:
-    """Yield what a controller must know first. ``alarm``: the query singles people out by an identifying column."""
+    """Yield the warnings that a controller must read first.
+
+    ``alarm``: the warning that the query singles people out by an identifying column; "" if it does not.
+    """
     if alarm:
         yield Caution(alarm, grave=True)
     touched = measured.risk.matched
@@ -89,7 +92,7 @@ def is_undecided(choice: Choice) -> bool:
 
 
 def _word_undecided(measured: MeasuredQuery, choice: Choice) -> str:
-    """Say that the preference decides nothing, what its largest ε would do, and what to choose by instead."""
+    """Say that every candidate meets the preference, what the largest would do, and what to choose by instead."""
     largest = max(line.epsilon for line in choice.candidates)
     told = word_undecided(measured.advise(largest))
     safe = find_safe(choice.candidates)
@@ -114,7 +117,7 @@ def show_value(preference: Preference, value: float | None) -> str:
 
 
 def word_condition(preference: Preference) -> str:
-    """Say what a preference asks for; empty where it is not one of the common sentences."""
+    """Say what a preference asks for; "" if it is neither a preset nor a ratio."""
     named = next(
         (preset.words for name, preset in PRESETS.items() if parse_preference(name).text == preference.text), ""
     )
@@ -152,7 +155,7 @@ def write_line(offer: Offer, preference: Preference, choice: Choice) -> str:
 def list_states(
     measured: MeasuredQuery, preference: Preference, choice: Choice, offer: Offer, own: OwnThreshold | None
 ) -> Iterator[str]:
-    """Yield what is special about this preference here."""
+    """Yield sentences on why this preference finds no ε here, or does not depend on it, or is unusually loose."""
     if all(line.rdr.ratio >= 1.0 - 1e-12 for line in measured.candidates):
         yield (
             "Everybody is equally exposed, at every ε. That is not the same as safe: choose by what an attacker could "
@@ -177,7 +180,7 @@ def _does_not_depend(choice: Choice) -> bool:
 
 
 def _compare_thresholds(preference: Preference, offer: Offer, own: OwnThreshold | None) -> Iterator[str]:
-    """Warn of a preference that is looser than the controller's own threshold: a form can come from a link."""
+    """Yield a warning if the preference is looser than the controller's own threshold: a link may have set it."""
     if own is None or preference.text == own.choice.preference:
         return
     allowed = offer.prefer(own.choice).found or 0.0
@@ -212,7 +215,7 @@ def _write_miss(measured: MeasuredQuery, preference: Preference, choice: Choice)
 
 
 def write_valuetext(line: Candidate, offer: Offer, choice: Choice, errors: Sequence[str]) -> str:
-    """Write where the slider stands: ε, whether it meets the preference, the first errors, and the account."""
+    """Say where the slider stands: ε, whether it meets the preference, the first errors, whether it is available."""
     words = "meets the preference" if line.epsilon in (offer.meeting or ()) else "does not meet the preference"
     if is_undecided(choice):
         words = "meets the preference, as every ε does"
@@ -233,7 +236,10 @@ def write_raw_note(candidates: Sequence[Candidate]) -> str:
 
 
 def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
-    """Write how many people are the most exposed. They may be fewer than those in the histogram's last bar."""
+    """Say how many people have the largest RDR; these may be fewer than the people in the histogram's last bar.
+
+    ``equal``: everybody has the same RDR.
+    """
     if equal:
         return "Everybody is equally exposed."
     people, times = measured.most_exposed(epsilon)
@@ -243,7 +249,7 @@ def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
 
 
 def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
-    """Yield a warning where what is drawn by rank is off by half of the people or more: then it could be any value."""
+    """Yield a warning if a number drawn by rank may be off by half of the people or more: it could be any value."""
     plan, touched = measured.risk.plan, measured.risk.matched
     rows = max((error for error, in_rows in line.errors if in_rows and error is not None), default=0.0)
     groups = max(1, len(measured.groups))
@@ -260,7 +266,7 @@ def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
 
 
 def list_measures(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iterator[Measure]:
-    """Yield what an attacker could learn of the most exposed; with the noisy test, at the largest ε it can find."""
+    """Yield the absolute risks of the most exposed at this ε; with the noisy test, at the largest it can find."""
     at = offer.worst if offer.testing else epsilon
     svt = float(offer.books.epsilon_svt)
     absolute = measured.risk.absolute(at, charge=at + svt)
@@ -280,7 +286,7 @@ def list_measures(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iter
 
 
 def _list_icons(absolute: AbsoluteRisk) -> Iterator[tuple[str, float]]:
-    """Yield the picture of each sentence of ``word_absolute``, and how many of 100 it shows."""
+    """Yield the picture for each sentence of ``word_absolute``, and how many of 100 the picture shows."""
     yield "shield", 0.0
     yield "guesses", 50.0 * absolute.advantage
     if absolute.posterior is not None:
@@ -290,7 +296,7 @@ def _list_icons(absolute: AbsoluteRisk) -> Iterator[tuple[str, float]]:
 
 
 def describe_person(person: ExposedPerson) -> dict[str, Any]:
-    """Return one line of "most exposed": how many share the record, how exposed they are, their own ε, and why."""
+    """Return a row of "most exposed": how many share the record, how exposed they are, their own guarantee, and why."""
     people, why = person.people, person.why
     return {
         "who": "1 person has this record" if people == 1 else f"{people:,} people share this",

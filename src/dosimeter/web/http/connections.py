@@ -40,7 +40,10 @@ State = Literal["unfinished", "idle", "unread", "answering"]
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many connections may be open, may be sending their request, and are accepted in one go."""
+    """How many connections may be open, how many of these may still be sending their request, and the size of a batch.
+
+    ``batch``: how many new connections are accepted at a time.
+    """
 
     open: int
     unfinished: int
@@ -58,7 +61,7 @@ class Capacity:
 
 
 class Connections:
-    """Every open connection of one server, by what it is doing and since when. Used from the event loop alone."""
+    """The open connections of one server, by what they are doing and since when. For the event loop's thread alone."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -69,7 +72,7 @@ class Connections:
         return len(self._known)
 
     def add(self, connection: LimitedProtocol) -> None:
-        """Accept a connection. If there are too many, another one is closed; this one if no other can be."""
+        """Accept a connection. If there are too many, close another one; if none can be closed, close this one."""
         self._mark(connection, "unfinished")
         if not self._sweeping:
             self._sweeping = True
@@ -108,7 +111,7 @@ class Connections:
         connection.drop()
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close connections that take too long. One pass over all of them instead of a timer for each."""
+        """Close connections that take too long for what they are doing. One pass over all, not a timer for each."""
         now = time.monotonic()
         for connection in list(self._known):
             self.update(connection)
@@ -129,7 +132,7 @@ def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
 
 
 class LimitedProtocol(H11Protocol):
-    """uvicorn's HTTP protocol. It reports each connection's state to ``opened``, which closes those over the limits."""
+    """uvicorn's HTTP protocol. It reports what the connection is doing to ``opened``, which enforces the limits."""
 
     opened: Connections  # of its server; set by ``limit_protocol``
     address = ""
@@ -196,7 +199,7 @@ class LimitedProtocol(H11Protocol):
 
 
 def limit_protocol(capacity: Capacity) -> type[LimitedProtocol]:
-    """Return the protocol for one server: its connections are counted together."""
+    """Return the protocol class for one server, whose connections are counted together."""
     return type("ServerProtocol", (LimitedProtocol,), {"opened": Connections(capacity)})
 
 

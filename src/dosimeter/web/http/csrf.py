@@ -17,7 +17,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def is_own(request: Request) -> bool:
-    """Return whether the URL was made by our own page or typed, and not by a link on another site.
+    """Return whether the visitor came to this URL by our own page or by typing it, and not by a link on another site.
 
     Browsers say so in a header where the connection is secure; elsewhere our own page is named as the referrer.
     """
@@ -30,7 +30,7 @@ def is_own(request: Request) -> bool:
 
 
 def make_csrf(state: ServerState, user: User) -> str:
-    """Return the token of this session, which no other site's page can know."""
+    """Return the token that forms of this user's session carry, and that no other site's page can know."""
     return str(state.signer("form").dumps(user.session))
 
 
@@ -43,7 +43,7 @@ def entry_csrf(state: ServerState, key: str) -> str:
 
 
 async def check_csrf(request: Request) -> None:
-    """Refuse a request that changes something without its session's token, in the form or in a header."""
+    """Refuse a request that changes something and does not carry its session's token, in the form or in a header."""
     if request.method in SAFE:
         return
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):

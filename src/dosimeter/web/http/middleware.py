@@ -30,7 +30,10 @@ class ClientGone(Exception):
 
 
 class SecurityMiddleware:
-    """ASGI middleware around the application. Pure ASGI, so that streaming and background work keep working."""
+    """Middleware around the application: security headers and limits on requests.
+
+    Pure ASGI, so that streaming and background work keep working. ``largest_body``: in bytes. ``secure``: HTTPS only.
+    """
 
     def __init__(self, application: Application, *, largest_body: int, secure: bool) -> None:
         self._application = application

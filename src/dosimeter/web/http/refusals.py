@@ -18,9 +18,9 @@ from dosimeter.web.store import NOBODY, User, note, write_time
 
 
 def _way_back_from(request: Request) -> str:
-    """Return the page somebody was on: the one requested, or the one with the form or fragment that was sent.
+    """Return the page that somebody was on: the requested one, or the one whose form or fragment was sent.
 
-    A form's own page is known by the header Referer, with all that was chosen on it; where it is left out, by the path.
+    A form's own page is named, with all that was chosen on it, by the header Referer; without that header, by the path.
     """
     if request.headers.get("hx-request") == "true":
         parts = urlsplit(request.headers.get("hx-current-url", ""))
@@ -37,9 +37,10 @@ def _way_back_from(request: Request) -> str:
 
 
 def note_refusal(request: Request) -> None:
-    """Record that somebody asked for a page that is not theirs, once per session and kind of page.
+    """Record that somebody asked for a page that they may not see, once per session and kind of page.
 
-    Requests of people who are not signed in are recorded once an hour in all, so that nobody can fill the log.
+    Requests of people who are not signed in are recorded once per hour and kind of page, so that nobody can fill the
+    log.
     """
     user, state = _find_visitor_if_possible(request), get_state(request)
     asked = f"{request.method} {getattr(request.scope.get('route'), 'path', '/…')}"
@@ -75,7 +76,7 @@ def _find_visitor_if_possible(request: Request) -> User | None:
 
 
 def send_to_sign_in(request: Request) -> Response:
-    """Redirect to the sign-in page, with the way back, and with a notice if a form was sent and is now lost."""
+    """Redirect to the sign-in page, with the address to return to, and a notice if a form was sent and is now lost."""
     if is_for_programs(request):
         return refuse(request, 401, "unauthorised", "Sign in first.")
     back = _way_back_from(request)

@@ -30,7 +30,7 @@ _FOLDER = Path(__file__).parents[1]
 
 
 class _Loader(FileSystemLoader):
-    """Loads templates, and writes the versioned address wherever one names a static file: "/static/style.css"."""
+    """A loader of templates that replaces the name of a static file ("/static/style.css") by its versioned address."""
 
     def __init__(self, folder: Path, address: Callable[[str], str]) -> None:
         super().__init__(folder)
@@ -42,7 +42,7 @@ class _Loader(FileSystemLoader):
 
 
 def make_environment(address: Callable[[str], str]) -> Environment:
-    """Return the templates. ``address``: where a static file is served."""
+    """Return the environment that renders templates. ``address``: returns where a static file is served."""
     environment = Environment(
         loader=_Loader(_FOLDER / "templates", address),
         autoescape=select_autoescape(default=True),
@@ -67,17 +67,17 @@ def make_environment(address: Callable[[str], str]) -> Environment:
 
 
 def show_moment(at: str | None) -> str:
-    """Return a time for a page: 2026-11-15T10:00:00.123Z → 2026-11-15 10:00. All times are in UTC; the pages say so."""
+    """Return a stored time as a page writes it: 2026-11-15T10:00:00.123Z → 2026-11-15 10:00; "" for None. In UTC."""
     return "" if not at else at[:16].replace("T", " ")
 
 
 def show_when(at: str | None) -> Markup:
-    """Return a time in UTC as an element; a script adds the reader's own time to it."""
+    """Return a time in UTC as an HTML element; a script adds the reader's own time to it."""
     return Markup("") if not at else Markup('<time datetime="{}">{}</time>').format(at, show_moment(at))
 
 
 def show_answer_cell(value: object) -> str:
-    """Return one cell of an answer or of a record."""
+    """Return one cell of an answer, or of a person's record, as a page writes it."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -116,7 +116,7 @@ def _list_halted(state: ServerState) -> list[str]:
 
 
 def _count_failed(request: Request, state: ServerState, user: User) -> int:
-    """Return how many sign-ins failed before this session began, for its first page; 0 on later pages."""
+    """Return how many sign-ins failed before this session began; 0 on all but the first page of the session."""
     cookie = request.cookies.get(NOTICE_COOKIE, "")
     try:
         session, failures = state.signer("notice").loads(cookie) if 0 < len(cookie) < 400 else ("", 0)

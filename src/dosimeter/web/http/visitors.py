@@ -40,7 +40,7 @@ HOMES = {
 
 
 def find_way_back(address: str, role: str | None = None) -> str:
-    """Return the address if it is a local page that a sign-in may lead to, else "". ``role``: only its own pages."""
+    """Return the address if it is a page of ours that a sign-in may lead to, else "". ``role``: only its own pages."""
     if len(address) > 2_000 or not re.fullmatch(r"/[A-Za-z0-9_.-][A-Za-z0-9_./%-]*(\?[A-Za-z0-9_.%&=+*~-]*)?", address):
         return ""
     homes = HOMES.get(role, ()) if role is not None else tuple(start for starts in HOMES.values() for start in starts)
@@ -62,7 +62,7 @@ def find_address(request: Request) -> str:
 
 
 def find_visitor(request: Request) -> User | None:
-    """Return the user of a signed, unexpired session, or None."""
+    """Return the user whose session the request's cookie names; None if it is not signed or has expired."""
     cookie = request.cookies.get(SESSION_COOKIE)
     if cookie is None or len(cookie) > 400:
         return None

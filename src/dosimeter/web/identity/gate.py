@@ -1,7 +1,7 @@
-"""Limits how many passwords are verified at a time, because each takes much memory, and gives every visitor a turn.
+"""Limit how many passwords are verified at a time, because each takes much memory, and give every visitor a turn.
 
-A visitor (an address, or an account on a device that signed in before) has at most two attempts under way, so that
-many attempts of one visitor do not delay others. Used from the server's event loop alone.
+A visitor (an address, or an account on a device that signed in before) has at most two attempts under way, so that many
+attempts of one visitor do not delay others. Used from the server's event loop alone.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ MOST_WAITING = 200
 
 
 class Crowded(Exception):
-    """Too many passwords are being verified just now. Trying again in a moment works."""
+    """Too many passwords are being verified just now. Trying again shortly works."""
 
 
 class Gate:
-    """Lets attempts through, one of each visitor in turn. Devices that signed in before go first."""
+    """What lets attempts at a password through, one of each visitor in turn. Devices that signed in before go first.
+
+    ``running``: how many run at a time; ``each``: how many one visitor may have under way; ``waiting``: how many may
+    wait.
+    """
 
     def __init__(self, running: int = MOST_HASHED, each: int = MOST_EACH, waiting: int = MOST_WAITING) -> None:
         self._threads = ThreadPoolExecutor(max_workers=running, thread_name_prefix="password")
@@ -35,9 +39,10 @@ class Gate:
         self._rest: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def run(self, visitor: str, work: Callable[[], Result], *, known: bool = False) -> Result:
-        """Do the work in one of the gate's threads, when it is this visitor's turn.
+        """Do the work in one of the gate's threads, when it is this visitor's turn, and return its result.
 
-        Raises Crowded at once if the visitor has too many attempts under way, or if very many visitors wait.
+        ``known``: the visitor's device signed in before. Raises Crowded at once if the visitor has too many attempts
+        under way, or if very many visitors wait.
         """
         if self._under_way[visitor] >= self._each:
             raise Crowded
@@ -79,9 +84,9 @@ class Gate:
         return sum(len(line) for lines in (self._first, self._rest) for line in lines.values())
 
     def _drop_one_waiting(self, visitor: str, *, known: bool) -> None:
-        """Refuse the latest attempt of a visitor who has two waiting; for a known device, of any unknown visitor.
+        """Make room by refusing an attempt that waits: the latest of a visitor who has two waiting.
 
-        Raises Crowded if there is no such attempt.
+        For a known device it may be that of any unknown visitor. Raises Crowded if there is no such attempt.
         """
         greedy = [line for line in self._rest.values() if len(line) > 1] if self._under_way[visitor] == 1 else []
         spare = greedy or (list(self._rest.values()) if known else [])

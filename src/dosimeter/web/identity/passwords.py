@@ -1,4 +1,4 @@
-"""Refuses passwords that are too easy to guess. Takes a password and its owner's name; raises OptionError or returns.
+"""Refuse passwords that are too easy to guess. Takes a password and its owner's name; raises OptionError or returns.
 
 A list of a few hundred of the best-known words, and rules for what people make of them: digits behind, letters that
 look like digits, the word twice. The minimum length does the rest: ten characters exclude most first guesses.
@@ -36,7 +36,7 @@ def _list_common() -> frozenset[str]:
 def check_password(password: str, name: str = "") -> None:
     """Refuse a password that is too short, too long, or among those that are guessed first.
 
-    name: the owner; their own name with a few digits is no password. Raises OptionError with what to do instead.
+    ``name``: the owner; their own name with a few digits is refused too. Raises OptionError with what to do instead.
     """
     if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
         raise OptionError(f"A password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters.")
@@ -46,7 +46,7 @@ def check_password(password: str, name: str = "") -> None:
 
 
 def find_weakness(password: str, name: str = "") -> str:
-    """Return why a password is easy to guess; empty if no rule applies."""
+    """Return why a password is easy to guess; "" if no rule says that it is."""
     plain = re.sub(r"[\s._-]", "", password.casefold())
     if plain.isdecimal():
         return "Passwords of digits alone are guessed first."
@@ -62,7 +62,7 @@ def find_weakness(password: str, name: str = "") -> str:
 
 
 def _list_spellings(plain: str) -> list[str]:
-    """Return a password as it is written, and as it reads if digits stand for letters."""
+    """Return a password as it is written, and as it reads if its digits stand for letters."""
     after, before = re.sub(r"[\W\d_]+$", "", plain), re.sub(r"^[\W\d_]+", "", plain)
     return [plain, *(text.translate(table) for text in (plain, after, before, _trim(plain)) for table in _LOOK_ALIKES)]
 
@@ -103,7 +103,7 @@ def _is_common(text: str) -> bool:
 
 
 def _is_made_of(text: str, name: str) -> bool:
-    """Return whether a text is little more than a name, or a part of one, and a common word."""
+    """Return whether a text is little more than the name, or a part of it, with a common word."""
     for part in (name, *re.split(r"[^a-z0-9]+", name)):
         plain = re.sub(r"[\s._-]", "", part)
         for written in (plain, plain[::-1]):

@@ -1,12 +1,12 @@
-"""Limits how often a password may be tried: by address, by account, and by known device. Knows no pages.
+"""Limit how often a password may be tried: by address, by account, and by known device. Knows no pages.
 
 An attempt is counted as a failure before its password is verified, in the transaction that checks the limits, and the
-count is taken back when the password was right: many attempts at once cannot get around the limit. A run of failures
-is forgotten once none was added for some minutes.
+count is taken back when the password was right: many attempts at once cannot get around the limit. A run of failures is
+forgotten once none was added for some minutes.
 
 From one address an account can be tried a few times, and all accounts together somewhat more often; then both are
-closed for a while. Tried from many addresses, an account is slowed down for everybody, to an attempt a minute.
-Neither limit holds up a device on which its owner signed in before: such a device has a count of its own.
+closed for a while. Tried from many addresses, an account is slowed down for everybody, to an attempt a minute. Neither
+limit holds up a device on which its owner signed in before: such a device has a count of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SLOWEST = 60.0  # seconds between two attempts at an account that is slowed down
 
 
 class Throttled(Exception):
-    """Too many wrong passwords. ``slowed``: the account is slowed down for everybody; waiting a moment is enough."""
+    """There were too many wrong passwords. ``slowed``: the account still takes an attempt now and then."""
 
     def __init__(self, *, slowed: bool = False) -> None:
         super().__init__()
@@ -35,13 +35,16 @@ class Throttled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The number of failures allowed. Beyond it no attempt is allowed or, if it ``slows``, one now and then."""
+    """How many failures are allowed. Beyond them no attempt is, or with ``slows`` only one now and then."""
 
     allowed: int
     slows: bool = False
 
     def is_reached(self, failures: int, until: str, minutes: int) -> bool:
-        """Return whether another attempt is one too many. ``until``: when the run of failures is forgotten."""
+        """Return whether another attempt is one too many. ``until``: when the run of failures is forgotten.
+
+        ``minutes``: for how long failures are remembered.
+        """
         if failures < self.allowed:
             return False
         if not self.slows:
@@ -52,9 +55,9 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From where a password is tried, how often it may be wrong, and for how many minutes failures are remembered.
+    """From where a password is tried, how many failures are allowed, and for how many minutes they are remembered.
 
-    ``device``: the known device, if the account's owner signed in on it before.
+    ``device``: the known device; "" if the account's owner did not sign in on it before.
     """
 
     address: str
@@ -64,11 +67,11 @@ class Limits:
 
     @property
     def network(self) -> str:
-        """Return the address as limits count it: an IPv6 address by its /64."""
+        """Return the address as limits count it: an IPv6 address as its /64 network."""
         return group_address(self.address)
 
     def keys(self, account: str) -> dict[str, Limit]:
-        """Return every count to which an attempt is added, with its limit."""
+        """Return the limit of every count to which an attempt on this account is added, by the count's key."""
         if self.device:
             return {f"{account}|device {self.device}": Limit(self.allowed)}
         return {
@@ -79,12 +82,12 @@ class Limits:
 
 
 def clean_name(name: str) -> str:
-    """Return a typed name in the form that names have; characters that no name contains become question marks."""
+    """Return a typed name in the form of stored names; characters that no name contains become question marks."""
     return re.sub(r"[^a-z0-9._@-]", "?", name.strip().lower()[:64])
 
 
 def _find_full(rows: Iterable[sa.RowMapping], keys: dict[str, Limit], minutes: int) -> dict[str, int]:
-    """Return the limits that are reached, each with its failures."""
+    """Return the failures of each count whose limit is reached, by the count's key."""
     return {
         row["key"]: row["failures"]
         for row in rows
@@ -98,7 +101,7 @@ def _refuse(full: dict[str, int], keys: dict[str, Limit]) -> None:
 
 
 def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
-    """Raise Throttled if another attempt would be one too many. Writes only the first refusal of a run.
+    """Raise Throttled if another attempt would be one too many. Records only the first refusal of a run.
 
     Called before the gate, so that a refused attempt takes nobody's turn.
     """
@@ -113,9 +116,9 @@ def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
 
 
 def count_attempt(database: Database, account: str, limits: Limits) -> dict[str, Limit]:
-    """Count an attempt as a failure, or raise Throttled. Returns the counts it was added to, for ``take_back``.
+    """Count an attempt as a failure, or raise Throttled. Return the limits of the counts, for ``take_back``.
 
-    A refusal is recorded once per run, so that nobody can fill the log.
+    A refusal is recorded once per run of failures, so that nobody can fill the log.
     """
     keys = limits.keys(account)
     with database.writing() as connection:
@@ -136,7 +139,10 @@ def count_attempt(database: Database, account: str, limits: Limits) -> dict[str,
 
 
 def _set_failures(connection: sa.Connection, key: str, known: int | None, minutes: int | None) -> None:
-    """Add one failure to a count. Without ``minutes`` the run of failures is not prolonged."""
+    """Add one failure to a count. ``known``: its failures so far; None if there is no such count yet.
+
+    ``minutes``: how long from now the run is remembered; None leaves that unchanged.
+    """
     until = {} if minutes is None else {"until": later(minutes=minutes)}
     if known is None:
         connection.execute(ATTEMPTS.insert().values(key=key, failures=1, **until))

@@ -53,7 +53,7 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _nobodys_password() -> str:
-    """Return the hash to verify against when there is no such user, so that both answers take the same time."""
+    """Return the hash that is verified if there is no user of a name, so that both refusals take the same time."""
     return _hasher().hash(make_password())
 
 
@@ -61,7 +61,7 @@ def _nobodys_password() -> str:
 
 
 def add_user(database: Database, name: str, role: str, password: str | None = None) -> str:
-    """Add a user; return the password."""
+    """Add a user; return the password, which is made up if none is given."""
     if role not in get_args(Role):
         raise OptionError(f"The role must be one of {', '.join(get_args(Role))}.")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", name):
@@ -85,7 +85,7 @@ def add_user(database: Database, name: str, role: str, password: str | None = No
 
 
 def hash_password(password: str, name: str) -> str:
-    """Return what is stored of a password; refuse one that is easy to guess."""
+    """Return the Argon2id hash to store for a password; refuse one that is easy to guess. ``name``: its owner."""
     check_password(password, name)
     return _hasher().hash(password)
 
@@ -128,16 +128,16 @@ def _revoke_all(connection: sa.Connection, user_id: str) -> None:
 
 
 def _is_unchanged(connection: sa.Connection, user_id: str, password: str) -> bool:
-    """Return whether the user still has this stored password and is not disabled. Locks the user's row."""
+    """Return whether the user is not disabled and this hash is still the stored one. Locks the user's row."""
     query = sa.select(USERS.c.password, USERS.c.disabled).where(USERS.c.id == user_id).with_for_update()
     row = connection.execute(query).first()
     return row is not None and row.password == password and not row.disabled
 
 
 def change_password(database: Database, user: User, current: str, fresh: str, limits: Limits) -> bool:
-    """Change a password; return False if the current one is wrong. Every other session and every token ends.
+    """Change a password; return False if ``current`` is wrong. Every other session and every token ends.
 
-    Raises OptionError if the new password is easy to guess, or the same; Throttled after too many attempts.
+    Raises OptionError if the new password (``fresh``) is easy to guess, or the same; Throttled after too many attempts.
     """
     check_password(fresh, user.name)
     attempt = count_attempt(database, user.name, limits)
@@ -184,7 +184,10 @@ class SignedIn:
 
 
 def sign_in(database: Database, name: str, password: str, limits: Limits, *, hours: int) -> SignedIn | None:
-    """Sign a user in; return None if name or password is wrong. Raises Throttled before it verifies a password."""
+    """Sign a user in for so many ``hours``; return None if name or password is wrong.
+
+    Raises Throttled, before the password is verified, after too many failures.
+    """
     account = clean_name(name)
     attempt = count_attempt(database, account, limits)
     with database.reading() as connection:
@@ -239,7 +242,7 @@ def end_session(database: Database, user: User) -> None:
 
 
 def list_sessions(database: Database, user: User) -> list[dict[str, str | bool]]:
-    """Return where somebody is signed in now, the latest first. A session's name is the beginning of its digest."""
+    """Return where a user is signed in now, latest first. A session's id here is the beginning of its digest."""
     query = (
         sa.select(SESSIONS)
         .where(SESSIONS.c.user_id == user.id, SESSIONS.c.expires_at > write_time())
@@ -256,7 +259,7 @@ def list_sessions(database: Database, user: User) -> list[dict[str, str | bool]]
 
 
 def end_other_session(database: Database, user: User, session_id: str) -> bool:
-    """End one of somebody's own sessions; return False if there is none with this name."""
+    """End one of the user's sessions by its id; return False if there is none."""
     with database.writing() as connection:
         begins = SESSIONS.c.digest.startswith(session_id, autoescape=True)
         ended = connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id, begins)).rowcount
@@ -266,7 +269,7 @@ def end_other_session(database: Database, user: User, session_id: str) -> bool:
 
 
 def end_everything(database: Database, user: User) -> None:
-    """End every session and token of a user; devices that were known become unknown."""
+    """End every session and token of a user, and no longer recognise devices on which they signed in."""
     with database.writing() as connection:
         connection.execute(USERS.update().where(USERS.c.id == user.id).values(devices_since=write_time()))
         connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id))
@@ -278,11 +281,14 @@ def end_everything(database: Database, user: User) -> None:
 
 
 class SessionEnded(Exception):
-    """The session was ended by somebody else while its request was being handled."""
+    """Another request ended the session while this one was handled."""
 
 
 def make_token(database: Database, user: User, name: str) -> str:
-    """Make an API token and return it. It is shown once; only analysts have tokens, and ``MOST_TOKENS`` at a time."""
+    """Make an API token and return it. Only its digest is stored, so it is shown once.
+
+    Only analysts have tokens, and ``MOST_TOKENS`` at a time.
+    """
     key = TOKEN_PREFIX + make_key()
     with database.writing() as connection:
         connection.execute(sa.select(USERS.c.id).where(USERS.c.id == user.id).with_for_update())
@@ -318,7 +324,7 @@ def revoke_token(database: Database, user: User, token_id: str) -> bool:
 
 
 def find_token(database: Database, key: str) -> User | None:
-    """Return the user of a token, or None. Records the first use on each day."""
+    """Return the user of a token; None if it is unknown or revoked. Records its first use on each day."""
     query = (
         sa.select(USERS.c.id, USERS.c.name, USERS.c.role, TOKENS.c.id.label("token"), TOKENS.c.used_on)
         .join(TOKENS, TOKENS.c.user_id == USERS.c.id)
@@ -340,7 +346,7 @@ def find_token(database: Database, key: str) -> User | None:
 
 
 def _record_use(database: Database, token_id: str, user: str, today: str) -> None:
-    """Record that a token is used today, once however many requests come at the same time."""
+    """Record that a token is used today; once, however many requests come at the same time."""
     with database.writing() as connection:
         query = sa.select(TOKENS.c.name, TOKENS.c.used_on).where(TOKENS.c.id == token_id).with_for_update()
         token = connection.execute(query).one()

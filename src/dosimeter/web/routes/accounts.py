@@ -52,7 +52,10 @@ def _share_spent(account: Standing | None, budget: Decimal | None) -> float:
 def show_account(
     request: Request, state: StateOf, user: Controller, name: str, before: str = "", axis: str = "", verify: str = ""
 ) -> Response:
-    """Show an account: its latest entries, or those before one; readings by entry, or by time."""
+    """Show an account: its latest entries, or those before the entry ``before``, and its readings as a staircase.
+
+    ``axis``: draw the readings by entry, or by time. ``verify``: verify the ledger anew.
+    """
     served = require_dataset(state, name)
     account = state.account(name, fresh=True)
     verified_at, verified = state.verify(anew=bool(verify))
@@ -78,7 +81,7 @@ def show_account(
 
 
 def list_steps(ledger: Ledger, account: Standing) -> list[Step]:
-    """Return the readings of an account: after each entry, or of a long one after some of them."""
+    """Return the reading of an account after each of its entries; for a long account, after some of them."""
     if account.entry_count <= MOST_STEPS:
         entries = ledger.entries(account.dataset, MOST_STEPS)[::-1]
         found = [(place, entry.at, entry.reading) for place, entry in enumerate(entries, start=1)]
@@ -102,7 +105,7 @@ def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> 
 
 @router.post("/accounts/{name}/people")
 def look_at_sums(request: Request, state: StateOf, user: Controller, name: str) -> Response:
-    """Show everybody's sums where the promise depends on not having looked (G1): only on a click, and recorded."""
+    """Show everybody's sums, where the promise depends on nobody having looked (G1): only on a click, and recorded."""
     served = require_dataset(state, name)
     note(state.database, user.name, "viewed sums per person", dataset=name)
     return _sums(request, state, user, served, _list_charged(state, name))
@@ -146,7 +149,7 @@ def _sums(
 
 
 def _forget_other_data(served: ServedDataset, entries: tuple[Entry, ...]) -> None:
-    """Forget the guarantees per person that were added up for these entries on data that have changed since."""
+    """Make the worker forget sums for these entries that were computed on data that have changed since."""
     known = served.worker.peek(_key(entries))
     if known is not None and known.state == "done" and known.meter.digest != served.worker.digest:
         served.worker.forget(known)

@@ -36,7 +36,7 @@ PATIENCE = 10.0  # seconds that a page waits for the analyst's previous check
 
 
 class AskForm(BaseModel):
-    """The form as the browser sends it: every field a text. Validated when it becomes a NewQuery."""
+    """The form of a new query as the browser sends it: every field is a text, validated when it becomes a NewQuery."""
 
     dataset: Annotated[str, Field(max_length=200)] = ""
     sql: Annotated[str, Field(max_length=20_000)] = ""
@@ -63,7 +63,7 @@ async def show_form(
 
 
 def _begin_form(state: ServerState, user: User, dataset: str, again: str) -> AskForm:
-    """Return an empty form, or that of an earlier query."""
+    """Return an empty form; with ``again``, the form of an earlier query with that id."""
     form = AskForm(dataset=dataset if dataset in state.datasets else next(iter(state.datasets)))
     earlier = find_own(state.database, user, again) if again.isalnum() else None
     if earlier is not None:
@@ -94,7 +94,7 @@ async def _ask_page(
 
 
 def _find_schema(state: ServerState, served: ServedDataset, words: str) -> PublicSchema:
-    """Return the public facts of a dataset, cut to what a page can list: columns with these words in them."""
+    """Return the public facts of a dataset, with the columns that hold these words, as many as a page can list."""
     dataset = state.public(served)
     found = [column for column in dataset.columns if _is_about(column, words)]
     kept = [
@@ -117,7 +117,10 @@ def _is_about(column: PublicColumn, words: str) -> bool:
 
 
 async def _checked(state: ServerState, checks: CheckQueue, user: User, form: AskForm) -> tuple[PublicCheck | None, str]:
-    """Return the check of a query, and its SQL with the clause in the way marked; None while another check runs."""
+    """Return the check of the form's query, and its SQL with the clause in the way marked.
+
+    None and "" while another check of this user runs.
+    """
     served = require_dataset(state, form.dataset)
     try:
         check = await checks.check(user.id, served, form.sql, patience=PATIENCE, wanted=_read_wanted(form))
@@ -127,7 +130,7 @@ async def _checked(state: ServerState, checks: CheckQueue, user: User, form: Ask
 
 
 def _read_wanted(form: AskForm) -> float | None:
-    """Return the wanted accuracy, if what was typed so far is one."""
+    """Return the wanted error as a number; None if what was typed so far is none."""
     try:
         wanted = float(form.wanted_error.strip().replace(",", "."))
     except ValueError:
@@ -157,7 +160,7 @@ def show_values(
     column: Annotated[str, Query(max_length=200)],
     text: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Show the declared values of a column, those that hold a text."""
+    """Show the declared values of a column that hold a text."""
     found = require_dataset(state, dataset).schema.columns.get(column)
     if found is None or found.values is None:
         raise Refused(404, "not_found", "There is no such list of values.")

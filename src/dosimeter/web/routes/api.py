@@ -161,5 +161,5 @@ def list_answers(
 
 
 def _name_session(user: User) -> str:
-    """Return what stands for a session here, so that a reading is recorded once per user."""
+    """Return a name that stands for a session of the API, so that reading an answer is recorded once per user."""
     return f"token of {user.id}"

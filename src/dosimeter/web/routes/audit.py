@@ -27,9 +27,10 @@ Words = Annotated[str, Query(max_length=200), AfterValidator(check_text)]
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """Records that belong together: what one person looked at, of one query, one after the other.
+    """Records that are shown on one line: what one person looked at, of one query, one after the other.
 
-    ``what``: their actions; ``detail``: their details, each once; ``sql``: the query they are about, if any.
+    ``newest``: the latest of them. ``what``: their actions; ``detail``: their details, each once; ``sql``: the query,
+    if any.
     """
 
     newest: AuditRecord
@@ -60,7 +61,7 @@ def show_audit(
 
 
 def _fold(state: ServerState, entries: Sequence[AuditRecord]) -> list[AuditLine]:
-    """Return the records, newest first, with those of one visit to one query on one line."""
+    """Return lines of records, newest first; the looks of one person at one query within an hour share a line."""
     texts = find_texts(state.database, {entry.query_id for entry in entries if entry.query_id})
     lines: list[list[AuditRecord]] = []
     for entry in entries:
@@ -80,14 +81,14 @@ def _fold(state: ServerState, entries: Sequence[AuditRecord]) -> list[AuditLine]
 
 
 def _belongs(entry: AuditRecord, newer: AuditRecord) -> bool:
-    """Return whether both are looks of one person at one query, within the same hour."""
+    """Return whether both records are looks of one person at one query, within the same hour."""
     looks = all(each.action.startswith(LOOKS) for each in (entry, newer)) and entry.query_id is not None
     return looks and (entry.user, entry.query_id, entry.at[:13]) == (newer.user, newer.query_id, newer.at[:13])
 
 
 @router.get("/audit/export.jsonl")
 def export_whole(state: StateOf, user: Controller) -> Response:
-    """Send the whole log as JSON lines, oldest first, as ``dosimeter audit export`` writes it: it can be verified."""
+    """Send the whole log as JSON lines, oldest first, as ``dosimeter audit export`` does: it can be verified."""
     note(state.database, user.name, "exported the audit log")
     headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
     lines = (record.to_json_line() + "\n" for record in follow_log(state.database))
@@ -96,7 +97,7 @@ def export_whole(state: StateOf, user: Controller) -> Response:
 
 @router.get("/audit/export.csv")
 def export_part(state: StateOf, user: Controller, who: Who = "", day: Day = "", text: Words = "") -> Response:
-    """Send the records that fit as CSV, newest first."""
+    """Send the records that the filter lets through as CSV, newest first."""
     fits = ", ".join(f"{name} {value}" for name, value in (("who", who), ("day", day), ("words", text)) if value)
     note(state.database, user.name, "exported the audit log", detail=fits)
     headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}

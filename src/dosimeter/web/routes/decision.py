@@ -61,7 +61,7 @@ def show_page(request: Request, state: StateOf, user: Controller, query_id: str)
 
 
 def _recall(state: ServerState, case: Case) -> DecisionForm:
-    """Return the form with which a decided query was decided: the page starts there."""
+    """Return the form by which a query was decided, for the page to start with; the default form if it is undecided."""
     entry = state.entry(case.query.entry_id)
     epsilon = case.query.epsilon or (entry.epsilon if entry is not None else None)
     try:
@@ -117,7 +117,7 @@ def _show_update(environment: Environment, page: DecisionPage, csrf: str) -> Vie
 
 @router.post("/decide/{query_id}/look")
 def look(state: StateOf, user: Controller, query_id: str) -> Response:
-    """Record the choice to look at the risk of a query whose promise depends on not having looked."""
+    """Record that a controller chose to look at the risk, for a query whose promise depends on nobody having looked."""
     case = find_case(state, query_id)
     mark_looked(state.database, query_id)
     note(state.database, user.name, "chose to look", dataset=case.served.name, query_id=query_id)
@@ -125,7 +125,7 @@ def look(state: StateOf, user: Controller, query_id: str) -> Response:
 
 
 def _require_measurement(state: ServerState, case: Case) -> Job[MeasuredQuery]:
-    """Return the finished measurement; refuse if it was not asked for, or is still running."""
+    """Return the finished job that measured the risk; refuse if there is none, or it is still running."""
     if needs_consent(case):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")
     job = find_measurement(state, case)
@@ -148,7 +148,10 @@ def show_people(
 
 
 def _was_revealed(state: ServerState, user: User, query_id: str, mark: str) -> bool:
-    """Return whether this session has revealed the people of this query: then the slider need not ask again."""
+    """Return whether this session has revealed the people of this query, so that the slider need not ask again.
+
+    ``mark``: the signed text that the page got when they were revealed; "" if they were not.
+    """
     try:
         return bool(mark) and state.signer("reveal").loads(mark) == [user.session, query_id]
     except BadSignature:
@@ -206,7 +209,7 @@ def _people(
 def show_numbers(
     request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon, start: Start = 0
 ) -> Response:
-    """Show the error of each number of the answer, a part at a time: there may be many groups and columns."""
+    """Show the numbers of the answer with their errors, a part at a time: groups and columns may be many."""
     case = find_case(state, query_id)
     measured = _require_measurement(state, case).result
     at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
@@ -249,7 +252,7 @@ def _progress(request: Request, case: Case, user: User, job: Job[Any], again: st
 
 @router.get("/decide/{query_id}/others")
 def show_displaced(request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon) -> Response:
-    """Show which other waiting queries could be answered now, but no longer once this one is."""
+    """Show which other waiting queries could be answered now, but no longer once this one is answered."""
     case = find_case(state, query_id)
     at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
     thresholds = read_thresholds(state.database, user)

@@ -51,7 +51,7 @@ router = APIRouter()
 
 
 class ApproveForm(BaseModel):
-    """``confirmed`` repeats the ε: without it the page that asks whether this is meant comes first."""
+    """The form of an approval. ``confirmed`` repeats the ε; without it a page first asks whether this is meant."""
 
     epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
     preference: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] = ""
@@ -71,7 +71,7 @@ class ChangesForm(BaseModel):
 
 @router.get("/decide/{query_id}/confirm")
 def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    """Ask whether the approval is meant: show what the form says, read anew, and what it costs. Changes nothing."""
+    """Show a page that asks whether the approval is meant: what the form says, and what it costs. Changes nothing."""
     case = find_case(state, query_id)
     if not case.query.status.undecided:
         return _conflict(request, user, AlreadyDecided(case.query))
@@ -108,7 +108,7 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
 
 
 def _is_other_data(state: ServerState, case: Case) -> bool:
-    """Return whether the data or the schema changed since the account was used. Compares digests only."""
+    """Return whether data or schema changed since the account was last used. Compares digests only."""
     account = state.account(case.served.name)
     if account is None:
         return False
@@ -182,7 +182,7 @@ _ANSWERS = {
 
 
 def _recall_choice(state: ServerState, user: User, case: Case, approval: Approval) -> Choice | None:
-    """Return what the preference gives at every candidate, on the data as they are; None if it was not evaluated."""
+    """Return the preference evaluated at every candidate, on the data as they are; None if it was not evaluated."""
     try:
         preference = parse_preference(approval.preference or "")
         admit_condition(state, user, case.query, case.prepared.plan, preference)

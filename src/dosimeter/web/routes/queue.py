@@ -53,9 +53,9 @@ class ThresholdForm(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class WaitingQuery:
-    """A waiting query as the queue lists it. ``words``: the question, empty where the schema no longer admits it.
+    """A waiting query as the queue lists it. ``words``: the query in words; "" if the schema no longer admits it.
 
-    ``needed``: the smallest ε that gives the wanted accuracy, where SQL and schema alone can tell; nobody has looked.
+    ``needed``: the smallest ε that gives the wanted error, if SQL and schema alone tell it; no data are read for it.
     """
 
     query: StoredQuery
@@ -65,7 +65,10 @@ class WaitingQuery:
 
 @dataclass(frozen=True, slots=True)
 class WaitingList:
-    """One part of the queries that wait. ``rest``: the address of the next part; ``here``: that of this one."""
+    """One part of the waiting queries. ``rest``: the address of the next part; ``here``: the address of this one.
+
+    ``total``: how many the filter ``only`` lets through in all.
+    """
 
     queries: list[WaitingQuery]
     total: int
@@ -110,7 +113,7 @@ def show_rows(
 
 
 def _list_waiting(state: ServerState, only: QueryFilter, place: str) -> WaitingList:
-    """Return one part of the waiting queries. Settles those whose release ended unrecorded."""
+    """Return one part of the waiting queries, after settling those whose release ended without a recorded status."""
     page = page_open(state.database, limit=PAGE, only=only, place=place)
     return WaitingList(
         queries=[_describe(state, settle_left(state, query)) for query in page.queries],
@@ -127,7 +130,7 @@ def _write_query(only: QueryFilter, place: str = "") -> str:
 
 
 def _describe(state: ServerState, query: StoredQuery) -> WaitingQuery:
-    """Return a query with its question in words, from SQL and schema alone."""
+    """Return a waiting query with its words and the ε that it needs, from SQL and schema alone."""
     served = state.dataset(query.dataset)
     try:
         prepared = None if served is None else served.prepare(query.sql)
@@ -143,14 +146,14 @@ def _describe(state: ServerState, query: StoredQuery) -> WaitingQuery:
 
 @dataclass(frozen=True, slots=True)
 class DecidedQuery:
-    """A decided query as it is listed. ``epsilon``: what was approved, or what the noisy test found."""
+    """A decided query as it is listed. ``epsilon``: the approved one, or the one that the noisy test found."""
 
     query: StoredQuery
     epsilon: str
 
 
 def list_shown(state: ServerState, page: QueryPage) -> list[DecidedQuery]:
-    """Return decided queries with the ε of their answers: a test's is in the ledger, not in the approval."""
+    """Return decided queries with the ε of their answers: the approval does not hold what a noisy test found."""
     found = []
     for query in page.queries:
         entry = state.entry(query.entry_id) if query.status is QueryStatus.RELEASED else None
@@ -207,7 +210,10 @@ def show_settings(request: Request, state: StateOf, user: Controller, saved: boo
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """What a percentage means for counts: the largest candidate for one number, and for ten groups (R3)."""
+    """A threshold for a priority, in percent, and what it means for counts (R3).
+
+    ``one``, ``ten``: the largest candidate that meets it for one number, and for ten groups; None if none does.
+    """
 
     priority: str
     percent: float
@@ -219,7 +225,10 @@ def _exemplify(state: ServerState, thresholds: Mapping[str, float]) -> list[Thre
     candidates = sorted(next(iter(state.datasets.values())).candidates)
 
     def allow(percent: float, numbers: int) -> float | None:
-        """Return the largest candidate at which k/(k + ε) is at least the percentage: the ratio of a COUNT (R3)."""
+        """Return the largest candidate at which the ratio of a COUNT, k/(k + ε), is at least the percentage (R3).
+
+        ``numbers``: k, how many noisy numbers the answer has.
+        """
         least = percent / 100.0
         return max((each for each in candidates if numbers / (numbers + each) >= least - 1e-12), default=None)
 
@@ -278,7 +287,7 @@ def cancel_job(request: Request, state: StateOf, user: Controller, job_id: str) 
 
 @router.post("/jobs/{job_id}/again")
 def restart_job(state: StateOf, user: Controller, job_id: str) -> Response:
-    """Forget a stopped job, so that the page that shows it starts it again."""
+    """Forget a job that was stopped, so that the page that shows it begins it again."""
     for served in state.datasets.values():
         job = served.worker.find(job_id)
         if job is not None:

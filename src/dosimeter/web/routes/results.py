@@ -85,7 +85,7 @@ def _keep_public(entry: Entry, query: StoredQuery) -> Entry:
     """Return an entry as the analyst of ``query`` may read it: the answer, with their own question, purpose and times.
 
     An earlier answer that was handed out again is in the ledger under whoever asked first, which is nobody else's
-    business. Nor is told what no page tells an analyst: the preference, the test's threshold τ, and who approved.
+    business. Left out too is what no page tells an analyst: the preference, the test's threshold τ, and who approved.
     """
     settings = {name: value for name, value in entry.request.settings.items() if name != "approved_by"}
     request = replace(
@@ -102,7 +102,7 @@ def _keep_public(entry: Entry, query: StoredQuery) -> Entry:
 
 
 def _cut_to_second(moment: str) -> str:
-    """Return a stored moment as the ledger writes its own: 2026-01-31T12:00:00Z."""
+    """Return a stored time in the ledger's form, cut to seconds: 2026-01-31T12:00:00Z."""
     return f"{moment[:19]}Z"
 
 
@@ -119,7 +119,7 @@ def show_full_record(state: StateOf, user: Controller, entry_id: EntryId, privat
 
 
 def send_record(page: str) -> Response:
-    """Send a page that brings its own style: nothing else may be loaded or run."""
+    """Send a record, a page that brings its own style: nothing else may be loaded or run."""
     style = page.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = (

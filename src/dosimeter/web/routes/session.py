@@ -101,7 +101,7 @@ def _sign_in_page(
 
 @router.post("/sign-in")
 async def sign_in(request: Request, state: StateOf, gate: GateOf, form: Annotated[SignInForm, Form()]) -> Response:
-    """Sign in, with a new session id each time: an id that was planted in the browser beforehand is useless."""
+    """Sign in, with a new session id each time: an id that somebody planted in the browser is useless."""
     database, back = state.database, find_way_back(form.next)
     cookie = request.cookies.get(DEVICE_COOKIE, "")
     device = await run_in_threadpool(find_device, state, cookie, form.name)
@@ -125,7 +125,10 @@ async def sign_in(request: Request, state: StateOf, gate: GateOf, form: Annotate
 
 
 def _begin_session(request: Request, state: StateOf, begun: identity.SignedIn, back: str, *, known: bool) -> Response:
-    """Redirect to the page that was asked for, with the session's cookie, and the device's if it has none."""
+    """Redirect to ``back``, the page that was asked for, with the cookie of the session.
+
+    ``known``: the device has its cookie already; otherwise it gets one.
+    """
     settings, before = state.settings, find_visitor(request)
     if before is not None:
         identity.end_session(state.database, before)
@@ -176,7 +179,7 @@ def _signed_out() -> Response:
 
 @router.get("/me")
 def show_me(request: Request, state: StateOf, user: Visitor) -> Response:
-    """Show the user's own page. A new token is passed on in a cookie, and shown this once."""
+    """Show the user's own page. A new token, handed over in a cookie, is shown this once."""
     fresh = _read_fresh(state, user, request.cookies.get(TOKEN_COOKIE, ""))
     page = _me_page(request, state, user, fresh=fresh)
     if TOKEN_COOKIE in request.cookies:
@@ -225,7 +228,7 @@ async def change_password(
 
 @router.post("/me/sessions/{session_id}/end")
 def end_other(state: StateOf, user: Visitor, session_id: Annotated[str, Path(pattern="^[0-9a-f]{16}$")]) -> Response:
-    """End another session of one's own: on a device that was lost, or left open."""
+    """End another session of the user's own: on a device that was lost, or left open."""
     if not identity.end_other_session(state.database, user, session_id):
         raise Refused(404, "not_found", "There is no such session: it may have ended.")
     return RedirectResponse("/me", status_code=303)

@@ -33,7 +33,7 @@ def write_audit(
     query_id: str | None = None,
     detail: str = "",
 ) -> None:
-    """Add a record to the log, in a transaction that writes nothing more."""
+    """Add a record to the log. The transaction must write nothing after it."""
     take_turn(connection, AUDITING)
     newest = sa.select(AUDIT.c.id, AUDIT.c.digest).order_by(AUDIT.c.id.desc()).limit(1)
     last = connection.execute(newest).first()
@@ -65,14 +65,14 @@ def note(
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which records to list: those of a user, of a day, or that contain a text. Empty: all of them."""
+    """Which records to list: of a user, of a date (``day``), with a text. Empty: no such condition."""
 
     who: str = ""
     day: str = ""
     text: str = ""
 
     def narrow(self, query: sa.Select[Any]) -> sa.Select[Any]:
-        """Return the query with these conditions."""
+        """Return the query with the conditions of this filter."""
         if self.who:
             query = query.where(AUDIT.c.user == self.who.strip().lower())
         if self.day:
@@ -86,7 +86,7 @@ class AuditFilter:
 def list_audit(
     database: Database, *, limit: int = 200, before: int | None = None, only: AuditFilter | None = None
 ) -> list[AuditRecord]:
-    """Return the latest records, newest first; with ``before``, those older than that number."""
+    """Return the latest ``limit`` records, newest first; with ``before``, those with a smaller number than that."""
     query = (only or AuditFilter()).narrow(sa.select(AUDIT)).order_by(AUDIT.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(AUDIT.c.id < before)
@@ -104,7 +104,7 @@ def read_head(database: Database) -> tuple[int, str]:
 
 @contextmanager
 def _reading_raw(database: Database) -> Iterator[Iterator[Sequence[Any]]]:
-    """Yield every row as it is stored, by number. Altered texts may be no valid texts in SQLite: they come as bytes."""
+    """Yield every row as it is stored, by number. On SQLite texts are bytes: an altered one may be no valid text."""
     texts = [sa.cast(AUDIT.c[name], sa.LargeBinary) if _is_text(name, database) else AUDIT.c[name] for name in COLUMNS]
     query = sa.select(*texts).order_by(AUDIT.c.id).execution_options(yield_per=1_000)
     try:
@@ -127,7 +127,7 @@ def check_audit(database: Database, head: str | None = None) -> Verification:
 
 
 def follow_log(database: Database) -> Iterator[AuditRecord]:
-    """Yield every record, oldest first, each verified to follow the one before it; end at the first that does not."""
+    """Yield every record, oldest first, each verified to follow the one before; end before the first that does not."""
     with _reading_raw(database) as rows:
         try:
             yield from follow_audit(rows)

@@ -17,7 +17,7 @@ from dosimeter.ledger import GENESIS, Verification, write_canonical_json
 
 
 class BadAuditRecord(Exception):
-    """A record that does not fit the chain: its number, and the reason."""
+    """A record does not fit the chain. ``number``: which record; ``reason``: why."""
 
     def __init__(self, number: int, reason: str) -> None:
         super().__init__(f"record {number}: {reason}")
@@ -39,7 +39,7 @@ class AuditRecord:
     digest: str = ""
 
     def compute_digest(self) -> str:
-        """Return SHA-256 over every other field, as canonical JSON: no two records have the same text."""
+        """Return SHA-256 over all other fields as canonical JSON: different records have different texts."""
         parts: list[object] = [getattr(self, name) for name in COLUMNS if name != "digest"]
         text = write_canonical_json(["dosimeter-audit-record", 1, *parts])
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -60,7 +60,8 @@ _MAY_BE_NULL = ("dataset", "query_id")
 def follow_audit(rows: Iterable[Sequence[Any]]) -> Iterator[AuditRecord]:
     """Yield the records in order, each verified to follow the one before it.
 
-    rows: as the database holds them, by number; texts may be bytes. Raises BadAuditRecord at the first that does not.
+    ``rows``: the records as the database holds them, by number; texts may be bytes. Raises BadAuditRecord at the first
+    record that does not fit.
     """
     expected, previous = 1, GENESIS
     for row in rows:
@@ -94,7 +95,7 @@ def _kind_of(column: str) -> type:
 
 
 def verify_audit(rows: Iterable[Sequence[Any]], head: str | None = None) -> Verification:
-    """Return whether nothing was altered. ``head``: a digest noted earlier, which shows if the end was cut off."""
+    """Return whether the records are unaltered. ``head``: a digest noted earlier, to see whether the end was cut."""
     wanted = GENESIS if head is None else head.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{64}", wanted):
         raise OptionError("A head is a digest of 64 hexadecimal digits, as verify prints it.")

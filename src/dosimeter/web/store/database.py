@@ -28,7 +28,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def take_turn(connection: sa.Connection, number: int) -> None:
-    """Wait for this lock and hold it until the transaction ends. On SQLite only one transaction writes anyway."""
+    """Wait for the lock with this number, and hold it until the transaction ends. SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SERVERS + number})
 
@@ -78,7 +78,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Run a transaction. On SQLite the threads of this process take turns instead of competing for the file."""
+        """Run a transaction that writes. On SQLite the threads of this process take turns at it."""
         if not self.is_sqlite:
             with self.engine.begin() as connection:
                 yield connection
@@ -88,7 +88,7 @@ class Database:
             yield connection
 
     def migrate(self) -> None:
-        """Bring the web application's tables to this version, in one transaction."""
+        """Create the web application's tables, or bring them to this version, in one transaction."""
         from alembic import command
         from alembic.config import Config
         from alembic.util import CommandError
@@ -109,7 +109,7 @@ class Database:
             raise LedgerError(f"The web's tables cannot be made: {_explain(error)}") from None
 
     def lock_out_others(self) -> None:
-        """Refuse to be the second server on this database; the lock is released when the process ends."""
+        """Refuse to be the second server on this database. The lock is released when the process ends."""
         taken = LedgerError("Another dosimeter serve uses this database. Stop it first: one server per database.")
         if self.is_sqlite:
             handle = Path(f"{self.target}.serve-lock").open("wb")  # noqa: SIM115 - held until the process ends
@@ -131,7 +131,7 @@ class Database:
 
 
 def _explain(error: sa.exc.DBAPIError) -> str:
-    """Return why the database cannot be changed, as far as the driver tells, and what helps."""
+    """Say why the database cannot be changed, as far as the driver tells, and what helps."""
     state, text = getattr(error.orig, "sqlstate", None), str(error.orig).lower()
     if "locked" in text or "busy" in text or state in ("55P03", "57014"):
         return "the database is in use by another program. Stop it, and start again."

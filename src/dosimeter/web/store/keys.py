@@ -12,7 +12,7 @@ def make_key() -> str:
 
 
 def make_identifier() -> str:
-    """Return an identifier of 80 random bits: unique, and not to be guessed from another."""
+    """Return an identifier of 80 random bits: unique, and not to be guessed from others."""
     return secrets.token_hex(10)
 
 

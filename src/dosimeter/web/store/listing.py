@@ -1,7 +1,7 @@
 """Lists of queries, in parts: which ones to list, and where a part begins. Each function says for whom it reads.
 
-A part begins behind a place, which is the last query of the part before: no query is skipped or repeated because others
-came or went meanwhile, and the last part costs no more than the first.
+A part begins after a *place*: the sort key of the last query of the part before, as text. So no query is skipped or
+repeated because others came or went meanwhile, and the last part costs no more than the first.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ RANKED_PLACE = rf"^([0-2]\.{_MOMENT})?$"
 
 @dataclass(frozen=True, slots=True)
 class QueryFilter:
-    """Which queries to list: of a dataset, of an analyst, with a status, with words in SQL, purpose or id. Empty: all.
+    """Which queries to list: of a dataset, of an analyst, with a status, with words. Empty: no such condition.
 
-    ``text``: every word must stand in one of them, in upper or lower case.
+    ``text``: each of its words must occur in the SQL, the purpose or the id, in upper or lower case.
     """
 
     dataset: str = ""
@@ -43,7 +43,7 @@ class QueryFilter:
         return bool(self.dataset or self.analyst or self.status or self.text.strip())
 
     def narrow(self, query: sa.Select[Any]) -> sa.Select[Any]:
-        """Return the query with these conditions, all but the status."""
+        """Return the query with the conditions of this filter, but for the status, which depends on who reads."""
         if self.dataset:
             query = query.where(QUERIES.c.dataset == self.dataset)
         if self.analyst:
@@ -56,7 +56,7 @@ class QueryFilter:
 
 @dataclass(frozen=True, slots=True)
 class QueryPage:
-    """One part of a list. ``following``: the place behind which the next part begins; empty where this is the last.
+    """One part of a list. ``following``: the place after which the next part begins; empty if this is the last.
 
     ``total``: how many queries the filter lets through, in all parts.
     """
@@ -67,7 +67,7 @@ class QueryPage:
 
 
 def with_names() -> sa.Select[Any]:
-    """Return the start of a query that reads StoredQuery values."""
+    """Return a SELECT of queries with the names of analyst and decider, from whose rows StoredQuery values are made."""
     decider = USERS.alias("decider")
     return (
         sa.select(QUERIES, USERS.c.name.label("analyst"), decider.c.name.label("decider"))
@@ -79,9 +79,9 @@ def with_names() -> sa.Select[Any]:
 def page_own(
     database: Database, analyst: User, *, limit: int, only: QueryFilter, place: str = "", before: str = ""
 ) -> QueryPage:
-    """Return an analyst's own queries, newest first. Their status is the one that analysts see.
+    """Return at most ``limit`` of an analyst's own queries, newest first, after ``place``.
 
-    ``before``: only those that were asked before this time.
+    A status is meant as analysts see it. ``before``: only those that were asked before this time.
     """
     query = only.narrow(with_names().where(QUERIES.c.analyst_id == analyst.id))
     if only.status:
@@ -92,7 +92,7 @@ def page_own(
 
 
 def _seen_as(status: str) -> sa.ColumnElement[bool]:
-    """Return the condition that analysts see a query with this status: an approval under way is one that waits."""
+    """Return the condition that a query has this status as analysts see it: with an approval under way it waits."""
     match status:
         case "waiting":
             return sa.and_(QUERIES.c.status.in_(OPEN), QUERIES.c.withdrawal.is_(False))
@@ -104,15 +104,16 @@ def _seen_as(status: str) -> sa.ColumnElement[bool]:
 
 
 def page_open(database: Database, *, limit: int, only: QueryFilter, place: str = "") -> QueryPage:
-    """Return the queries that wait, for controllers: the most urgent first, then the oldest first."""
+    """Return at most ``limit`` open queries after ``place``, for controllers: most urgent first, then oldest first."""
     query = only.narrow(with_names().where(QUERIES.c.status.in_(OPEN)))
     return _read_page(database, query, (RANK, QUERIES.c.created_at, QUERIES.c.id), place, limit, newest_first=False)
 
 
 def page_decided(database: Database, *, limit: int, only: QueryFilter, place: str = "") -> QueryPage:
-    """Return what was decided, for controllers: the latest first. Withdrawn ones only where their status is asked for.
+    """Return at most ``limit`` decided queries after ``place``, for controllers: latest decision first.
 
-    A withdrawal is no decision, and an analyst who withdraws many would push everything else off the list.
+    Withdrawn queries are listed only if their status is asked for: a withdrawal is no decision, and an analyst who
+    withdraws many would push everything else off the list.
     """
     status = (
         QUERIES.c.status == only.status
@@ -151,7 +152,10 @@ def _read_page(
 
 
 def _read_place(place: str, length: int) -> list[sa.ColumnElement[Any]]:
-    """Return the values of a place, which was checked to look like one of this list."""
+    """Return the values of a place as SQL literals: its text was checked to have the form of this list's places.
+
+    ``length``: how many columns the list is sorted by.
+    """
     start, query_id = place.rsplit(".", 1)
     if length == 2:
         return [sa.literal(start), sa.literal(query_id)]

@@ -1,4 +1,4 @@
-"""Queries as they are stored: submitted, listed, moved on, withdrawn. Each function says for whom it reads."""
+"""Queries as they are stored: submitted, listed, changed, withdrawn. Each function says for whom it reads."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PRIORITIES = {"high": 90.0, "normal": 95.0, "low": 97.0}
 def submit_query(
     database: Database, analyst: User, query: NewQuery, *, most: int | None = None, each_minute: int | None = None
 ) -> str:
-    """Store a query; return its id.
+    """Store a query; return its id. Raises LimitError if the analyst has too many.
 
-    ``most``: how many an analyst may have open at a time. ``each_minute``: how many they may submit in a minute,
-    whatever became of them: who submits and withdraws all the time would fill the audit log.
+    ``most``: how many they may have open at a time. ``each_minute``: how many they may submit in a minute, whatever
+    became of them: who submits and withdraws all the time would fill the audit log.
     """
     now, query_id = write_time(), make_identifier()
     row = {
@@ -64,7 +64,7 @@ def submit_query(
 
 
 def _count_open(connection: sa.Connection, analyst: User) -> int:
-    """Return how many queries an analyst has open."""
+    """Return how many queries of an analyst are open and not withdrawn."""
     query = sa.select(sa.func.count()).where(
         QUERIES.c.analyst_id == analyst.id, QUERIES.c.status.in_(OPEN), QUERIES.c.withdrawal.is_(False)
     )
@@ -92,10 +92,10 @@ def find_own(database: Database, analyst: User, query_id: str) -> StoredQuery | 
 
 
 def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
-    """Withdraw a query; return False if it is decided.
+    """Withdraw an analyst's query; return False if it is decided, or was withdrawn before.
 
-    A release under way is not stopped; if it ends without an answer, the withdrawal counts. Analysts must not
-    learn whether a release is under way, so a withdrawal is accepted in every open state.
+    A release under way is not stopped; if it ends without an answer, the withdrawal counts. Analysts must not learn
+    whether a release is under way, so a withdrawal is accepted in every open state.
     """
     with database.writing() as connection:
         changed = connection.execute(
@@ -123,7 +123,7 @@ def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
 
 
 def list_open(database: Database, dataset: str | None = None, *, limit: int | None = None) -> list[StoredQuery]:
-    """Return the open queries, most urgent first, then oldest first."""
+    """Return the open queries of a dataset (None: of all), most urgent first, then oldest first."""
     query = with_names().where(QUERIES.c.status.in_(OPEN)).order_by(RANK, QUERIES.c.created_at).limit(limit)
     if dataset is not None:
         query = query.where(QUERIES.c.dataset == dataset)
@@ -139,7 +139,7 @@ def count_open(database: Database, dataset: str | None = None) -> int:
 
 
 def list_approving(database: Database) -> list[StoredQuery]:
-    """Return the queries whose approval is under way, or was when a crash ended the server."""
+    """Return the queries whose approval is under way; after a start, those that a crash interrupted."""
     return _read(database, with_names().where(QUERIES.c.status == QueryStatus.APPROVING))
 
 
@@ -148,7 +148,7 @@ def find_query(database: Database, query_id: str) -> StoredQuery | None:
 
 
 def find_texts(database: Database, query_ids: Collection[str]) -> dict[str, str]:
-    """Return the SQL of queries by their ids, for controllers."""
+    """Return the SQL of these queries, by id. For controllers."""
     query = sa.select(QUERIES.c.id, QUERIES.c.sql).where(QUERIES.c.id.in_(query_ids))
     with database.reading() as connection:
         return {row.id: row.sql for row in connection.execute(query)}
@@ -163,7 +163,7 @@ def move_query(
     claimed_by: str | None = None,
     **changes: str | None,
 ) -> bool:
-    """Give a query another status, with other changes; return False if it no longer has one of the statuses ``since``.
+    """Give a query the status ``to``, and these changes; return False if its status is not one of ``since``.
 
     ``claimed_by``: only if the query has this claim. Compares and sets in one statement, so that only one caller wins.
     """
@@ -176,7 +176,7 @@ def move_query(
 
 
 def is_withdrawn(connection: sa.Connection, query_id: str) -> bool:
-    """Return whether its analyst withdrew a query. Locks the query until the transaction ends."""
+    """Return whether a query was withdrawn by its analyst. Locks the query until the transaction ends."""
     query = sa.select(QUERIES.c.withdrawal).where(QUERIES.c.id == query_id).with_for_update()
     return bool(connection.execute(query).scalar())
 

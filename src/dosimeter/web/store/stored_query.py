@@ -12,7 +12,7 @@ from dosimeter.web.public import Priority
 
 
 class QueryStatus(StrEnum):
-    """Where a query stands. Analysts see less: to them an approval under way or interrupted is a query that waits."""
+    """How far a query has come. To analysts, one whose approval is under way or was interrupted still waits."""
 
     WAITING = "waiting"
     APPROVING = "approving"  # claimed by an approval; its release is under way
@@ -24,17 +24,17 @@ class QueryStatus(StrEnum):
 
     @property
     def undecided(self) -> bool:
-        """Whether a controller can decide the query now."""
+        """Return whether a controller can decide the query now."""
         return self in UNDECIDED
 
     @property
     def open(self) -> bool:
-        """Whether the query counts as waiting, for the queue and for its analyst."""
+        """Return whether the query counts as waiting, in the queue and for its analyst."""
         return self in OPEN
 
     @property
     def following(self) -> frozenset[QueryStatus]:
-        """What this status may become."""
+        """Return the statuses that may follow this one."""
         return _FOLLOWING[self]
 
 

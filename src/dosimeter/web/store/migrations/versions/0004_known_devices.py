@@ -1,4 +1,4 @@
-"""A user's devices count as known if they signed in after this moment."""
+"""Add a time to each user: devices count as known only if the user signed in on them after it."""
 
 from __future__ import annotations
 
