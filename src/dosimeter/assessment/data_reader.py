@@ -66,8 +66,7 @@ class DataReader:
         columns: Sequence[str] | None,
         reveal: bool,
     ) -> list[ExposedRecord]:
-        """Return the ``count`` most exposed records with the reason; identifying columns are masked unless
-        ``reveal``."""
+        """Return the ``count`` most exposed records, with the reason. ``reveal``: do not mask identifying columns."""
         if isinstance(profile, UnitProfile) or (
             isinstance(profile, JointProfile) and isinstance(profile.parts[0], UnitProfile)
         ):
