@@ -48,8 +48,7 @@ class Accuracy:
 
     @property
     def seldom_told(self) -> bool:
-        """Return whether at least half of the groups have too few people to tell: ``typical`` is of the others
-        alone."""
+        """Return whether half of the groups or more have too few people to tell: ``typical`` leaves these out."""
         return bool(self.groups and 2 * (self.too_few or 0) >= self.groups)
 
     def describe(self) -> JsonObject:

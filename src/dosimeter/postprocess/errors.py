@@ -68,8 +68,7 @@ class Noise:
 
     @property
     def telling_tail(self) -> float:
-        """Return the probability at which a divisor's error may be exceeded: that of three noise scales, or less
-        (E1)."""
+        """Return the probability at which a divisor's error may be exceeded: that of three scales, or less (E1)."""
         three = math.exp(-_SCALES) if self.mechanism.norm == 1 else math.erfc(_SCALES / math.sqrt(2.0))
         return min(self.tail, three)
 

@@ -54,13 +54,13 @@ class Sources:
 def propagate(
     sources: Sources, compute: Compute, tail: float, *, rough: bool = False, divisors: Sequence[Compute] = ()
 ) -> FloatArray:
-    """Return, for every cell, the distance that the computed number is off by more than with probability ``tail``.
+    """Return, for each cell, a bound that the computed number's error exceeds with probability ``tail`` at most.
 
-    ∞ if there is no such distance. The truth is taken to be the noisy numbers less noise, which is symmetric. For a
-    smooth function the distance is a quantile over directions and sizes of the noise. For a ``rough`` one (CASE,
-    GREATEST …) it is the largest change within the ball that holds the noise with probability 1 − ``tail``, which is an
-    upper bound. ``divisors``: numbers that the function divides by; noise that changes the sign of one counts as an
-    infinite error.
+    ∞ if there is no such bound. The truth is taken to be the noisy numbers less noise, which is symmetric. For a smooth
+    function the bound is a quantile over directions and sizes of the noise. For a ``rough`` one (CASE, GREATEST …) it
+    is the largest change within the ball that holds the noise with probability 1 − ``tail``, which is larger than
+    needed. ``divisors``: numbers that the function divides by; noise that changes the sign of one counts as an infinite
+    error.
     """
     errors = np.zeros(sources.cells)
     if sources.cells == 0 or not sources.values:
