@@ -50,8 +50,7 @@ class DryRun:
 
     @property
     def problem(self) -> Problem | None:
-        """Return the reason as a Problem, which the terminal, Python and the web each put into words; None without
-        one."""
+        """Return the reason as a Problem, to be put into words for the terminal, Python or the web."""
         return self.found.reason
 
     @property
