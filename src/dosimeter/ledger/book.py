@@ -88,7 +88,7 @@ class Ledger:
         Args:
             target: a path, or a ``postgresql://…`` URL.
             busy_timeout: how many seconds a writer waits for another.
-            create: make a ledger if there is none; otherwise refuse.
+            create: make a ledger if there is none; False refuses instead.
             clock: gives the present time; for tests.
 
         Raises:

@@ -60,7 +60,7 @@ class DryRun:
 
     @property
     def analyst_sees(self) -> Mapping[str, JsonValue]:
-        """Return what the analyst would get, with placeholders for the numbers."""
+        """Return what the analyst would get, with placeholders for numbers that are not drawn yet."""
         return self.found.sees
 
     def describe(self) -> JsonObject:

@@ -29,7 +29,7 @@ class ReleaseOptions(TypedDict, total=False):
     selection: Selection
     """Which noisy test: sharp (the default), or as in the paper."""
     violation: float | None
-    """The promised probability, at most, of releasing an ε that violates the threshold, whatever the data. Public."""
+    """A public promise: an ε that violates the threshold is released with at most this probability."""
     policy: str | None
     """How the account may be spent: ``"paper"``, ``"budget:2"`` or ``"budget:2@1e-06"``. Needed to open an account."""
     delta_total: float | str | None

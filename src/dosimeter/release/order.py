@@ -42,9 +42,8 @@ class ReleaseOrder:
     """Everything a release is asked to do.
 
     ``way``: how ε is set. ``terms``: those of the account. ``again``: draw a new answer even if the ledger could repeat
-    one. ``continued``: the data or the schema changed and the people are the same. ``other_people``: accounts that do
-    not name their data yet hold other people. ``clamp``: put noisy numbers back into their bounds. ``reference`` and
-    ``approved_by``: of a request on the web, for the record.
+    one. ``continued``: the data or the schema changed and the people are the same. ``clamp``: put noisy numbers back
+    into their bounds. ``approved_by``: the controller who approved an analyst's request.
     """
 
     way: Way

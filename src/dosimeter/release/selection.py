@@ -158,11 +158,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How far from the threshold τ the noisy test can err: α, a distance in variances of normalised RDRs (V4). Public.
+    """How far from the threshold τ the noisy test can err: α, in the units of the variance q_svt (V4). Public.
 
     With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over.
     Where V6 tests an upper bound of q_svt, the second holds for candidates whose bound is below τ − α. ``paper_alpha``:
-    the paper's α. ``by_candidate``: the exact α of each ε; it differs, since the sharp test's noise shrinks with ε.
+    the paper's α. ``by_candidate``: the exact α of each ε; they differ, since the sharp test's noise shrinks with w².
     ``exact_alpha``: the largest of these. ``warning``: whether τ is below ``exact_alpha``, so that noise alone may let
     an ε pass.
     """
@@ -297,7 +297,7 @@ def violation_share(problem: SelectionProblem, outcome: Outcome) -> float:
 
 
 def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Selection = "sharp") -> Accuracy:
-    """Return how far the noisy test can err with probability β: the paper's α, and the exact one for its noise (V4).
+    """Return α, within which the noisy test errs with probability 1 − β: the paper's, and the exact ones (V4).
 
     Public: it reads no PIS. The paper's α is for its budget split 1/3 : 2/3. In the sharp test, noise on Var(t) changes
     q_svt slope² times as much, so that each candidate has its own α; it includes the margin of a promise (V7), by which
