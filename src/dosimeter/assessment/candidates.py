@@ -148,7 +148,8 @@ def _find_highest(risk: Risk) -> tuple[FloatArray, FloatArray | None]:
 def list_own(risk: Risk, value: FloatArray, share: FloatArray | None, epsilons: Sequence[float]) -> FloatArray:
     """Return the own guarantee, in ε, of somebody with this PIS, one per ε of the answer (P1).
 
-    ``share``: if something is drawn by rank, the share of ε that bounds it. Both are arrays of one number.
+    ``value``: the PIS. ``share``: if something is drawn by rank, the share of ε that bounds the guarantee, otherwise
+    None. Both are arrays of one number.
     """
     scales = np.array([risk.noise_scale(epsilon) for epsilon in epsilons])
     return own_epsilon(
@@ -166,8 +167,8 @@ def list_advantages(
 ) -> list[float]:
     """Return the membership advantage of somebody with this PIS, one per ε of the answer (P4).
 
-    ``share``: if something is drawn by rank, the share of ε that bounds the own guarantee. ``charge``: what the answer
-    is charged in all, in ε; None if that is ε itself.
+    ``value``: the PIS. ``share``: if something is drawn by rank, the share of ε that bounds the own guarantee.
+    ``charge``: what the answer is charged in all, in ε; None if that is ε itself.
     """
     threshold, grids, cells = risk.plan.threshold, risk.plan.grids(risk.mechanism.norm), risk.reach
     sensitivity = risk.sensitivity

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, repr=False, eq=False)
 class DataReader:
-    """Reads the data of one plan again, through an open engine. Every call sends at least one query.
+    """A reader of one plan's data, through an open engine. Every call sends at least one query.
 
     Only the exact answer is remembered. A reader works in the thread that its engine belongs to, while the dataset is
-    open and its data are unchanged. After that only the numbers of a Risk are of use.
+    open and its data are unchanged. ``people``: how many individuals are counted. ``norm``: that of the mechanism.
     """
 
     plan: QueryPlan

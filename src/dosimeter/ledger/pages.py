@@ -196,7 +196,7 @@ class Pages:
 
 
 class Writer:
-    """Appends records to the chain, after replaying each by the code that will read it again."""
+    """A writer of one dataset's records. It replays each by the code that will read it again, then appends it."""
 
     def __init__(self, transaction: Transaction, pages: Pages, dataset: str, at: str) -> None:
         self._transaction = transaction
