@@ -1,11 +1,11 @@
-"""One query looked at from all sides: everybody's exposure, and all that is derived from it. Private to the controller.
+"""Everybody's exposure to one query, and all that is derived from it. Private to the controller.
 
 risk.py         Risk: numbers, and arithmetic on them
 people.py       who is most exposed, and how groups of people compare
 candidates.py   every ε in one pass
 finding.py      the largest ε that meets a preference
 advising.py     what to know before an ε is taken
-coarser.py      a question that drowns fewer of its numbers
+coarser.py      a query with fewer groups, fewer of whose numbers are smaller than their errors
 study.py        SQL that cannot be planned
 data_reader.py  DataReader: what goes back to the data; the only module here that holds an engine
 """

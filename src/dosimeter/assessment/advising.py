@@ -1,4 +1,4 @@
-"""Put together what a controller should know before an ε is taken: accuracy and absolute risk, side by side."""
+"""Collect what a controller should know before an ε is taken: how accurate the answer is, and the absolute risks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ def build_advice(
     decides: bool | None,
     by_cell: float | None = None,
 ) -> Advice:
-    """Return the advice on the ε that was found, or on the largest candidate where none was."""
+    """Return the advice on ``epsilon``; if that is None, on the largest candidate that meets the preference.
+
+    If no candidate meets it, the advice is on the largest of all. ``lines``: the candidates. ``decides``: whether the
+    preference tells candidates apart (F4); None without a preference. ``by_cell``: the ε that the cell indicator finds,
+    if any (R11).
+    """
     ordered = sorted(lines, key=lambda line: line.epsilon)
     met = [at for at, line in enumerate(ordered) if line.satisfied]
     place = next((at for at, line in enumerate(ordered) if line.epsilon == epsilon), (met or [len(ordered) - 1])[-1])
@@ -57,5 +62,5 @@ def build_advice(
 
 
 def _find_coarser(risk: Risk, shown: Standing) -> Coarser | None:
-    """Return a coarser question, where numbers are measured as a plan's are and not as a study's."""
+    """Return a query with fewer groups and more accurate numbers, if there is one; None for a study."""
     return find_coarser(risk.plan, risk.measured(), shown.accuracy) if risk.plan.digest else None

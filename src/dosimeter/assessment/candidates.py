@@ -1,6 +1,6 @@
-"""Look at all candidates in one pass: RDRs, accuracy and absolute risks at each ε. Private.
+"""RDRs, accuracy and absolute risks of all candidates, computed in one pass. Private.
 
-What does not depend on ε is computed once, and what does for all ε together.
+What does not depend on ε is computed once; the rest is computed for all ε together.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 _MOST_AT_ONCE = 2**19
-"""RDRs that are held at once, at most: 4 MB. More would be fetched from memory again and again."""
+"""The most RDRs that are held at once: 4 MB. More would leave the processor's cache."""
 
 
 def split_epsilons(classes: Sensitivities, epsilons: Sequence[float]) -> Iterator[Sequence[float]]:
-    """Yield the ε whose RDRs are looked at together: all of them, unless there are very many classes."""
+    """Yield the ε's in parts whose RDRs are computed together: one part, unless there are very many classes."""
     step = max(1, _MOST_AT_ONCE // max(len(classes.values), 1))
     return (epsilons[start : start + step] for start in range(0, len(epsilons), step))
 
@@ -44,7 +44,10 @@ def split_epsilons(classes: Sensitivities, epsilons: Sequence[float]) -> Iterato
 def compute_rdrs(
     risk: Risk, classes: Sensitivities, epsilons: Sequence[float], indicator: Indicator | None = None
 ) -> list[RDRs]:
-    """Return the RDRs of these classes at each ε."""
+    """Return the RDRs of these classes of equally exposed people, one RDRs per ε.
+
+    ``indicator``: by default that of ``risk``.
+    """
     mechanism, sensitivity = risk.mechanism, risk.sensitivity
     grids, chosen = risk.plan.grids(mechanism.norm), risk.indicator if indicator is None else indicator
     cells = risk.ranked() if risk.plan.ranks else None
@@ -66,7 +69,10 @@ def compute_rdrs(
 
 
 def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | None = None) -> tuple[Candidate, ...]:
-    """Return a line for each ε: its accuracy, the spread of the RDRs and, with a preference, the verdict on it."""
+    """Return one Candidate per ε: its accuracy, the spread of its RDRs and, with a preference, the verdict on it.
+
+    ``many`` and ``verdicts``: one per ε, in the same order.
+    """
     epsilons = [rdrs.epsilon for rdrs in many]
     all_ranks = len(risk.plan.ranks) == len(risk.plan.all_measures)
     in_rows: list[tuple[float | None, ...]] = [()] * len(epsilons)
@@ -87,7 +93,11 @@ def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | N
 def foresee_each(
     risk: Risk, epsilons: Sequence[float], *, clamp: bool = False, read: bool = False
 ) -> list[tuple[Accuracy, ...]]:
-    """Return how accurate each number of the answer would be at each ε; what was foreseen before is remembered."""
+    """Return, for each ε, the accuracy of each aggregate column of the answer; results are remembered in ``risk``.
+
+    ``clamp``: whether released numbers would be put back into their bounds. ``read``: read the exact numbers even if no
+    error depends on them.
+    """
     held = risk.plan.additive and isinstance(risk.profile, (Profile, JointProfile))
     known = held or needs_values(risk.plan) or (read and bool(risk.plan.digest))
     foreseen = risk.foreseen
@@ -103,7 +113,11 @@ def foresee_each(
 def measure_absolutes(
     risk: Risk, epsilons: Sequence[float], *, prior: float = 0.01, charge: float | None = None
 ) -> list[AbsoluteRisk]:
-    """Return the absolute risks of the most exposed at each ε (P1–P4)."""
+    """Return the absolute risks of the most exposed person (P1–P4), one AbsoluteRisk per ε.
+
+    ``prior``: the probability at which somebody believes beforehand that a person is in the data. ``charge``: what the
+    answer is charged in all, in ε; None if that is ε itself.
+    """
     ranked, pure, people = bool(risk.plan.ranks), risk.pure, risk.contributions.n
     sensitivity = risk.sensitivity
     difference, exact = risk.difference if pure and not ranked else (0.0, True)
@@ -126,13 +140,17 @@ def measure_absolutes(
 
 
 def _find_highest(risk: Risk) -> tuple[FloatArray, FloatArray | None]:
-    """Return the largest PIS, and the largest share of ε where something is drawn by rank (R12)."""
+    """Return the largest PIS and, if something is drawn by rank, the largest share of ε (R12); arrays of one number."""
     found = risk.sensitivities
     return found.values[-1:], None if found.shares is None else np.array([found.shares.max(initial=0.0)])
 
 
 def list_own(risk: Risk, value: FloatArray, share: FloatArray | None, epsilons: Sequence[float]) -> FloatArray:
-    """Return the own guarantee of somebody with this PIS at each ε (P1)."""
+    """Return the own guarantee, in ε, of somebody with this PIS, one per ε of the answer (P1).
+
+    ``value``: the PIS. ``share``: if something is drawn by rank, the share of ε that bounds the guarantee, otherwise
+    None. Both are arrays of one number.
+    """
     scales = np.array([risk.noise_scale(epsilon) for epsilon in epsilons])
     return own_epsilon(
         np.repeat(value, len(epsilons)),
@@ -147,7 +165,11 @@ def list_own(risk: Risk, value: FloatArray, share: FloatArray | None, epsilons: 
 def list_advantages(
     risk: Risk, value: FloatArray, share: FloatArray | None, epsilons: Sequence[float], charge: float | None
 ) -> list[float]:
-    """Return the membership advantage of somebody with this PIS at each ε (P4)."""
+    """Return the membership advantage of somebody with this PIS, one per ε of the answer (P4).
+
+    ``value``: the PIS. ``share``: if something is drawn by rank, the share of ε that bounds the own guarantee.
+    ``charge``: what the answer is charged in all, in ε; None if that is ε itself.
+    """
     threshold, grids, cells = risk.plan.threshold, risk.plan.grids(risk.mechanism.norm), risk.reach
     sensitivity = risk.sensitivity
     return [

@@ -1,4 +1,4 @@
-"""Find a coarser question that drowns fewer of its numbers in noise, from the exact numbers at hand. Private."""
+"""Find a query with fewer groups, a smaller share of whose numbers is lost in noise, from exact numbers. Private."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) -> Coarser | None:
-    """Return the question without some of its groups that drowns a smaller share of its numbers, if there is one.
+    """Return the query without some GROUP BY columns, with a smaller share of numbers at most as large as their errors.
 
-    The one that leaves out the fewest groups and is worth something, otherwise the best of all.
-
-    Only where the numbers of the coarser question are sums of those at hand, and get the same noise: COUNT and SUM
-    over declared groups move by as much without the group as with it (S1).
+    Of several, it is the one that leaves out the fewest columns and keeps more than half of its numbers above their
+    errors; if no query does, the one with the smallest share. None if no query has a smaller share, or if its numbers
+    are not sums of the measured ones with the same noise. COUNT and SUM over declared groups are: leaving out a group
+    column does not change their sensitivity (S1).
     """
     if not _adds_up(plan) or not accuracy.numbers:
         return None
@@ -46,7 +46,7 @@ def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) 
 
 
 def _adds_up(plan: QueryPlan) -> bool:
-    """Return whether leaving out groups adds up the numbers at hand, with the same noise."""
+    """Return whether the query's numbers without a group column are sums of the measured ones, with the same noise."""
     if not plan.groups or plan.sets or plan.further or plan.group_keys is None or plan.threshold is not None:
         return False
     sums = all(isinstance(measure, (Count, CountRows, Sum)) for measure in plan.measures)
@@ -54,7 +54,7 @@ def _adds_up(plan: QueryPlan) -> bool:
 
 
 def _list_numbers(plan: QueryPlan, measured: Measured) -> list[FloatArray]:
-    """Return the exact numbers of each aggregate column, one per group; NaN where there is none."""
+    """Return the exact numbers of each aggregate column, an array with one number per group; NaN for NULL."""
     rows = assemble_cells(plan, measured.keys, measured.values)
     names = [output.name for output in plan.outputs if output.is_aggregate]
     found = [[row.get(name) for row in rows] for name in names]

@@ -1,4 +1,4 @@
-"""Read the data of one plan again: what a Risk cannot answer from the numbers it holds. Private to the controller."""
+"""Read the data of one plan again, for what a Risk cannot compute from its own numbers. Private to the controller."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, repr=False, eq=False)
 class DataReader:
-    """Reads the data of one plan again, through an open engine. Every call is a query, or several.
+    """A reader of one plan's data, through an open engine. Every call sends at least one query.
 
-    Only the answer is remembered. So a reader is of use in the thread that its engine belongs to, while the dataset is
-    open, and for as long as the data are those that were measured. Whoever keeps a Risk longer asks its numbers.
+    Only the exact answer is remembered. A reader works in the thread that its engine belongs to, while the dataset is
+    open and its data are unchanged. ``people``: how many individuals are counted. ``norm``: that of the mechanism.
     """
 
     plan: QueryPlan
@@ -44,13 +44,16 @@ class DataReader:
     _answer: Measured | None = field(default=None, init=False)
 
     def answer(self, profile: AnyProfile | None) -> Measured:
-        """Return the exact answer's measured vector, from the profile where that is enough. Never released."""
+        """Return the exact measured numbers, from the profile if it holds them, else from the data. Never released."""
         if self._answer is None:
             self._answer = measure_exactly(self.plan, self.engine, profile)
         return self._answer
 
     def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[AnyProfile, Contributions]:
-        """Return everybody's contributions, told apart by further columns or conditions."""
+        """Return everybody's profile and contributions, told apart by these columns or conditions as well.
+
+        ``attributes``: the columns and conditions, by the names they get in the contributions.
+        """
         return measure_influence(self.plan, self.engine, self.people, self.norm, attributes)
 
     def most_exposed(
@@ -63,7 +66,7 @@ class DataReader:
         columns: Sequence[str] | None,
         reveal: bool,
     ) -> list[ExposedRecord]:
-        """Return the records of the most exposed, with the reason; identifying columns masked unless ``reveal``."""
+        """Return the ``count`` most exposed records, with the reason. ``reveal``: do not mask identifying columns."""
         if isinstance(profile, UnitProfile) or (
             isinstance(profile, JointProfile) and isinstance(profile.parts[0], UnitProfile)
         ):

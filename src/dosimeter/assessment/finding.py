@@ -29,9 +29,10 @@ def find_choice(
     classes: Sensitivities,
     filters: Iterable[exp.Expression],
 ) -> Choice:
-    """Return the largest available candidate that meets the preference, with its advice.
+    """Return the choice for a preference: the largest available candidate that meets it, with its advice.
 
-    ``classes``: everybody's sensitivities, told apart by the preference's FILTERs.
+    ``epsilons``: the candidates to test. ``available``: those that the account's reading allows. ``classes``:
+    everybody's sensitivities, told apart by the preference's FILTERs. ``filters``: their conditions.
     """
     foresee_each(risk, epsilons)  # all in one pass
     tested: list[tuple[float, Verdict]] = []
@@ -62,7 +63,7 @@ def find_choice(
 
 
 def _add_measured(risk: Risk, every: Sequence[RDRs], classes: Sensitivities, preference: Preference) -> Sequence[RDRs]:
-    """Return the RDRs at each ε with the columns and plain terms that the preference names (P1, P4)."""
+    """Return the RDRs at each ε together with the other columns and numbers that the preference names (P1, P4)."""
     names = preference.measured
     if not names:
         return every
@@ -78,7 +79,7 @@ def _add_measured(risk: Risk, every: Sequence[RDRs], classes: Sensitivities, pre
 
 
 def _list_columns(risk: Risk, epsilon: float, classes: Sensitivities, names: Collection[str]) -> dict[str, FloatArray]:
-    """Return the columns that a preference names besides RDRs, by class."""
+    """Return the columns among ``names`` that are measured besides RDRs, with one number per class."""
     columns: dict[str, FloatArray] = {}
     if "own_epsilon" in names:
         columns["own_epsilon"] = np.minimum(risk.own_epsilons(classes.values, classes.shares, epsilon), epsilon)
@@ -90,7 +91,11 @@ def _list_columns(risk: Risk, epsilon: float, classes: Sensitivities, names: Col
 def _find_by_cell(
     risk: Risk, preference: Preference, reached: Sensitivities, epsilons: Sequence[float]
 ) -> float | None:
-    """Return the largest of these ε, which are descending, that the cell indicator finds (R11)."""
+    """Return the largest ε that meets the preference by the cell indicator (R11); None if none does.
+
+    ``reached``: the sensitivities, whose k is the number of cells that one individual can reach. ``epsilons``:
+    descending.
+    """
     for part in split_epsilons(reached, epsilons):
         for rdrs in _add_measured(risk, compute_rdrs(risk, reached, part, "cell"), reached, preference):
             if preference.evaluate(rdrs).satisfied:
@@ -101,7 +106,7 @@ def _find_by_cell(
 def _word(
     risk: Risk, preference: Preference, choice: Choice, advice: Advice, conflict: Sequence[Part]
 ) -> tuple[str, ...]:
-    """Return the advice in sentences: what the preference gives, then everything to know beside it."""
+    """Return the advice in sentences: what the preference gives, the conflict if there is one, then everything else."""
     first = advise(
         choice.candidates,
         preference=choice.asked,

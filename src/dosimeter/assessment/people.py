@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 def list_people(
     risk: Risk, count: int, *, epsilon: float | None, columns: Sequence[str] | None, reveal: bool
 ) -> list[ExposedPerson]:
-    """Return the most exposed, identical records grouped, with the reason."""
+    """Return the ``count`` most exposed records, each once, with the reason.
+
+    ``epsilon``: the ε at which they are compared with the average person; by default the largest candidate.
+    ``columns``: which columns to show; by default those that the query reads. ``reveal``: show identifying columns too.
+    """
     if count < 1:
         raise OptionError("At least one person must be asked for.")
     profile = risk.require_profile("Showing the most exposed")
@@ -48,7 +52,11 @@ def list_people(
 
 
 def list_groups(risk: Risk, column: str, *, epsilon: float | None, reveal: bool) -> list[GroupRisk]:
-    """Return the median and the largest RDR per group of a column, as multiples of the average person."""
+    """Return the median and the largest RDR for each value of a column, divided by the average person's RDR.
+
+    ``epsilon``: by default the largest candidate. ``reveal``: allow a column that identifies people; otherwise it
+    raises OptionError.
+    """
     from dosimeter.inspection import tells_apart
 
     risk.require_profile("Showing the risk of groups")

@@ -86,10 +86,11 @@ MOST_IN_HISTOGRAM = 10_000
 class Risk:
     """Everybody's per-instance sensitivity and RDR for one query under one mechanism.
 
-    ``n``: how many individuals are declared; ``present``: how many are in the table (N5), whom everything here counts.
-    ``matched``: whom the query touches, a row of theirs being inside the WHERE and in a group; None in a study.
-    Holds numbers. ``people``, ``by`` and a preference with FILTER go back to the data through ``data``, and so does an
-    exact answer that the profile does not hold: these need the dataset open and unchanged.
+    ``n``: how many individuals are declared. ``present``: how many are in the table (N5); all numbers here are over
+    these. ``matched``: how many the query touches; None in a study. ``method``: how contributions were computed.
+    ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only ``people``, ``by``, a preference with
+    FILTER and an exact answer that the profile does not hold go back to the data, through ``data``: these need the
+    dataset open and unchanged.
     """
 
     plan: QueryPlan
@@ -117,7 +118,7 @@ class Risk:
 
     @property
     def sensitivities(self) -> Sensitivities:
-        """Return the distinct per-instance sensitivities, ascending, and how many individuals have each."""
+        """Return the per-instance sensitivities, ascending, one per class of equally exposed people."""
         found = self._sensitivities
         if found is None:  # computed when they are first asked for
             found = self.summarise(self.contributions)
@@ -130,7 +131,7 @@ class Risk:
 
     @property
     def reach(self) -> int:
-        """Return k₁ (R11): how many of the noisy numbers one individual's rows can reach."""
+        """Return k₁ (R11): how many noisy numbers one individual's rows can reach."""
         rows = self.plan.schema.max_rows_per_unit
         if self.plan.schema.unit == "row" or self.plan.is_one_row_each:
             rows = 1
@@ -139,12 +140,12 @@ class Risk:
 
     @property
     def pure(self) -> bool:
-        """Return whether an answer promises ε without a δ: neither noise nor thresholded groups ask for one."""
+        """Return whether an answer guarantees ε with δ = 0: neither its noise nor thresholded groups cost a δ."""
         return self.mechanism.pure and self.plan.threshold is None
 
     @property
     def difference(self) -> tuple[float, bool]:
-        """Return the largest distance between two people's contributions, and whether it is exact (P2)."""
+        """Return the largest distance between the contributions of two individuals, and whether it is exact (P2)."""
         found = self._difference
         if found is None:
             found = largest_difference(self.contributions, self.mechanism.norm)
@@ -153,7 +154,7 @@ class Risk:
 
     @property
     def sensitivity(self) -> float:
-        """Return Δ, the global sensitivity of the measured vector in the mechanism's norm."""
+        """Return Δ, the sensitivity of all measured numbers together, in the mechanism's norm."""
         return self.plan.sensitivity(self.mechanism.norm)
 
     def rdr(self, epsilon: float) -> RDRs:
@@ -168,11 +169,11 @@ class Risk:
         return self.mechanism.scale(self.sensitivity, epsilon)
 
     def candidate(self, epsilon: float) -> Candidate:
-        """Return one ε with its accuracy and the spread of the RDRs."""
+        """Return one ε with its accuracy, the spread of its RDRs and its absolute risks."""
         return self.list_candidates([epsilon])[0]
 
     def list_candidates(self, epsilons: Sequence[float] | None = None) -> tuple[Candidate, ...]:
-        """Return a line for each of these ε, by default the candidates; all are looked at in one pass."""
+        """Return one Candidate for each of these ε's, by default for the candidates of this risk."""
         chosen = self.candidates if epsilons is None else epsilons
         foresee_each(self, chosen)
         parts = split_epsilons(self.sensitivities, chosen)
@@ -185,11 +186,11 @@ class Risk:
         return replace(found, k=self.reach) if self.indicator == "cell" else found
 
     def rdr_of(self, sensitivities: Sensitivities, epsilon: float, indicator: Indicator | None = None) -> RDRs:
-        """Return the RDRs of these classes at one ε."""
+        """Return the RDRs of these classes of equally exposed people at one ε; by default by this risk's indicator."""
         return compute_rdrs(self, sensitivities, [epsilon], indicator)[0]
 
     def ranked(self) -> RankCells:
-        """Return what is drawn by rank, with the counts that decide how."""
+        """Return the numbers that are drawn by rank, each with the counts of the values it is drawn from."""
         found = self._rank_cells
         if found is None:
             found = RankCells.of(self.plan, self.measured())
@@ -197,19 +198,22 @@ class Risk:
         return found
 
     def foresee(self, epsilon: float, *, clamp: bool = False, read: bool = False) -> tuple[Accuracy, ...]:
-        """Return how accurate each number of the answer would be at one ε, over its groups (E1).
+        """Return the accuracy of each aggregate column of the answer at one ε, over its groups (E1).
 
-        Numbers are read from the profile where it holds them, and from the data where errors depend on them.
+        Exact numbers come from the profile if it holds them, and from the data if errors depend on them.
 
         Args:
             epsilon: the ε whose noise would be drawn.
-            clamp: whether numbers would be put back into their bounds.
-            read: read the numbers in any case, to compare errors with them; a study has none.
+            clamp: whether released numbers would be put back into their bounds.
+            read: read the exact numbers even if no error depends on them, to compare both; a study has none.
         """
         return foresee_each(self, [epsilon], clamp=clamp, read=read)[0]
 
     def own_epsilons(self, values: FloatArray, shares: FloatArray | None, epsilon: float) -> FloatArray:
-        """Return what people with these PIS are guaranteed for themselves (P1); by ``shares`` of ε where ranks are."""
+        """Return the own guarantee, in ε, of people with these PIS, one per PIS (P1).
+
+        ``shares``: if something is drawn by rank, the share of ε that bounds each (R12).
+        """
         return own_epsilon(
             values,
             self.mechanism,
@@ -222,7 +226,11 @@ class Risk:
     def advantages(
         self, values: FloatArray, shares: FloatArray | None, epsilon: float, epsilon_svt: float = 0.0
     ) -> FloatArray:
-        """Return the membership advantage of people with these PIS (P4); by ``shares`` of ε where ranks are."""
+        """Return the membership advantage of people with these PIS, one per PIS (P4).
+
+        ``shares``: if something is drawn by rank, the share of ε that bounds each own guarantee (R12). ``epsilon_svt``:
+        the ε that was spent on finding ε with noise.
+        """
         return advantage(
             values,
             self.mechanism,
@@ -239,11 +247,14 @@ class Risk:
     def advise(
         self, lines: Sequence[Candidate], *, epsilon: float | None = None, decides: bool | None = None
     ) -> Advice:
-        """Return what to know before this ε is taken; by default, the largest. ``decides``: as a preference does."""
+        """Return what to know before this ε is taken, by default the largest of ``lines``.
+
+        ``decides``: whether the preference tells candidates apart (F4); None without a preference.
+        """
         return build_advice(self, lines, epsilon=epsilon, decides=decides)
 
     def measured(self) -> Measured:
-        """Return the exact answer's measured vector. Never released."""
+        """Return the exact measured numbers of every group. Never released."""
         return self.data.answer(self.profile)
 
     # ------------------------------------------------------------ choosing
@@ -290,7 +301,11 @@ class Risk:
         sensitivities: Sensitivities | None = None,
         filters: Iterable[exp.Expression] = (),
     ) -> Choice:
-        """Return what was found for a preference, with its exact limit and what the controller should know about it."""
+        """Return the choice for a preference: what was found, the exact limit, and notes for the controller.
+
+        ``found``: the verdicts. ``lines``: the candidates. ``sensitivities``: told apart by the preference's FILTERs,
+        by default those of this risk. ``filters``: the conditions of these FILTERs.
+        """
         classes = self.sensitivities if sensitivities is None else sensitivities
         limit = self.limit_of(preference, classes)
         notes = self._write_notes(classes, [line.epsilon for line in lines], preference, found, limit)
@@ -309,7 +324,11 @@ class Risk:
     def limit_of(
         self, preference: Preference, sensitivities: Sensitivities, indicator: Indicator | None = None
     ) -> Limit:
-        """Return the exact largest ε for a preference over these classes (F2)."""
+        """Return the exact largest ε that meets a preference (F2); an empty Limit if there is no such number.
+
+        ``sensitivities``: everybody's, told apart by the preference's FILTERs. ``indicator``: by default that of this
+        risk.
+        """
         if self.plan.ranks:
             return Limit()  # R12: the RDR is no function of one scale
         return exact_limit(
@@ -322,9 +341,10 @@ class Risk:
         )
 
     def _check_filters(self, preference: Preference) -> dict[str, exp.Expression]:
-        """Return the checked FILTERs of a preference.
+        """Return the conditions of the preference's FILTERs, by name, each checked against the schema.
 
-        They need a scan of their own, which profiles everybody by them.
+        Raises PreferenceError if a condition is not allowed, and OptionError if there is no profile to tell people
+        apart by.
         """
         if not preference.filters:
             return {}
@@ -336,11 +356,14 @@ class Risk:
             raise PreferenceError("In the preference's FILTER: ", *error.problem.pieces) from None
 
     def _literal_notes(self, filters: Iterable[exp.Expression] = ()) -> tuple[str, ...]:
-        """Return notes on values in the query or a FILTER that the schema does not list."""
+        """Return a note on each value in the query or in a FILTER that the schema does not list."""
         return (*note_values(self.plan), *note_unlisted(filters, scope_of(self.plan).schema))
 
     def require_profile(self, what: str) -> AnyProfile:
-        """Return the profile. Raises OptionError where everybody was left out one by one instead."""
+        """Return the profile. Raises OptionError if there is none: the query was recomputed without each individual.
+
+        ``what``: what needs the profile, as the subject of the message.
+        """
         if self.profile is None:
             raise OptionError(f"{what} needs the closed form. Leave ", Option("method", "recompute"), " out.")
         return self.profile
@@ -369,18 +392,18 @@ class Risk:
         )
 
     def _list_groups(self) -> list[int]:
-        """Return how many groups each block has; observed ones are those of the data."""
+        """Return how many groups each block of the plan has; without declared groups, those in the data."""
         if not self.plan.further:
             return [self.k // len(self.plan.measures)]
         return [len(block.group_keys or ()) for block in self.plan.blocks]
 
     def risk_notes(self) -> tuple[str, ...]:
-        """Return what the controller should know even without a preference (R7, R8)."""
+        """Return the notes for the controller that do not depend on a preference (R7, R8)."""
         notes = self._write_notes(self.sensitivities, self.candidates)
         return tuple(dict.fromkeys((*self._literal_notes(), *self.notes, *notes)))
 
     def smallest_group(self) -> int | None:
-        """Return how many individuals are in the smallest group that is not empty; None without groups."""
+        """Return how many individuals are in the smallest group that is not empty; None if no such group is known."""
         parts = self.profile.parts if isinstance(self.profile, JointProfile) else (self.profile,)
         found: list[int] = []
         for profile in parts:
@@ -393,7 +416,7 @@ class Risk:
     # ------------------------------------------------------------ people and groups
 
     def foresee_groups(self, epsilons: Sequence[float] | None = None) -> ShownGroups:
-        """Return how many groups would be shown at each ε, where nobody declared them (H1).
+        """Return how many thresholded groups would be shown at each ε (H1).
 
         Args:
             epsilons: the ε's to look at; by default the candidates.
@@ -419,10 +442,10 @@ class Risk:
         columns: Sequence[str] | None = None,
         reveal: bool = False,
     ) -> pa.Table:
-        """Return the most exposed records, identical ones grouped, with the reason.
+        """Return the most exposed records as a table, identical records in one row, with the reason.
 
         Args:
-            count: how many.
+            count: how many records.
             epsilon: the ε at which they are compared with the average person; by default the largest candidate.
             columns: which columns to show; by default those that the query reads.
             reveal: show columns that identify people, which are masked otherwise.
@@ -435,11 +458,11 @@ class Risk:
     def list_people(
         self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False
     ) -> list[ExposedPerson]:
-        """Return the most exposed, as values; ``people`` gives the same as a table."""
+        """Return the most exposed records as a list; ``people`` returns the same as a table."""
         return list_people(self, count, epsilon=epsilon, columns=columns, reveal=reveal)
 
     def by(self, column: str, *, epsilon: float | None = None, reveal: bool = False) -> list[GroupRisk]:
-        """Return the median and the largest RDR per group of a column, as multiples of the average person.
+        """Return the median and the largest RDR for each value of a column, divided by the average person's RDR.
 
         Args:
             column: the column whose values are the groups.
@@ -449,12 +472,15 @@ class Risk:
         return list_groups(self, column, epsilon=epsilon, reveal=reveal)
 
     def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> AbsoluteRisk:
-        """Return absolute figures for one ε, beside the relative RDR: own guarantee, odds, being picked out (P1–P4).
+        """Return the absolute risks of the most exposed person at one ε, beside the RDR, which compares people (P1–P4).
+
+        They are the own guarantee, the membership advantage, the probability of being picked out, and what a belief can
+        become.
 
         Args:
             epsilon: the ε of the answer.
-            prior: how strongly somebody believes beforehand that a person is in the data.
-            charge: what is charged in all, where that is more than ε.
+            prior: the probability at which somebody believes beforehand that a person is in the data.
+            charge: what the answer is charged in all, in ε, if that is more than ε.
         """
         return measure_absolutes(self, [epsilon], prior=prior, charge=charge)[0]
 
@@ -465,7 +491,7 @@ class Risk:
     # ------------------------------------------------------------ showing
 
     def plot(self, *, view: str = "relative", epsilons: Sequence[float] | None = None) -> alt.LayerChart:
-        """Return the range plot as an Altair chart: from the least to the most exposed person at each ε.
+        """Return an Altair chart of the RDRs from the least to the most exposed person, at each ε.
 
         A notebook shows it without the internet.
 
@@ -490,9 +516,9 @@ class Risk:
         return histogram_chart(self.rdr(epsilon))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Return a finished picture for a notebook, and what the largest candidate would ask of people.
+        """Return the chart of ``plot`` for a notebook, and the absolute risks at the largest candidate in words.
 
-        It loads nothing from elsewhere, and nothing offers to send it there.
+        The chart loads nothing from the internet and has no button that would send it anywhere.
         """
         from dosimeter.show.charts import draw_svg
 
@@ -518,7 +544,7 @@ class Risk:
         return pa.table(columns)
 
     def head(self) -> JsonObject:
-        """Return the fields that ``risk`` and ``find`` share in JSON."""
+        """Return the JSON fields that the commands ``risk`` and ``find`` share."""
         values, counts = self.sensitivities.values, self.sensitivities.counts
         distinct, where = np.unique(values, return_inverse=True)
         people = np.bincount(where, weights=counts).astype(np.int64)

@@ -1,4 +1,4 @@
-"""A study of SQL that cannot be planned, in the shape of a plan (S7). For looking; it never backs a release."""
+"""SQL that cannot be planned, in the shape of a plan so that its risks can be looked at (S7). Never backs a release."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def study_as_plan(study: StudyPlan) -> QueryPlan:
-    """Return a study in the shape of a plan (S7): every output measured directly, on no grid, over observed groups."""
+    """Return a study in the shape of a plan (S7): one measure per output, without a grid, over groups in the data."""
     places = range(len(study.outputs))
     return QueryPlan(
         sql=study.sql,

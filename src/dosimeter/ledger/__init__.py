@@ -1,8 +1,8 @@
 """The ledger: an append-only, hash-chained store of accounts and charges. Nothing else persists.
 
     book.py      Ledger: what the controller calls
-    lookups.py   find entries by an index, and follow the chain to them
-    pages.py     follow the chain from a checkpoint or the first record, append to it, write checkpoints
+    lookups.py   find entries by an index, and check the chain of records from them on
+    pages.py     check the chain from a checkpoint or the first record, append to it, write checkpoints
     replay.py    records → Standing, Account and Entry, or the reason why a record is invalid
     incidents.py failures that stop a dataset until a controller clears it
     accounting.py policies, and what they grant; remaining.py: how many more answers there are
@@ -12,8 +12,8 @@
     records.py   one record: kinds, canonical JSON, digest
     store.py     transactions; backends.py: what a database must do, and SQLite; postgresql.py: PostgreSQL
 
-Reserve before release: a charge is committed before any noise is drawn, and settled afterwards. A crash in between
-counts too much, never too little. A record never holds rows of the data or RDRs.
+Reserve before release: a charge is committed before any noise is drawn, and settled afterwards. After a crash in
+between, too much is charged, never too little. A record never holds rows of the data or RDRs.
 """
 
 from dosimeter.ledger.accounting import (

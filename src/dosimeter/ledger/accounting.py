@@ -1,7 +1,7 @@
 """Account for privacy loss. Takes charges and a policy; gives the reading and which candidates remain (O1-O4).
 
-Pure and exact: every number is a ``decimal.Decimal``, floats enter through ``exact_decimal`` as the decimal they
-print as (0.3 is 0.3), and sums never round. Never opens a ledger.
+Pure and exact: every number is a ``decimal.Decimal``, floats enter through ``exact_decimal`` as the decimal they print
+as (0.3 is 0.3), and sums never round. Never opens a ledger.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from dosimeter.problems import Option
 
 
 def default_delta_total(individuals: int) -> Decimal:
-    """Return δ_g = min(100/n², 1/n) (O5), computed as min(100, n) times the *printed* default δ = 1/n².
+    """Return δ_g, the δ of all answers together: min(100/n², 1/n) (O5).
 
-    So exactly that many answers at the default δ fit into it.
+    It is computed as min(100, n) times the default δ = 1/n² as printed, so that exactly so many answers at this δ fit.
     """
     if individuals < 1:
         raise OptionError("individuals must be at least 1.")
@@ -40,7 +40,7 @@ LARGE_DELTA = Decimal("0.1")
 
 
 def warn_of_delta(delta_total: Decimal) -> str | None:
-    """Return a warning where δ_g is so large that the reading says little (O5): with ten individuals or fewer."""
+    """Return a warning if δ_g is so large that the reading says little (O5), as for ten individuals; otherwise None."""
     if delta_total < LARGE_DELTA:
         return None
     return (
@@ -51,15 +51,16 @@ def warn_of_delta(delta_total: Decimal) -> str | None:
 
 
 Rule = Literal["delta", "cap", "reading", "budget"]
-"""What is in the way of a charge: δ_g, the cap of one query, the reading (policy paper), or the rest of the budget."""
+"""What can refuse a charge: δ_g, the cap on one answer's ε, the reading (policy paper), or what is left of a budget."""
 
 
 class Policy(ABC):
     """How an account may be spent (O2).
 
-    ``rule``: the obstacle that it puts in the way of a charge. ``mixes``: an account may hold answers at a fixed ε and
-    at one that the noisy test found (O3). ``in_zcdp``: it counts ρ (O4). ``budget``: what may be spent in all; None
-    without a budget. ``delta``: the δ at which a budget is read; None where charges are added up.
+    ``rule``: the name of the rule by which this policy refuses a charge. ``mixes``: whether an account may hold answers
+    at a fixed ε and at an ε that the noisy test selected (O3). ``in_zcdp``: whether charges are counted in ρ (O4).
+    ``budget``: the ε that may be spent in all; None without a budget. ``delta``: the δ at which ρ is read as an ε; None
+    if ε's are added up.
     """
 
     __slots__ = ()
@@ -72,7 +73,7 @@ class Policy(ABC):
 
     @staticmethod
     def parse(text: object) -> Policy:
-        """Return the policy that a controller wrote."""
+        """Return the policy that a text names: paper, budget:E or budget:E@D. Raises OptionError for any other."""
         for kind in POLICIES:
             found = kind.read(text.strip()) if isinstance(text, str) else None
             if found is not None:
@@ -85,32 +86,32 @@ class Policy(ABC):
     @classmethod
     @abstractmethod
     def read(cls, text: str) -> Policy | None:
-        """Return the policy where the text names this one; otherwise None."""
+        """Return the policy if the text names one of this class; otherwise None."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """Return the policy as it is written."""
+        """Return the text that ``parse`` reads."""
 
     @abstractmethod
     def admits(self, charge: Charge, reading: Reading) -> bool:
-        """Return whether this charge may be added to this finite reading."""
+        """Return whether this policy allows the charge at this reading, which must be finite."""
 
     def left(self, reading: Reading) -> Decimal | None:
-        """Return what the budget still allows; None without a budget."""
+        """Return what is left of the budget, in ε; None without a budget."""
         if self.budget is None:
             return None
         return ZERO if reading.infinite else max(self.budget - reading.epsilon, ZERO)
 
     def agree_on_delta(self, asked: Decimal | None, individuals: int) -> Decimal:
-        """Return the δ that charges may add up to, for a new account: what is asked for, or the default (O5)."""
+        """Return δ_g of a new account, which charged δ's may add up to: ``asked``, or the default if None (O5)."""
         return default_delta_total(individuals) if asked is None else asked
 
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
-        """Return what the controller should know of the δ's of an account with these terms; None for nothing."""
+        """Return a warning for the controller if δ is too large for so many individuals; otherwise None."""
         return warn_of_delta(delta_total)
 
     def charge(self, price: Price) -> Charge:
-        """Return what an entry of this price is charged."""
+        """Return what an entry of this price is charged under this policy."""
         return Charge(price.epsilon, price.epsilon_svt, price.delta)
 
     def start(self, delta_total: Decimal) -> Reading:
@@ -118,7 +119,7 @@ class Policy(ABC):
         return Sum(delta_total=delta_total)
 
     def write_reading(self, reading: Reading) -> JsonObject:
-        """Return the reading as a checkpoint keeps it: exact, and one text per number."""
+        """Return the exact reading for a checkpoint to keep. Equal readings give equal texts."""
         return {"epsilon": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
@@ -139,20 +140,20 @@ class PaperRule(Policy):
 
     @classmethod
     def read(cls, text: str) -> PaperRule | None:
-        """Return the rule for ``paper``."""
+        """Return the rule if the text is ``paper``; otherwise None."""
         return cls() if text == "paper" else None
 
     def __str__(self) -> str:
         return "paper"
 
     def admits(self, charge: Charge, reading: Reading) -> bool:
-        """Return whether ε is larger than the reading, or nothing but the test is charged."""
+        """Return whether the answer's ε is larger than the reading, or no answer is charged but only the noisy test."""
         return charge.epsilon == 0 or charge.epsilon > reading.epsilon
 
 
 @dataclass(frozen=True, slots=True)
 class Budget(Policy):
-    """A budget for the sum of all charges."""
+    """The policy ``budget:E``: the sum of all charged ε's may not exceed E."""
 
     rule: ClassVar[Rule] = "budget"
     mixes: ClassVar[bool] = True
@@ -167,7 +168,7 @@ class Budget(Policy):
 
     @classmethod
     def read(cls, text: str) -> Budget | None:
-        """Return the budget of ``budget:E``."""
+        """Return the policy if the text is ``budget:E``; otherwise None."""
         amount = _read_budget(text)
         return None if amount is None or "@" in amount else cls(exact_decimal(amount, name="the budget"))
 
@@ -175,16 +176,16 @@ class Budget(Policy):
         return f"budget:{write_decimal(self.budget)}"
 
     def admits(self, charge: Charge, reading: Reading) -> bool:
-        """Return whether the reading stays within the budget."""
+        """Return whether the reading stays within the budget after this charge."""
         return reading.after(charge).epsilon <= self.budget
 
 
 @dataclass(frozen=True, slots=True)
 class ZcdpBudget(Policy):
-    """A budget for what all answers amount to in zCDP: ε = E at δ = D (O4).
+    """The policy ``budget:E@D``: all answers together may amount to at most ε = E at δ = D, counted as ρ (O4).
 
-    An account's δ_g is set aside from D when it is opened, for groups that nobody declared (H1); ρ is converted at the
-    rest. By default nothing is.
+    When an account is opened, a part of D can be set aside as δ_g, which thresholded groups are charged (H1); by
+    default it is 0. The sum of all ρ is read as an ε at the rest, D − δ_g.
     """
 
     rule: ClassVar[Rule] = "budget"
@@ -201,7 +202,7 @@ class ZcdpBudget(Policy):
 
     @classmethod
     def read(cls, text: str) -> ZcdpBudget | None:
-        """Return the budget of ``budget:E@D``."""
+        """Return the policy if the text is ``budget:E@D``; otherwise None."""
         amount, mark, delta = (_read_budget(text) or "").partition("@")
         if not mark:
             return None
@@ -213,11 +214,14 @@ class ZcdpBudget(Policy):
         return f"budget:{write_decimal(self.budget)}@{delta}"
 
     def admits(self, charge: Charge, reading: Reading) -> bool:
-        """Return whether the reading stays within the budget."""
+        """Return whether the reading stays within the budget after this charge."""
         return reading.after(charge).epsilon <= self.budget
 
     def agree_on_delta(self, asked: Decimal | None, individuals: int) -> Decimal:
-        """Return the part of D that is set aside for groups: what is asked for, and otherwise nothing."""
+        """Return δ_g, the part of D that is set aside for thresholded groups: ``asked``, or 0 if that is None.
+
+        Raises OptionError if it is not smaller than D.
+        """
         if asked is not None and asked >= self.delta:
             raise OptionError(
                 Option("delta_total"), f" is the part of δ = {write_decimal(self.delta)} that is set aside for groups "
@@ -226,7 +230,7 @@ class ZcdpBudget(Policy):
         return ZERO if asked is None else asked
 
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
-        """Warn of a D above 1/n: whoever publishes one person's row, drawn by lot, keeps such a promise."""
+        """Return a warning if D is above 1/n: publishing one random person's row would keep such a promise."""
         if Decimal(individuals) * self.delta <= 1:
             return None
         return (
@@ -235,7 +239,7 @@ class ZcdpBudget(Policy):
         )
 
     def charge(self, price: Price) -> Charge:
-        """Return the charge in zCDP: the δ of the noise is part of the conversion, that of groups is charged."""
+        """Return the charge in ρ. Its δ is that of thresholded groups alone; the noise's δ is not charged (O4)."""
         return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
 
     def start(self, delta_total: Decimal) -> Reading:
@@ -243,7 +247,7 @@ class ZcdpBudget(Policy):
         return Zcdp(delta_total=delta_total, delta_of_noise=exact_context().subtract(self.delta, delta_total))
 
     def write_reading(self, reading: Reading) -> JsonObject:
-        """Return ρ: its ε is computed from it."""
+        """Return the exact sum of ρ and that of δ for a checkpoint to keep; the ε is computed from these."""
         return {"rho": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
@@ -257,7 +261,7 @@ _SMALLEST_DELTA = Decimal("1e-300")
 
 
 def _read_budget(text: str) -> str | None:
-    """Return what follows ``budget:``; None where the text is another policy."""
+    """Return the text after ``budget:``; None if the text does not begin so."""
     name, mark, amount = text.partition(":")
     return amount if (name, mark) == ("budget", ":") else None
 
@@ -267,9 +271,9 @@ POLICIES: tuple[type[Policy], ...] = (PaperRule, Budget, ZcdpBudget)
 
 
 def find_broken_rule(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> Rule | None:
-    """Return the rule that keeps this charge from being added to this reading; None where it may be added (O1, O2).
+    """Return the rule that this charge would break at this reading; None if it breaks none (O1, O2).
 
-    ``max_epsilon`` caps the ε of one answer, without its ε_svt.
+    ``max_epsilon``: the largest ε of one answer, without what finding ε costs; None without such a cap.
     """
     if reading.after(charge).infinite:
         return "delta"  # δ does not fit, or was overspent before
@@ -294,7 +298,8 @@ def remaining_candidates(
 ) -> tuple[float, ...]:
     """Return the candidates that may still be granted, in the order given (O2).
 
-    Where there are none, a request is denied without a test and without a charge.
+    ``epsilon_svt``: what finding ε costs. ``delta``: that of an answer. ``max_epsilon``: the largest ε of one answer.
+    If no candidate remains, a request is denied without a noisy test and without a charge.
     """
     books = Books(
         policy=policy,
@@ -314,9 +319,10 @@ def _pure_rho(epsilon: Decimal) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What is in the way of some ε's: the rule that the closest of them breaks, and its numbers (O1, O2).
+    """Why an account admits none of several ε's: the rule that the one nearest to being admitted breaks (O1, O2).
 
-    ``charge``: what an answer at that ε costs. ``cap``: the largest ε of one answer, None without a cap.
+    ``charge``: what an answer at that ε would be charged. ``reading``: that of the account. ``cap``: the largest ε of
+    one answer; None without a cap.
     """
 
     rule: Rule
@@ -327,20 +333,22 @@ class Obstacle:
 
     @property
     def left(self) -> Decimal:
-        """Return what the budget still allows; nothing where there is none."""
+        """Return what is left of the budget, in ε; 0 without a budget."""
         return self.policy.left(self.reading) or ZERO
 
     @property
     def after(self) -> Reading:
-        """Return what the reading would be after that charge."""
+        """Return what the reading would be after ``charge``."""
         return self.reading.after(self.charge)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Books:
-    """An account as one request finds it: its terms and reading, and what an answer costs besides its own ε.
+    """The terms and the reading of an account at the time of one request, and what the request's answer would cost.
 
-    ``find_rho``: ρ of the noise of an answer at an ε; by default that of a pure ε.
+    ``max_epsilon``: the largest ε of one answer. ``epsilon_svt``: the ε that finding ε costs. ``delta``: that of the
+    answer's noise and groups; ``group_delta``: that of thresholded groups alone (H1). ``find_rho``: gives ρ of an
+    answer at an ε; None for pure DP, where ε²/2 is taken.
     """
 
     policy: Policy
@@ -352,7 +360,7 @@ class Books:
     find_rho: Callable[[Decimal], Decimal] | None = None
 
     def remaining(self, candidates: Sequence[float], reading: Reading | None = None) -> tuple[float, ...]:
-        """Return the candidates that may still be granted, now or at another reading."""
+        """Return the candidates that may still be granted at ``reading``, by default the present one."""
         return tuple(
             candidate
             for candidate in candidates
@@ -360,9 +368,9 @@ class Books:
         )
 
     def price(self, epsilon: float | Decimal | None, *, in_zcdp: bool = True) -> Price:
-        """Return what an answer at this ε costs by every way of counting; without ε, a denial after the test (O1).
+        """Return what an answer at this ε costs, in ε, δ and ρ; None stands for a denial after the noisy test (O1).
 
-        ``in_zcdp``: whether ρ is needed, which takes a while for Gaussian noise.
+        ``in_zcdp``: whether to compute ρ, which takes a while for Gaussian noise.
         """
         answer = ZERO if epsilon is None else exact_decimal(epsilon, name="a candidate")
         if epsilon is not None and answer == 0:
@@ -379,11 +387,11 @@ class Books:
         return _pure_rho(epsilon) if self.find_rho is None or epsilon == 0 else self.find_rho(epsilon)
 
     def charge(self, epsilon: float | Decimal | None) -> Charge:
-        """Return the charge of an answer at this ε; without ε, that of a denial that follows the noisy test (O1)."""
+        """Return the charge of an answer at this ε; None stands for a denial after the noisy test (O1)."""
         return self.policy.charge(self.price(epsilon, in_zcdp=self.policy.in_zcdp))
 
     def charge_groups(self) -> Charge:
-        """Return the charge of a denial that depends on which groups the data have (H1)."""
+        """Return the charge of a denial that depends on which thresholded groups the data have: their δ (H1)."""
         nothing = Price(epsilon=ZERO, epsilon_svt=ZERO, delta=self.group_delta, group_delta=self.group_delta, rho=ZERO)
         return self.policy.charge(nothing)
 
@@ -391,9 +399,10 @@ class Books:
         return self.reading.after(self.charge(epsilon))
 
     def find_obstacle(self, candidates: Sequence[float]) -> Obstacle | None:
-        """Return why none of these candidates is admitted; None where one is.
+        """Return why none of these candidates is admitted; None if at least one is.
 
-        The closest is the largest under the paper's rule and the smallest in a budget, of those that the cap allows.
+        The obstacle is that of the candidate nearest to being admitted: among those that the cap allows, the largest
+        under the paper's rule, and the smallest under a budget.
         """
         charges = sorted((self.charge(epsilon) for epsilon in candidates), key=lambda charge: charge.epsilon)
         found = [

@@ -22,7 +22,7 @@ TABLES = ("dosimeter_ledger", "dosimeter_ledger_format")
 
 
 def create_tables(number: str) -> tuple[str, str]:
-    """Return the statements that create both tables. ``number``: the type of a record's number."""
+    """Return the statements that create the ledger's two tables. ``number``: the SQL type of a record's number."""
     texts = ", ".join(f"{name} TEXT NOT NULL" for name in ("at", "entry", "payload", "previous", "digest"))
     return (
         f"CREATE TABLE dosimeter_ledger (seq {number} NOT NULL, dataset TEXT NOT NULL, kind TEXT NOT NULL, "
@@ -33,8 +33,11 @@ def create_tables(number: str) -> tuple[str, str]:
 
 
 IS_RESERVED = '"status":"reserved",'
-"""How the payload of a reservation for an answer differs from that of a denial. Payloads are canonical JSON, in which a
-quotation mark inside a text has a backslash before it: this, and every mark below, stands only where it is meant."""
+"""The text that the payload of a reservation for an answer contains, and that of a denial does not.
+
+Payloads are canonical JSON, in which a quotation mark inside a text has a backslash before it. So this text, and each
+of those below, cannot occur inside another text.
+"""
 
 KEYS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "request": ("reserve", IS_RESERVED, ('"request_digest":"',)),
@@ -43,25 +46,27 @@ KEYS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "kept": ("reserve", '"kept":', ('"of":"',)),
     "view": ("view", 'digest":"', ('digest":"',)),
 }
-"""What records are found by: their kind, what their payload must contain, and after which marks the key's texts stand.
+"""The keys that records are found by. For each: kind of record, a text that the payload must contain, and marks.
 
-A new row is a new index; ledgers get it with their next checkpoint."""
+A value of the key stands in the payload after each mark. A new row is a new index, which a ledger gets with its next
+checkpoint.
+"""
 
 
 Row = Sequence[object]
 
 
 class Connection(Protocol):
-    """One transaction on a connection of its own. Statements have their values as ``:name``."""
+    """A database connection that is used for one transaction. Values in statements are written ``:name``."""
 
     def execute(self, statement: str, values: Mapping[str, object] | None = None) -> Sequence[Row]:
-        """Run a statement and return what it gives."""
+        """Run a statement and return its rows."""
 
     def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[Row]:
-        """Run a query and yield its rows, of which not all need fit into memory."""
+        """Run a query and yield its rows, without holding all of them in memory."""
 
     def create(self, statement: str) -> None:
-        """Run a statement that creates something, and has no values."""
+        """Run a statement that creates a table, a trigger or an index, and takes no values."""
 
     def commit(self) -> None: ...
 
@@ -71,52 +76,59 @@ class Connection(Protocol):
 
 
 class Backend(Protocol):
-    """One kind of database."""
+    """What a kind of database must do to hold a ledger.
+
+    ``label``: its name in messages. ``errors``: the errors of its driver. ``texts_as_bytes``: whether texts are read as
+    bytes.
+    """
 
     label: str
     errors: tuple[type[Exception], ...]
     texts_as_bytes: bool
 
     def prepare(self, *, create: bool) -> None:
-        """Do what has to happen before a connection can be opened."""
+        """Check or create what a connection needs. ``create``: whether a new ledger may be made."""
 
     def connect(self) -> Connection: ...
 
     def begin(self, connection: Connection, *, writing: bool) -> None:
-        """Begin to read one state; or wait, at most the busy timeout, until this is the only writer."""
+        """Begin a transaction. A reading one sees one state; a writing one waits until it is the only writer.
+
+        Waiting ends with an error after the busy timeout.
+        """
 
     def has_table(self, connection: Connection, name: str) -> bool: ...
 
     def check_vacant(self, connection: Connection) -> None:
-        """Refuse to create a ledger in a file that holds something else."""
+        """Refuse to create a ledger in a database that holds something else."""
 
     def tables(self) -> Sequence[str]:
-        """Return statements that create the tables."""
+        """Return the statements that create the ledger's tables."""
 
     def guards(self) -> Sequence[str]:
-        """Return statements that create triggers against accidents. Proof of integrity is left to the hash chain."""
+        """Return the statements that create triggers against accidents; only the hash chain proves integrity."""
 
     def contains(self, mark: str) -> str:
-        """Return the condition that a payload contains a text."""
+        """Return the SQL condition that a payload contains the text ``mark``."""
 
     def text_after(self, mark: str) -> str:
-        """Return the expression for what a payload has between the first such mark and the next quotation mark."""
+        """Return the SQL expression for the part of a payload from the first ``mark`` to the next quotation mark."""
 
     def may_index(self, connection: Connection, name: str) -> bool:
-        """Return whether this index can be created, and is not there yet."""
+        """Return whether the index of this name is missing and can be created."""
 
     def explain(self, error: BaseException, *, writing: bool) -> str:
-        """Say what a driver's error means, and what to do."""
+        """Return what a driver's error means, and what to do about it."""
 
 
 class SQLiteConnection:
-    """A connection to a file. A transaction is begun by a statement."""
+    """A connection to an SQLite file. A transaction is begun by a statement."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def execute(self, statement: str, values: Mapping[str, object] | None = None) -> Sequence[Row]:
-        """Run a statement and return what it gives."""
+        """Run a statement and return its rows."""
         return self._connection.execute(statement, values or {}).fetchall()
 
     def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[Row]:
@@ -125,30 +137,30 @@ class SQLiteConnection:
             yield from cursor
 
     def create(self, statement: str) -> None:
-        """Run a statement that creates something."""
+        """Run a statement that creates a table, a trigger or an index."""
         self._connection.execute(statement)
 
     def commit(self) -> None:
-        """Write what was done to the disk."""
+        """Commit the transaction: its changes are on disk when this returns."""
         self._connection.commit()
 
     def roll_back(self) -> None:
-        """Undo what was done."""
+        """Undo the changes of the transaction."""
         self._connection.rollback()
 
     def close(self) -> None:
-        """Close it, and undo what was not committed."""
+        """Close the connection. Changes that were not committed are undone."""
         self._connection.close()
 
 
 class SQLite:
-    """A ledger in a file.
+    """A ledger in an SQLite file.
 
-    Rollback journal, not WAL: a write-protected file can still be read (WAL needs its -shm file beside it), a backup is
-    one file, and network file systems work. A process killed at any instant leaves at most a hot journal, which the
-    next one to open the file rolls back. synchronous=EXTRA, which is FULL and also syncs the directory once the journal
-    is gone: with FULL alone a power cut right after a commit can bring the journal back and undo a charge whose answer
-    is already out.
+    It uses a rollback journal, not WAL: a write-protected file can still be read (WAL needs its -shm file beside it), a
+    backup is one file, and network file systems work. A process killed at any instant leaves at most a hot journal,
+    which the next process to open the file rolls back. synchronous=EXTRA is FULL and also syncs the directory once the
+    journal is deleted: with FULL alone, a power cut right after a commit can bring the journal back and undo a charge
+    whose answer is already released.
     """
 
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
@@ -182,7 +194,7 @@ class SQLite:
             ) from None
 
     def _check_size(self) -> None:
-        """Refuse a file of a few bytes: SQLite would take it for an empty database, and write over it."""
+        """Refuse a file of a few bytes, which SQLite would take for an empty database and overwrite."""
         if 0 < self._path.stat().st_size < _SMALLEST_PAGE:
             raise LedgerError(f"{self.label} is not a ledger. Name another file.")
 
@@ -283,7 +295,7 @@ class SQLite:
 
 
 def list_indexes(backend: Backend) -> Mapping[str, str]:
-    """Return the statement that creates each index. None is trusted: what is found by one is checked like the rest."""
+    """Return the statement that creates each index, by name. Records found by an index are checked like all others."""
     create = "CREATE INDEX {name} ON dosimeter_ledger "
     statements = {
         "dosimeter_ledger_checkpoints": create + "(seq) WHERE kind = 'checkpoint'",

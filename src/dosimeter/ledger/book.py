@@ -1,8 +1,7 @@
 """The ledger as the controller uses it: read accounts, reserve, settle, verify. Takes values; gives values.
 
-Every call follows the chain from the last checkpoint to its end, and what gives a whole history, or ``verify``, from
-the first record: nothing is granted on the basis of records that do not follow from one another. SQLAlchemy is imported
-when a ledger is opened, not before.
+Every call checks the chain of records from the last checkpoint to its end; ``verify``, and calls that return a whole
+history, check it from the first record. So nothing is granted by records that do not follow from one another.
 """
 
 from __future__ import annotations
@@ -89,8 +88,8 @@ class Ledger:
         Args:
             target: a path, or a ``postgresql://…`` URL.
             busy_timeout: how many seconds a writer waits for another.
-            create: make a ledger where there is none; otherwise refuse.
-            clock: what time it is; for tests.
+            create: make a ledger if there is none; False refuses instead.
+            clock: gives the present time; for tests.
 
         Raises:
             LedgerError: it is no ledger, is newer than this version, or cannot be read.
@@ -115,7 +114,7 @@ class Ledger:
         return f"Ledger({self._store.label!r})"
 
     def account(self, dataset: str) -> Account | None:
-        """Return an account with its whole history: reads every record. ``standing`` does not."""
+        """Return an account with its whole history; None without one. Reads every record; ``standing`` does not."""
         with self._store.reading() as transaction:
             return Pages.read_all(transaction).of(dataset).account
 
@@ -126,7 +125,7 @@ class Ledger:
         return tuple(page.account for _, page in pages.each() if page.account is not None)
 
     def standing(self, dataset: str) -> Standing | None:
-        """Return an account as it is now, without its entries: follows the chain from the last checkpoint."""
+        """Return an account as it is now, without its entries; None without one. Reads from the last checkpoint on."""
         with self._using() as transaction:
             return Pages.read(transaction).of(dataset).standing
 
@@ -149,28 +148,28 @@ class Ledger:
         return tuple(standing.dataset for standing in self.standings())
 
     def entry(self, entry_id: str) -> Entry | None:
-        """Return an entry, once the chain from it to the end was followed."""
+        """Return an entry by its name; None if there is none. The chain of records from it to the end is checked."""
         with self._using() as transaction:
             return find_entry(transaction, entry_id)
 
     def entries(self, dataset: str, limit: int, *, before: str | None = None) -> tuple[Entry, ...]:
-        """Return the latest entries of an account, the newest first; with ``before``, those older than that entry.
+        """Return up to ``limit`` of an account's entries, the newest first; with ``before``, those older than it.
 
-        Follows the chain from the oldest of them to the end.
+        The chain of records from the oldest of them to the end is checked.
         """
         with self._using() as transaction:
             return list_entries(transaction, dataset, limit, before)
 
     def find_answer(self, dataset: str, request_digest: str) -> Entry | None:
-        """Return the latest released entry of the same request, once the chain from it to the end was followed."""
+        """Return the latest released entry of the same request; None if there is none. Checks the chain from it on."""
         with self._using() as transaction:
             return find_answer(transaction, dataset, request_digest)
 
     def recall(self, dataset: str, request: Request, *, answer: bool = True) -> tuple[Entry | None, str | None]:
-        """Return the answer that a request would get again, and otherwise the name of an earlier one.
+        """Return the latest released entry of the same request; if there is none, the name of a similar entry.
 
-        The answer: the latest of the same request, None also with ``answer=False``. The name: that of the latest entry
-        that answered the same query on the same data, whatever its settings were.
+        The name is that of the latest entry that answered the same query on the same data, by whatever settings. With
+        ``answer=False`` the first is always None. Both are None if nothing was answered.
         """
         with self._using() as transaction:
             found = find_answer(transaction, dataset, request.request_digest) if answer else None
@@ -179,31 +178,31 @@ class Ledger:
             return None, find_earlier(transaction, dataset, request.plan_digest, request.source_digest)
 
     def find_earlier(self, dataset: str, plan_digest: str, source_digest: str) -> str | None:
-        """Return the name of the latest entry that answered a query on the same data, whatever its settings were."""
+        """Return the name of the latest entry that answered this query on these data, by whatever settings."""
         with self._using() as transaction:
             return find_earlier(transaction, dataset, plan_digest, source_digest)
 
     def find_kept(self, dataset: str, of: str) -> KeptNumber | None:
-        """Return the latest noisy number of this that was paid for, once the chain from it was followed (V8).
+        """Return the latest noisy number that was paid for and drawn for ``of``, a digest; None without one (V8).
 
-        For the controller's programs: what an analyst gets of it is the ε that it lets through.
+        For the controller's programs: an analyst only gets the ε that the number leads to.
         """
         with self._using() as transaction:
             return find_kept(transaction, dataset, of)
 
     def find_reference(self, dataset: str, reference: str) -> Entry | None:
-        """Return the latest entry whose request has this reference, once the chain from it to the end was followed."""
+        """Return the latest entry whose request has this reference; None without one. Checks the chain from it on."""
         with self._using() as transaction:
             return find_reference(transaction, dataset, reference)
 
     def continuations(self, dataset: str) -> tuple[Continuation, ...]:
-        """Return who said when that an account goes on with other data or another schema, the oldest first."""
+        """Return the statements that an account goes on with other data or another schema, the oldest first."""
         with self._using() as transaction:
             Pages.read(transaction)
             return list_continuations(transaction, dataset)
 
     def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
-        """Return how an account came to its reading: number of entries, time and reading, now and at earlier states."""
+        """Return the present reading of an account after ``most`` earlier ones or fewer: number of entries, time, ε."""
         with self._using() as transaction:
             page = Pages.read(transaction).of(dataset)
             if page.standing is None or not page.standing.entry_count:
@@ -218,11 +217,11 @@ class Ledger:
         identities: frozenset[str] = frozenset(),
         public: frozenset[str] = frozenset(),
     ) -> None:
-        """Refuse data that another dataset's account holds, or once held: the same people do not start over at zero.
+        """Refuse data that another account holds or once held: the same people must not start over at zero.
 
-        ``identities``: which stored data these are. ``public``: those of the tables that are declared public, none of
-        which any account may hold as private. ``reserve`` checks again before it opens or continues an account; this
-        method is for the time before the data are measured.
+        ``identities``: those of the stored tables or files. ``public``: those of the tables that are declared public,
+        none of which any account may hold as private. ``reserve`` checks again before it opens or continues an account;
+        this method is for the time before the data are measured.
         """
         with self._using() as transaction:
             pages = Pages.read(transaction)
@@ -230,12 +229,12 @@ class Ledger:
             _check_public(pages, public)
 
     def unidentified(self) -> tuple[str, ...]:
-        """Return the accounts that version 0.1.0 opened and of whose data only a digest is known."""
+        """Return the names of the accounts from version 0.1.0 whose data are known by a digest alone."""
         with self._using() as transaction:
             return Pages.read(transaction).list_unidentified()
 
     def viewed(self, dataset: str, *digests: str) -> bool:
-        """Return whether risk or a dry run was looked at of what one of these digests stands for (G1).
+        """Return whether somebody looked at the risk or a dry run of a query with one of these digests (G1).
 
         ``digests``: of what is measured (``plan_identity``), and of the plan, by which version 0.1.0 recorded looks.
         """
@@ -243,12 +242,12 @@ class Ledger:
             return Pages.read(transaction).of(dataset).find_views(*digests) != ()
 
     def told(self, dataset: str, *digests: str, analyst: str | None) -> bool:
-        """Return whether this analyst may be told of a look: one for their own query, or for nobody's in particular."""
+        """Return whether this analyst may be told of a look: one at their own query, or at no particular analyst's."""
         with self._using() as transaction:
             return name_view(Pages.read(transaction).of(dataset).find_views(*digests), analyst)
 
     def stopped(self, dataset: str) -> Incident | None:
-        """Return the incident that stopped a dataset, or None while it answers releases. No account is needed."""
+        """Return the incident that stopped a dataset; None if it is not stopped. No account is needed."""
         with self._using() as transaction:
             return Pages.read(transaction).of(dataset).stopped
 
@@ -260,12 +259,12 @@ class Ledger:
             return pages.of(dataset).incidents
 
     def stopped_datasets(self) -> tuple[Incident, ...]:
-        """Return the open incident of every dataset that is stopped, with or without an account."""
+        """Return the incident of every dataset that is stopped now, with or without an account."""
         with self._using() as transaction:
             return tuple(page.stopped for _, page in Pages.read(transaction).each() if page.stopped is not None)
 
     def describe(self, dataset: str | None = None) -> JsonObject:
-        """Return readings, entries and stops as JSON values, of all datasets or of one.
+        """Return accounts, with their readings, entries and stops, as JSON values: of all datasets or of one.
 
         An infinite reading is null: JSON has no infinity. A dataset without an account is listed while it is stopped.
 
@@ -281,17 +280,17 @@ class Ledger:
         """Write every record as one line of JSON.
 
         Args:
-            stream: where to.
+            stream: the text stream to write to.
         """
         with self._store.reading() as transaction, refusing_bad_records(), closing(transaction.rows()) as rows:
             for record in follow_chain(rows):
                 stream.write(record.to_json_line() + "\n")
 
     def verify(self, head: str | None = None) -> Verification:
-        """Return whether nothing was altered.
+        """Check the whole chain of records, and return whether nothing was altered.
 
         Args:
-            head: a head that was noted earlier. A chain cannot show that its tail was cut off; a head can.
+            head: a head that was noted earlier. Only a noted head can show that the last records were cut off.
         """
         wanted = GENESIS if head is None else head.strip().lower()
         if not re.fullmatch(r"[0-9a-f]{64}", wanted):
@@ -313,12 +312,12 @@ class Ledger:
         return Verification(True, count, pages.head)
 
     def head(self) -> str:
-        """Return the digest of the last record, to be noted beside an answer: follows the chain from the checkpoint."""
+        """Return the digest of the last record, to be noted beside an answer. Reads from the last checkpoint on."""
         with self._using() as transaction:
             return Pages.read(transaction).head
 
     def require_intact(self) -> Verification:
-        """Verify, and refuse a ledger that was altered."""
+        """Check the whole chain of records. Raises LedgerError if the ledger was altered."""
         found = self.verify()
         if found.first_bad is not None:
             with refusing_bad_records():
@@ -326,11 +325,11 @@ class Ledger:
         return found
 
     def reserve(self, dataset: str, decide: Callable[[Standing | None], Reservation]) -> Entry:
-        """Read the account, decide, and charge: one transaction, in which nobody else can write.
+        """Read the account, decide and charge, in one transaction in which nobody else writes; return the entry.
 
-        ``decide`` gets the account as it is now. What it returns is written and on disk when this returns; what it
-        raises is raised here, and nothing is written. It must not use the ledger itself, and should be quick: every
-        other writer waits. The ledger refuses a charge that the account's own terms do not admit.
+        ``decide`` gets the account as it is now. What it returns is on disk when this method returns; what it raises is
+        raised here, and nothing is written. It must not use the ledger itself, and should be quick: every other writer
+        waits. The ledger refuses a charge that the account's own terms do not admit.
         """
         check_text(dataset, "A dataset's name")
         with self._store.writing() as transaction:
@@ -357,7 +356,7 @@ class Ledger:
             return _require_entry(page, entry_id)  # leaving the block commits, or raises
 
     def identify(self, dataset: str, identification: Identification) -> None:
-        """Record which stored data an agreed pair is of. An account of version 0.1.0 continues, overlap or not."""
+        """Record which stored data a schema and source are of, even if another account holds the same data."""
         with self._store.writing() as transaction:
             pages = Pages.read(transaction)
             writer = Writer(transaction, pages, dataset, self._now())
@@ -376,13 +375,12 @@ class Ledger:
         incident: IncidentKind | None = None,
         details: Details | None = None,
     ) -> Entry:
-        """Write the outcome of a reserved entry. The charge stays what it was, also for a denial.
+        """Write the outcome of a reserved entry, and return the entry. The charge stays, even for a denial.
 
-        ``measured``: the noisy numbers that the answer was made of, by group and measure. They carry the noise that
-        was charged for and no more of the data than the answer may, and let its risk be looked at later.
-        ``details``: what else is to be written down. ``incident``: the failure that left a denied entry without an
-        answer. The dataset is stopped in the same transaction, so that a crash cannot come between the two.
-        The entry's ``answer`` is what the ledger will give on every later request: hand out that one.
+        ``measured``: the noisy numbers that the answer was made of, by group and measure; their noise is what was
+        charged, and they let the risk be looked at later. ``details``: what else is to be recorded. ``incident``: the
+        failure that left a denied entry without an answer; the dataset is stopped in the same transaction, so that no
+        crash can come between. Hand out the returned entry's ``answer``: every later request gets the same.
         """
         details = details or Details()
         if status not in ("released", "denied"):
@@ -427,12 +425,11 @@ class Ledger:
         request_digest: str | None = None,
         identities: frozenset[str] = frozenset(),
     ) -> Incident:
-        """Stop a dataset for everybody (N4): from here on, every release from it is refused. No account is needed.
+        """Stop a dataset for everybody (N4): from now on, every release from it is refused. No account is needed.
 
-        ``kind`` says what failed, in a fixed word; ``request_digest`` which request it was, where there was one;
-        ``identities`` which stored data it was of, where no account knows them yet: meanwhile no account of another
-        name is opened for these. Returns the incident that stopped the dataset: the first one, if it was stopped
-        already.
+        ``kind``: what failed, as a fixed word. ``request_digest``: the request, if there was one. ``identities``: those
+        of the data, if no account knows them yet; until the stop is cleared, no account of another name is opened for
+        these. Return the incident that stopped the dataset: the first one, if it was stopped already.
         """
         check_text(dataset, "A dataset's name")
         payload = write_incident(kind, software, request_digest, identities)
@@ -448,8 +445,8 @@ class Ledger:
 
         Args:
             dataset: its name.
-            by: who clears it; goes on record.
-            reason: why it may go on; goes on record.
+            by: who clears it; recorded.
+            reason: why releases may go on; recorded.
         """
         payload = {"by": check_text(by, "The name of who clears it"), "reason": check_text(reason, "The reason")}
         with self._store.writing() as transaction:
@@ -463,10 +460,10 @@ class Ledger:
             return page.incidents[-1]
 
     def record_view(self, dataset: str, digest: str, what: View, *, analyst: str | None = None) -> None:
-        """Record that risk or a dry run was looked at. The first time counts; later ones add nothing.
+        """Record that somebody looked at the risk or a dry run of a query. Looking again adds no record.
 
         ``digest``: of what is measured (``plan_identity.digest_measured``), so that other words for the same question
-        have the same digest. ``analyst``: whose query it was; None for nobody's in particular.
+        have the same digest. ``analyst``: whose query it was; None for no particular analyst's.
         """
         check_text(dataset, "A dataset's name")
         check_text(digest, "digest")
@@ -482,7 +479,7 @@ class Ledger:
 
     @contextmanager
     def _using(self) -> Iterator[Transaction]:
-        """Read, once the last checkpoint is near: a ledger of an earlier version gets its first one here."""
+        """Yield a transaction to read in, after writing a checkpoint if the last one is far away."""
         with ExitStack() as stack:
             transaction = stack.enter_context(self._store.reading())
             if not self._near and not is_near(transaction):
@@ -493,7 +490,7 @@ class Ledger:
             yield transaction
 
     def _catch_up(self) -> None:
-        """Write a checkpoint. What keeps it from being written does not keep anybody from reading, only slower."""
+        """Write a checkpoint. A failure is ignored: reading then only takes longer."""
         with suppress(LedgerError), self._store.writing() as transaction:
             Writer(transaction, Pages.read(transaction), "", self._now()).finish()
 
@@ -502,7 +499,7 @@ class Ledger:
 
 
 def _describe(page: DatasetReplay) -> JsonObject | None:
-    """Return one dataset as JSON values; None where it has no account and is not stopped."""
+    """Return one dataset as JSON values; None if it has no account and is not stopped."""
     account, stopped = page.account, page.stopped
     if account is not None:
         return account.describe()
@@ -565,7 +562,7 @@ def _check_public(pages: Pages, public: frozenset[str]) -> None:
 
 
 def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
-    """Refuse to open an account beside ones whose data are not known yet."""
+    """Refuse to open an account beside ``unidentified`` ones, except those in ``apart``, which hold other people."""
     unknown = [name for name in unidentified if name not in apart]
     if unknown:
         raise LedgerError(
@@ -578,7 +575,7 @@ def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
 
 
 def _check_reservation(dataset: str, account: Standing | None, reservation: Reservation) -> None:
-    """Refuse what the terms of the account do not allow, whatever the caller decided (O2, O3)."""
+    """Refuse a reservation that the terms of the account do not allow, whatever the caller decided (O2, O3)."""
     if account is None:
         raise LedgerError(
             f"The dataset {dataset!r} has no account yet. Say with ", Option("policy"), " on which terms to open one."

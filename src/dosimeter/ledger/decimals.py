@@ -21,7 +21,7 @@ _DIGITS = 1000
 
 
 def exact_context() -> Context:
-    """Return a context for arithmetic that raises rather than rounds."""
+    """Return a decimal context in which arithmetic raises an error instead of rounding."""
     return Context(prec=_DIGITS, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow])
 
 
@@ -43,7 +43,10 @@ def exact_decimal(value: Number, *, name: str | Option = "the number") -> Decima
 
 
 def write_decimal(number: Decimal) -> str:
-    """Write one text per number: ``2.0`` and ``2`` are both written ``2``. ``exact_decimal`` reads it back."""
+    """Return the number as text. Equal numbers give equal texts: ``2.0`` and ``2`` both give ``2``.
+
+    ``exact_decimal`` reads the text back.
+    """
     canonical = exact_decimal(number)
     if canonical == 0:
         return "0"
@@ -51,7 +54,7 @@ def write_decimal(number: Decimal) -> str:
 
 
 def write_reading(epsilon: Decimal) -> str:
-    """Write the ε of a reading, which can be infinite, as one text per number."""
+    """Return the ε of a reading, which can be infinite, as text. Equal numbers give equal texts."""
     return str(INFINITY) if epsilon.is_infinite() else write_decimal(epsilon)
 
 

@@ -28,7 +28,7 @@ from dosimeter.ledger.records import check_text
 
 Algorithm = Literal["fixed", "find", "find-and-release"]
 AccountAlgorithm = Literal["fixed", "find", "find-and-release", "mixed"]
-"""How an account's ε's are set. Mixed: each entry is fixed, or found and released (O3)."""
+"""How the ε's of an account are set. Mixed: each is either fixed or selected by a noisy test (O3)."""
 Status = Literal["reserved", "released", "denied"]
 RESERVED: tuple[Literal["reserved", "denied"], ...] = ("reserved", "denied")
 SETTLED: tuple[Literal["released", "denied"], ...] = ("released", "denied")
@@ -37,8 +37,11 @@ MeasuredTexts = tuple[tuple[str, ...], ...]
 Errors = Mapping[str, float | None]  # a column → its 95 % error, None where it has none
 
 DenialReason = Literal["budget", "reading", "cap", "delta", "preference", "chosen", "noisy test", "incident"]
-"""Why a request was denied, for the controller alone: what remains of the budget, the reading under the policy paper,
-the cap of one query, δ_g, no candidate that meets the preference, a chosen ε above those, the noisy test, a failure."""
+"""Why a request was denied, for the controller alone.
+
+In this order: the budget, the reading under the policy paper, the cap on one answer's ε, δ_g, no candidate meets the
+preference, the controller chose an ε above the one found, the noisy test, an incident.
+"""
 
 
 REASON_WORDS: Mapping[DenialReason, str] = {
@@ -60,7 +63,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 def check_choice(value: object, choices: Sequence[_Choice], name: str) -> _Choice:
-    """Return the choice that was made. Refuse what is not one of them."""
+    """Return ``value`` if it is one of ``choices``. Refuse any other. ``name``: what it is, for the message."""
     for choice in choices:
         if value == choice:
             return choice
@@ -73,7 +76,10 @@ def write_optional(number: Decimal | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class KeptNumber:
-    """A noisy number that was paid for and may be used again: what it is of, and the number as an exact text."""
+    """A noisy number that was paid for and may be used again.
+
+    ``of``: the digest of what it was drawn for. ``number``: the number as an exact text.
+    """
 
     of: str
     number: str
@@ -103,11 +109,12 @@ def _read_fraction(text: object) -> Fraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """What a settlement may say besides the answer. Whatever is None is not written.
+    """What is recorded of an outcome besides the answer. A field that is None is not written.
 
-    ``further``: blocks of measured numbers besides the first one. ``errors``: for each row of the answer, the 95 %
-    error of each column that has one. ``rank_errors``: column → rows. ``about``: public facts that a reader of the
-    numbers needs. ``keys``: the groups of the measured numbers, where the schema does not declare them (H1).
+    ``further``: the noisy numbers of all blocks (SELECTs that measure) but the first. ``errors``: for each row of the
+    answer, the 95 % error of each column that has one. ``rank_errors``: for each column drawn by rank, its error in
+    rows. ``about``: public facts that a reader of the numbers needs. ``keys``: the groups of the noisy numbers, if the
+    schema does not declare them (H1).
     """
 
     further: Sequence[Sequence[Sequence[Fraction]]] = ()
@@ -128,10 +135,11 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request as an auditor needs it besides the charge: what was asked, by whom and how.
+    """What was asked, by whom and how: all that an auditor needs besides the charge.
 
-    ``settings`` holds further options as they were given, single values only: never rows or RDRs.
-    ``measured_digest``: what is measured, whatever the query's wording; None in requests of version 0.1.0.
+    ``settings``: further options as they were given, single values only, never rows or RDRs. ``tau``: the threshold of
+    the noisy test, ``selection`` which test. ``measured_digest``: the digest of what is measured, whatever the query's
+    wording; None in requests of version 0.1.0.
     """
 
     query: str
@@ -186,7 +194,7 @@ class Request:
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue]) -> Request:
-        """Read a request of either version. A field that no version has makes the constructor raise TypeError."""
+        """Return the request of a record of either version. Raises TypeError if a field is unknown."""
         tau = read_optional_text(payload["tau"])
         fields: dict[str, Any] = {
             **payload,
@@ -200,12 +208,12 @@ class Request:
 class Entry:
     """One request in the ledger: its reservation and, once there is one, its settlement.
 
-    ``measured``: the noisy numbers that the answer was made of, a row per group and a number per measure, as exact
-    decimals or fractions that ``Fraction`` reads. None where nothing was released, and in entries settled before the
-    ledger kept them. ``blocks``: the same, where an answer is made of several such tables. ``viewed``: somebody looked
-    at the risk before; ``told``: and the analyst of this request may be told. ``reason``: why it was denied, for the
-    controller alone. ``after``: the account's reading after it. ``kept``: a noisy number that it paid for and that
-    may be used again (V8). ``Details`` describes the other fields.
+    ``spent``: its charge. ``after``: the account's reading after it. ``measured``: the noisy numbers that the answer
+    was made of, a row per group and a number per measure, as exact texts that ``Fraction`` reads; None if nothing was
+    released, and in entries from before the ledger kept these. ``blocks``: the same for each block (a SELECT that
+    measures). ``viewed``: somebody looked at the risk or a dry run before; ``told``: and this request's analyst may be
+    told so. ``reason``: why it was denied, for the controller alone. ``kept``: a noisy number that it paid for and that
+    may be used again (V8). ``Details`` explains the other fields.
     """
 
     id: str
@@ -244,7 +252,10 @@ class Entry:
 
     @property
     def finding_epsilon(self) -> Decimal | None:
-        """Return what the noisy number by which ε was found cost: now, or when an earlier entry paid for it (V8)."""
+        """Return the ε that finding ε cost, in this entry or in the earlier one that paid for its noisy number (V8).
+
+        None if ε was not selected by a noisy test.
+        """
         asked = self.request.settings.get("svt")
         return self.epsilon_svt if asked is None else exact_decimal(str(asked))
 
@@ -254,17 +265,17 @@ class Entry:
 
     @property
     def reading(self) -> Decimal:
-        """Return the ε that the account reads after this entry."""
+        """Return the account's reading after this entry, in ε."""
         return self.after.epsilon
 
     @property
     def charge(self) -> Decimal:
-        """Return what the entry added to the reading."""
+        """Return what the entry added to the reading, in ε."""
         return self.after.added(self.spent)
 
     @property
     def rho(self) -> Decimal | None:
-        """Return what the entry cost in zCDP; None where its account does not count so (O4)."""
+        """Return what the entry cost in ρ; None if its account does not count in ρ (O4)."""
         return self.spent.rho
 
     @property
@@ -277,7 +288,7 @@ class Entry:
 
     @property
     def answer(self) -> list[JsonRow] | None:
-        """Return the released numbers, columns in the order in which they were asked for."""
+        """Return the released rows, columns in the order of the query; None if nothing was released."""
         if self.columns is None or self.rows is None:
             return None
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
@@ -304,11 +315,11 @@ class Entry:
 
     @property
     def hides_epsilon(self) -> bool:
-        """Return whether ε was chosen from the data: then an analyst sees neither ε nor what reveals it (G2)."""
+        """Return whether ε was found from the data: then analysts see neither ε nor what would reveal it (G2)."""
         return self.request.algorithm == "find"
 
     def publish(self) -> ReleasedAnswer:
-        """Return a released answer without who asked for it and what for: what every analyst may see."""
+        """Return the released answer as every analyst may see it: without its analyst and purpose."""
         hidden = self.hides_epsilon
         return ReleasedAnswer(
             id=self.id,
@@ -329,7 +340,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedAnswer:
-    """A released answer as every analyst may see it. ε and errors are None where they would tell of the data (G2)."""
+    """A released answer as every analyst may see it. ε and errors are None if they would reveal something (G2)."""
 
     id: str
     at: str | None
@@ -360,7 +371,7 @@ class ReleasedAnswer:
 def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return an answer as columns and rows.
 
-    Canonical JSON sorts the names of fields, and columns must keep their order.
+    Canonical JSON sorts the names of fields, so that rows as objects would lose the order of columns.
     """
     columns = list(answer[0]) if answer else []
     if any(list(row) != columns for row in answer):
@@ -369,7 +380,7 @@ def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, object]
 
 
 def write_measured(measured: Sequence[Sequence[Fraction]]) -> list[list[str]]:
-    """Return noisy numbers as exact texts: 12.34 where nine decimals are enough, otherwise a fraction (37/1048576)."""
+    """Return noisy numbers as exact texts: 12.34 if nine decimals are enough, otherwise a fraction (37/1048576)."""
     return [[_write_fraction(number) for number in row] for row in measured]
 
 
@@ -382,7 +393,7 @@ def _write_fraction(number: Fraction) -> str:
 
 
 def read_blocks(payload: JsonValue, version: int) -> tuple[MeasuredTexts, ...]:
-    """Return the measured numbers of a settlement: none in version 1, one table in version 2, then any number."""
+    """Return the noisy numbers of a settlement, a table per block. Version 1 has none, version 2 has one."""
     if version < 2 or payload is None:
         return ()
     blocks = [payload] if version == 2 else read_list(payload)
@@ -394,7 +405,7 @@ def read_reason(payload: JsonValue) -> DenialReason | None:
 
 
 def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, at: str) -> Entry:
-    """Return a reserved entry as its settlement left it. Raise where the payload is not that of a settlement."""
+    """Return the reserved entry with the outcome that a settlement's payload holds. Raises if it is no such payload."""
     settled = replace(
         entry,
         status=check_choice(payload["status"], SETTLED, "The status"),
@@ -422,7 +433,10 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
 
 
 def _read_errors(payload: JsonValue, columns: Sequence[str], rows: int) -> tuple[Errors, ...] | None:
-    """Return the errors of every row, in the order of the columns: records sort their keys."""
+    """Return the errors of every row, columns in the given order, as records sort them by name; None without errors.
+
+    ``rows``: how many rows the answer has.
+    """
     if payload is None:
         return None
     read = [_read_numbers(row) for row in read_list(payload)]
@@ -448,7 +462,7 @@ def write_charge(charge: Charge) -> dict[str, str]:
 
 
 def read_charge(payload: Mapping[str, JsonValue]) -> Charge:
-    """Return the charge of a reservation: three numbers, and ρ where the account counts so (O4)."""
+    """Return the charge of a reservation: ε, ε_svt and δ, and ρ if the account counts in it (O4)."""
     parts, rho = read_object(payload["charge"]), read_optional_text(payload.get("rho"))
     return Charge(
         **{part: exact_decimal(read_text(parts[part])) for part in ("epsilon", "epsilon_svt", "delta")},

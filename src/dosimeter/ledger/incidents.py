@@ -1,8 +1,7 @@
 """Incidents: failures that stop a dataset (N4). Frozen values; no database, no clock.
 
-A failure inside an engine while a release is measured can depend on one person's cells. So the dataset is stopped
-for everybody, and stays stopped until a controller clears it: whoever caused the failure learns something once, and
-not with every query.
+A failure inside an engine while a release is measured can depend on one person's cells. So the dataset is stopped for
+everybody until a controller clears it: whoever caused the failure learns something once, and not with every query.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ INCIDENT_WORDS: Mapping[IncidentKind, str] = {
 class Incident:
     """Why and when a dataset was stopped, and who cleared it.
 
-    ``entry`` and ``request_digest`` say which request failed, where there was one; ``identities`` which stored data it
-    was of, where no account says so. ``cleared_at``, ``cleared_by`` and ``reason`` are None for as long as the dataset
-    is stopped.
+    ``entry`` and ``request_digest``: the request that failed; None if there was none. ``identities``: those of the
+    data, if no account knows them. ``cleared_at``, ``cleared_by`` and ``reason`` are None while the dataset is stopped.
     """
 
     dataset: str
@@ -57,7 +55,7 @@ class Incident:
         return INCIDENT_WORDS[self.kind]
 
     def to_state(self) -> JsonObject:
-        """Return what a checkpoint keeps of an incident that nobody has cleared."""
+        """Return what a checkpoint keeps of an incident that is not cleared."""
         written = write_incident(self.kind, self.software, self.request_digest, self.identities)
         return {**written, "at": self.at, "entry": self.entry}
 
@@ -69,7 +67,7 @@ class Incident:
 def write_incident(
     kind: IncidentKind, software: str, request_digest: str | None, identities: frozenset[str] = frozenset()
 ) -> JsonObject:
-    """Return the payload of a record that stops a dataset. Refuse a kind that is not in the vocabulary."""
+    """Return the payload of a record that stops a dataset. Refuse a kind that ``INCIDENT_WORDS`` does not list."""
     if kind not in INCIDENT_KINDS:
         raise LedgerError(f"The kind of an incident must be one of {', '.join(INCIDENT_KINDS)}.")
     check_text(software, "software")
@@ -80,7 +78,7 @@ def write_incident(
 
 
 def refuse_stopped(dataset: str) -> DatasetStopped:
-    """Return the error of every release from a stopped dataset. It names the fix, and does not say what happened."""
+    """Return the error of every release from a stopped dataset. It says what to do, and not what happened."""
     return DatasetStopped(
         f"{dataset} is stopped: no release is answered until a controller has looked at it and clears it: ",
         Command(

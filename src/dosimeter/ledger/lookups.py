@@ -1,8 +1,8 @@
 """Find entries without reading the whole ledger. Takes a transaction; gives entries of the chain, or their names.
 
-An index says where to look, and nothing more: an entry is given once the chain was followed from the checkpoint before
-it to the end, so that an altered one, or one that the index invents, is refused. What an index hides is asked anew, and
-charged: too much, never too little.
+An index only says where to look. An entry is returned once the chain of records was checked from the checkpoint before
+it to the end, so that an altered or invented one is refused. If an index hides an entry, its request is answered anew
+and charged: too much, never too little.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _FIRST = 4  # the latest records under a key are nearly always enough
 
 
 def is_near(transaction: Transaction) -> bool:
-    """Return whether the last checkpoint is as near as a use may expect it."""
+    """Return whether few enough records follow the last checkpoint."""
     return transaction.last() - (transaction.last_checkpoint() or 0) <= MOST_FOLLOWING
 
 
 def find_entry(transaction: Transaction, entry_id: str) -> Entry | None:
-    """Return an entry by its name, once the chain from it to the end was followed."""
+    """Return an entry by its name; None if there is none. The chain of records from it to the end is checked."""
     record = _find_reserved(transaction, entry_id)
     if record is None:
         Pages.read(transaction)
@@ -38,13 +38,13 @@ def find_entry(transaction: Transaction, entry_id: str) -> Entry | None:
 
 
 def find_open(transaction: Transaction, pages: Pages, entry_id: str) -> Entry | None:
-    """Return an entry that is reserved and not settled, or was settled since the last checkpoint."""
+    """Return an entry that is reserved and not settled, or was settled after the last checkpoint; otherwise None."""
     record = _find_reserved(transaction, entry_id)
     return None if record is None else pages.of(record.dataset).find_entry(entry_id)
 
 
 def find_answer(transaction: Transaction, dataset: str, request_digest: str) -> Entry | None:
-    """Return the latest released entry of the same request, once the chain from it to the end was followed."""
+    """Return the latest released entry of the same request; None without one. Checks the chain from it on."""
     for record in _find_released(transaction, "request", dataset, request_digest):
         entry = _follow_to(transaction, record)
         if entry is not None and entry.status == "released" and entry.request_digest == request_digest:
@@ -54,16 +54,16 @@ def find_answer(transaction: Transaction, dataset: str, request_digest: str) -> 
 
 
 def find_earlier(transaction: Transaction, dataset: str, plan_digest: str, source_digest: str) -> str | None:
-    """Return the name of the latest released entry of the same query on the same data, whatever its settings were.
+    """Return the name of the latest released entry of this query on these data, by whatever settings; None without one.
 
-    A name is no answer: the chain is followed to it when it is asked for.
+    The chain is not checked for a name, but when the entry of this name is read.
     """
     found = _find_released(transaction, "query", dataset, plan_digest, source_digest)
     return next((record.entry for record in found), None)
 
 
 def find_reference(transaction: Transaction, dataset: str, reference: str) -> Entry | None:
-    """Return the latest entry whose request has this reference, once the chain from it to the end was followed."""
+    """Return the latest entry whose request has this reference; None without one. Checks the chain from it on."""
     for record in _find(transaction, "reference", dataset, reference):
         entry = _follow_to(transaction, record)
         if entry is not None and entry.request.settings.get("reference") == reference:
@@ -73,7 +73,10 @@ def find_reference(transaction: Transaction, dataset: str, reference: str) -> En
 
 
 def find_kept(transaction: Transaction, dataset: str, of: str) -> KeptNumber | None:
-    """Return the noisy number that was paid for and is of this (V8), once the chain from it to the end was followed."""
+    """Return the latest noisy number that was paid for and drawn for ``of``, a digest; None without one (V8).
+
+    The chain of records from it to the end is checked.
+    """
     for record in _find(transaction, "kept", dataset, of):
         entry = _follow_to(transaction, record)
         if entry is not None and entry.kept is not None and entry.kept.of == of:
@@ -83,7 +86,10 @@ def find_kept(transaction: Transaction, dataset: str, of: str) -> KeptNumber | N
 
 
 def list_entries(transaction: Transaction, dataset: str, limit: int, before: str | None) -> tuple[Entry, ...]:
-    """Return the latest entries of a dataset, the newest first, once the chain from the oldest was followed."""
+    """Return at most ``limit`` of a dataset's latest entries, the newest first; with ``before``, those older than it.
+
+    The chain of records from the oldest of them to the end is checked.
+    """
     last = None if before is None else _find_reserved(transaction, before)
     if before is not None and (last is None or last.dataset != dataset):
         Pages.read(transaction)
@@ -98,15 +104,18 @@ def list_entries(transaction: Transaction, dataset: str, limit: int, before: str
 
 
 def list_continuations(transaction: Transaction, dataset: str) -> tuple[Continuation, ...]:
-    """Return who said when that the account goes on, the oldest first. Only these records themselves are looked at."""
+    """Return the statements that an account goes on with other data or another schema, the oldest first.
+
+    Each record is checked by itself, not the chain.
+    """
     found = _list_records(transaction, dataset, "continue", None)
     return tuple(Continuation.from_payload(read_payload(record), record.at) for record in found)
 
 
 def list_readings(transaction: Transaction, dataset: str, most: int) -> Iterator[tuple[int, str, Decimal]]:
-    """Yield number of entries, time and reading at some of the states of an account, the oldest first.
+    """Yield number of entries, time and reading in ε at up to ``most`` earlier states of an account, the oldest first.
 
-    Only the states themselves are looked at: whoever follows the chain works them out again.
+    Each state is checked by itself, not the chain.
     """
     for record in _list_records(transaction, dataset, "state", most):
         with refusing_bad_records():
@@ -131,7 +140,7 @@ def _find_reserved(transaction: Transaction, entry_id: str) -> Record | None:
 
 
 def _find_released(transaction: Transaction, key: str, dataset: str, *texts: str) -> Iterator[Record]:
-    """Yield the reservations under a key whose answers were released, the latest first."""
+    """Yield the reservations of released answers, the latest first. ``key``: one of KEYS; ``texts``: its values."""
     for record in _find(transaction, key, dataset, *texts):
         of_entry = _read(transaction.find_by_entry(record.entry))
         if any(each.kind == "settle" and _is_released(each) for each in of_entry):

@@ -1,9 +1,9 @@
-"""The ledger as one transaction finds it: follow the chain, from the last checkpoint or from the first record; append.
+"""The ledger as one transaction finds it: check the chain, from the last checkpoint or the first record; append.
 
-A checkpoint is a chained record that names, by number and digest, the latest state of every dataset; a state is a
-chained record with what one dataset's records add up to. A use reads the last checkpoint, proves that everything after
-it follows from it, and reads the states it needs, which are the ones the checkpoint names or none. Whoever reads from
-the first record works every state and checkpoint out again, and refuses one that says anything else.
+A state is a chained record with what one dataset's records add up to. A checkpoint is a chained record that names, by
+number and digest, the latest state of every dataset. A call of the ledger reads the last checkpoint, checks that every
+record after it follows from it, and reads those states that it needs, as the checkpoint names them. Whoever reads from
+the first record computes every state and checkpoint again, and refuses one that differs.
 """
 
 from __future__ import annotations
@@ -32,25 +32,28 @@ if TYPE_CHECKING:
     from dosimeter.ledger.store import Transaction
 
 MOST_FOLLOWING = 64
-"""How many records a use follows at most from the last checkpoint."""
+"""The most records after the last checkpoint that a call of the ledger has to check."""
 MOST_AT_ONCE = 3
-"""How many records one call appends at most, besides a checkpoint."""
+"""The most records that one call of the ledger appends, besides states and a checkpoint."""
 FEW_FOLLOWING = 32
-"""After how many records a checkpoint is due in a ledger of few datasets. It names all of them: with many, it waits."""
+"""The number of records after which a ledger of few datasets gets a checkpoint.
+
+A checkpoint names all datasets, so that one of many datasets waits longer.
+"""
 
 SALT_BYTES = 16
-"""How much of a record nobody can guess."""
+"""The length of the random salt in a record, in bytes."""
 
 
 class Link(NamedTuple):
-    """A record by number and digest."""
+    """The number and the digest of a record."""
 
     seq: int
     digest: str
 
 
 class Pages:
-    """The records of each dataset, replayed, and where the chain ends.
+    """What the records of each dataset add up to, and the number and digest at which the chain ends.
 
     ``following``: how many records follow the last checkpoint.
     """
@@ -67,7 +70,10 @@ class Pages:
 
     @classmethod
     def read(cls, transaction: Transaction, *, before: int | None = None) -> Pages:
-        """Follow the chain from the last checkpoint to its end, or from the last one before a record."""
+        """Return the ledger after checking the chain from the last checkpoint to the end.
+
+        ``before``: the number of a record; begin at the last checkpoint before it.
+        """
         start = transaction.last_checkpoint(before)
         with closing(transaction.rows(start or 1)) as found:
             rows = list(found if start is not None else islice(found, MOST_FOLLOWING))
@@ -85,7 +91,10 @@ class Pages:
 
     @classmethod
     def _follow(cls, transaction: Transaction, start: int | None, rows: Iterable[Sequence[object]]) -> Pages:
-        """Follow rows that begin with a checkpoint, or with the first record where there is no checkpoint yet."""
+        """Return the ledger after checking these rows, which begin with the checkpoint ``start``.
+
+        ``start`` is None if they begin with the first record.
+        """
         pages = cls(_find_older(transaction, start))
         with refusing_bad_records():
             for record in follow_chain(rows, start=start or 1):
@@ -96,7 +105,7 @@ class Pages:
         return pages
 
     def _copy(self, older: _OlderRecords | None) -> Pages:
-        """Return the same, to be continued by itself."""
+        """Return a copy to which records can be added without changing this one. ``older``: the records before it."""
         pages = Pages(older)
         pages.next_seq, pages.head, pages.following = self.next_seq, self.head, self.following
         pages._replayed = {name: page.copy(older) for name, page in self._replayed.items()}
@@ -105,7 +114,7 @@ class Pages:
 
     @classmethod
     def read_all(cls, transaction: Transaction) -> Pages:
-        """Follow the chain from the first record."""
+        """Return the ledger after checking the chain from the first record."""
         with closing(transaction.rows()) as rows:
             return cls._follow(transaction, None, rows)
 
@@ -116,7 +125,7 @@ class Pages:
         self.next_seq, self.head = record.seq + 1, record.digest
 
     def add(self, record: Record) -> None:
-        """Replay one more record. Raise BadRecord where it contradicts the ones before it."""
+        """Replay one more record. Raises BadRecord if it contradicts the records before it."""
         match record.kind:
             case "state":
                 self._check_state(record)
@@ -169,12 +178,12 @@ class Pages:
         return tuple(name for name, page in self.each() if page.is_unidentified)
 
     def list_holders(self, dataset: str, identities: frozenset[str]) -> list[str]:
-        """Return the other accounts that are, or were, of some of these stored data."""
+        """Return the other accounts that hold, or once held, stored data with any of these identities."""
         return [name for name, page in self.each() if name != dataset and page.shares(identities)]
 
     @property
     def needs_checkpoint(self) -> bool:
-        """Return whether the way from the last checkpoint is long, or the next call could make it too long."""
+        """Return whether so many records follow the last checkpoint that another is due."""
         return self.following >= min(FEW_FOLLOWING + len(self._states) // 8, MOST_FOLLOWING - MOST_AT_ONCE)
 
     def list_touched(self) -> tuple[str, ...]:
@@ -182,12 +191,12 @@ class Pages:
         return tuple(self._touched)
 
     def write_checkpoint(self) -> JsonObject:
-        """Return the payload of a checkpoint, once every dataset that changed has its state."""
+        """Return the payload of a checkpoint. Every dataset that changed must have its state written before."""
         return _write_states(self._states)
 
 
 class Writer:
-    """Appends records to the chain, and to the replayed ledger through the code that will read them again."""
+    """A writer of one dataset's records. It replays each by the code that will read it again, then appends it."""
 
     def __init__(self, transaction: Transaction, pages: Pages, dataset: str, at: str) -> None:
         self._transaction = transaction
@@ -199,12 +208,12 @@ class Writer:
         """Append a record, with a random salt.
 
         Digests of records are published: the head beside an answer, and an entry's name, which is derived from one.
-        Without a salt, whoever guesses the data could make sure of the guess.
+        Without a salt, whoever guesses the data could check the guess against a digest.
         """
         self._append(self._dataset, kind, {**payload, "salt": secrets.token_hex(SALT_BYTES)}, entry)
 
     def finish(self) -> None:
-        """Append a checkpoint where one is due. It is committed with what was appended before it, or not at all."""
+        """Append a checkpoint if one is due. It is committed together with the records before it, or not at all."""
         if not self._pages.needs_checkpoint:
             return
         for dataset in self._pages.list_touched():
@@ -223,7 +232,7 @@ class Writer:
 
 
 class _OlderRecords:
-    """The records before a checkpoint, read one by one. What is not as a state or checkpoint names it is refused."""
+    """The records before a checkpoint, read one by one. A record other than a state or checkpoint names is refused."""
 
     def __init__(self, transaction: Transaction, checkpoint: int) -> None:
         self._transaction = transaction
@@ -248,7 +257,7 @@ class _OlderRecords:
                 yield record
 
     def read_state(self, dataset: str, link: Link) -> tuple[DatasetReplay, Sequence[object]]:
-        """Return what a state says, and its record as it is stored."""
+        """Return the replay that a state stands for, and its row as it is stored. ``link``: where the state is."""
         row = self._transaction.row(link.seq)
         record = self._read(link.seq, link.digest, row)
         if (record.kind, record.dataset) != ("state", dataset) or row is None:
@@ -261,23 +270,23 @@ def _find_older(transaction: Transaction, checkpoint: int | None) -> _OlderRecor
 
 
 class _Followed:
-    """What a use of this ledger followed last in this process: records as they are stored, and what they add up to.
+    """The rows that this process checked last in a ledger, and what they add up to.
 
-    The next use reads the records again. Where they begin with these, to the byte, they prove the same as before, and
-    only the further ones are followed; otherwise all are.
+    The next call of the ledger reads the rows again. If they begin with the same bytes, only the rows after these are
+    checked; otherwise all are.
     """
 
     def __init__(self, start: int | None, rows: Sequence[Sequence[object]], pages: Pages) -> None:
         self._start, self._rows, self._pages = start, rows, pages
 
     def begins(self, transaction: Transaction, start: int | None, rows: Sequence[Sequence[object]]) -> bool:
-        """Return whether these rows begin as those before did, and the states that were read are as they were."""
+        """Return whether ``rows`` begin with the rows checked before, and the states read before are unchanged."""
         if start != self._start or rows[: len(self._rows)] != self._rows:
             return False
         return all(transaction.row(seq) == row for seq, row in self._pages._read.items())
 
     def continue_in(self, transaction: Transaction, rows: Sequence[Sequence[object]]) -> tuple[Pages, _Followed | None]:
-        """Return the ledger after all of these rows; and this, where there are no further ones."""
+        """Return the ledger after all of these rows; and this object if there are no new rows, otherwise None."""
         pages = self._pages._copy(_find_older(transaction, self._start))
         with refusing_bad_records():
             for record in follow_chain(rows[len(self._rows) :], start=pages.next_seq, after=pages.head):

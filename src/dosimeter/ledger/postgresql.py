@@ -13,37 +13,37 @@ from dosimeter.ledger.records import GENESIS
 
 
 class PostgreSQLConnection:
-    """A connection to a server. Its first statement begins a transaction."""
+    """A connection to a PostgreSQL server. Its first statement begins a transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def execute(self, statement: str, values: Mapping[str, object] | None = None) -> Sequence[Row]:
-        """Run a statement and return what it gives."""
+        """Run a statement and return its rows."""
         result = self._connection.execute(_parse(statement), values or {})
         return [tuple(row) for row in result] if result.returns_rows else []
 
     def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[Row]:
-        """Run a query and yield its rows, a thousand at a time from the server."""
+        """Run a query and yield its rows, which the server sends a thousand at a time."""
         query = _parse(statement).execution_options(yield_per=1000)
         with self._connection.execute(query, values) as result:
             for row in result:
                 yield tuple(row)
 
     def create(self, statement: str) -> None:
-        """Run a statement that creates something, as it is written."""
+        """Run a statement that creates a table, a trigger or an index; colons in it are not placeholders."""
         self._connection.exec_driver_sql(statement)
 
     def commit(self) -> None:
-        """Write what was done to the server's disk."""
+        """Commit the transaction: its changes are on the server's disk when this returns."""
         self._connection.commit()
 
     def roll_back(self) -> None:
-        """Undo what was done."""
+        """Undo the changes of the transaction."""
         self._connection.rollback()
 
     def close(self) -> None:
-        """Close it, and undo what was not committed."""
+        """Close the connection. Changes that were not committed are undone."""
         self._connection.close()
 
 
@@ -112,7 +112,7 @@ class PostgreSQL:
         return connection.execute("SELECT to_regclass(:name)", {"name": name})[0][0] is not None
 
     def check_vacant(self, connection: Connection) -> None:
-        """Accept any database: other tables may be in it."""
+        """Accept any database: it may hold other tables besides the ledger's."""
 
     def tables(self) -> Sequence[str]:
         return create_tables("BIGINT")
@@ -144,7 +144,10 @@ class PostgreSQL:
         return f"split_part(substr(payload, strpos(payload, '{mark}') + {len(mark)}), '\"', 1)"
 
     def may_index(self, connection: Connection, name: str) -> bool:
-        """Return False also for a user who is not the owner: without the index, lookups read the table."""
+        """Return whether the index is missing and can be created: not by a user who does not own the table.
+
+        Without the index, lookups read the whole table.
+        """
         query = (
             "SELECT to_regclass(:name) IS NULL AND pg_has_role(relowner, 'USAGE') FROM pg_class "
             "WHERE oid = 'dosimeter_ledger'::regclass"
@@ -187,7 +190,7 @@ class PostgreSQL:
 
 
 def _guess_state(message: str) -> str | None:
-    """Guess the SQLSTATE of a refused connection from its words: it carries none."""
+    """Return the SQLSTATE of a refused connection, guessed from its message, as the error has none; None if unknown."""
     if "authentication failed" in message or "no password supplied" in message or "no pg_hba.conf entry" in message:
         return "28P01"
     if "database" in message and "does not exist" in message:

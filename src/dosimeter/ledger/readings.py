@@ -13,10 +13,11 @@ from dosimeter.ledger.decimals import INFINITY, ZERO, exact_context, exact_decim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What an entry costs, before its account's policy is known.
+    """What an entry costs, before its account's policy is applied.
 
-    ``epsilon``: of the answer, 0 for a denial. ``delta``: of its noise and its groups; ``group_delta``: of its groups
-    alone (H1). ``rho``: the whole entry in zCDP; None where nobody asks for it.
+    ``epsilon``: of the answer, 0 for a denial. ``epsilon_svt``: of finding ε. ``delta``: of its noise and its
+    thresholded groups; ``group_delta``: of these groups alone (H1). ``rho``: of the whole entry; None if it was not
+    asked for.
     """
 
     epsilon: Decimal
@@ -28,9 +29,9 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The cost of one entry: ε for an answer, ε_svt where ε was found privately, and δ (O1).
+    """What one entry is charged: ε for an answer, ε_svt if a noisy test selected ε, and δ (O1).
 
-    ``rho``: the same in zCDP, where the account counts so (O4); δ is then that of groups alone. Otherwise None.
+    ``rho``: the same in ρ, if the account counts in ρ; δ is then that of thresholded groups alone (O4). Otherwise None.
     """
 
     epsilon: Decimal
@@ -54,7 +55,7 @@ class Charge:
 
 
 class Reading(ABC):
-    """The state of the odometer. ``delta``: the sum of the charged δ's, which may not exceed ``delta_total``."""
+    """What an account has spent. ``delta``: the sum of the charged δ's, which may not exceed ``delta_total``, δ_g."""
 
     __slots__ = ()
 
@@ -64,7 +65,7 @@ class Reading(ABC):
     @property
     @abstractmethod
     def epsilon(self) -> Decimal:
-        """Return what all charges amount to; infinity once the charged δ's exceed δ_g."""
+        """Return what all charges amount to, in ε; infinity once the charged δ's exceed δ_g."""
 
     @property
     def infinite(self) -> bool:
@@ -72,29 +73,29 @@ class Reading(ABC):
 
     @property
     def rho(self) -> Decimal | None:
-        """Return what all charges amount to in zCDP; None where the account does not count so."""
+        """Return what all charges amount to in ρ; None if the account does not count in ρ."""
         return None
 
     @abstractmethod
     def after(self, charge: Charge, times: int = 1) -> Reading:
-        """Return the reading once this charge is added, so many times: what an approval would cost."""
+        """Return what the reading would be after adding this charge ``times`` times."""
 
     @abstractmethod
     def added(self, charge: Charge) -> Decimal:
-        """Return by how much this charge, the last one, raised ε; infinity where it made the reading infinite."""
+        """Return by how much ``charge``, the last one in this reading, raised ε; infinity if ε is infinite now."""
 
     @abstractmethod
     def write(self) -> str:
-        """Return the exact sum as one text per number."""
+        """Return the exact sum as text. Equal sums give equal texts."""
 
     def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...] | None:
-        """Return ε at each of these δ's; None where the reading is of no such curve (O4)."""
+        """Return pairs of δ and the ε of all charges at it, for each of ``deltas``; None if ε's are added up (O4)."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Sum(Reading):
-    """The sum of all charges, and infinity once Σδ > δ_g (O1)."""
+    """A reading that adds up all charged ε's; infinite once Σδ > δ_g (O1)."""
 
     epsilon: Decimal = ZERO
     delta: Decimal = ZERO
@@ -116,7 +117,7 @@ class Sum(Reading):
 
 @dataclass(frozen=True, slots=True)
 class Zcdp(Reading):
-    """The sum of all ρ, read as ε at ``delta_of_noise``, which is D less what was set aside for groups (O4)."""
+    """A reading that adds up all ρ, and reads the sum as an ε at ``delta_of_noise``, which is D − δ_g (O4)."""
 
     rho: Decimal = ZERO
     delta: Decimal = ZERO
@@ -142,7 +143,7 @@ class Zcdp(Reading):
         return replace(self, rho=rho, delta=delta)
 
     def added(self, charge: Charge) -> Decimal:
-        """Return the difference of ε: what the same charge adds depends on what was spent before it."""
+        """Return by how much the last charge raised ε, which depends on what was spent before it."""
         if self.infinite:
             return INFINITY
         before = replace(self, rho=exact_context().subtract(self.rho, charge.rho or ZERO))
@@ -152,7 +153,7 @@ class Zcdp(Reading):
         return write_decimal(self.rho)
 
     def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...]:
-        """Return ε at each δ of all answers together; infinity where what is set aside for groups leaves none."""
+        """Return pairs of δ and the ε of all answers at it; infinity if δ is at most what is set aside for groups."""
         context = exact_context()
         shown = [(delta, context.subtract(delta, self.delta_total)) for delta in deltas]
         return tuple(

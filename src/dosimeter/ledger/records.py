@@ -17,7 +17,7 @@ from dosimeter.json_values import JsonObject
 from dosimeter.problems import Command
 
 GENESIS = "0" * 64
-"""What the first record names as the digest before it, and the head of an empty ledger."""
+"""The digest that the first record names as the one before it, and the head of an empty ledger."""
 
 KINDS = {
     "account": 2,
@@ -43,7 +43,7 @@ state of every dataset stands, so that a use need not read what is before it.
 
 
 class BadRecord(Exception):
-    """A record that is invalid where it is: its number, and the reason."""
+    """A record is invalid at its place in the chain. Holds its number and the reason."""
 
     def __init__(self, seq: int, reason: str) -> None:
         super().__init__(f"record {seq}: {reason}")
@@ -53,7 +53,7 @@ class BadRecord(Exception):
 
 @contextmanager
 def refusing_bad_records() -> Iterator[None]:
-    """Turn the first bad record into an error, for those who rely on the records."""
+    """Turn a BadRecord raised inside the block into a LedgerError, for callers that rely on the records."""
     try:
         yield
     except BadRecord as bad:
@@ -66,7 +66,11 @@ def refusing_bad_records() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One link of the chain. ``entry`` is empty where a record belongs to no entry; ``payload`` is canonical JSON."""
+    """One record of the chain.
+
+    ``seq``: its number. ``entry``: the name of its entry, empty if it belongs to none. ``payload``: canonical JSON.
+    ``previous``: the digest of the record before it.
+    """
 
     seq: int
     dataset: str
@@ -79,7 +83,7 @@ class Record:
     digest: str
 
     def compute_digest(self) -> str:
-        """Return SHA-256 over every other field. A JSON array is unambiguous: no two records have the same text."""
+        """Return SHA-256 over all other fields as a JSON array, which no two different records share."""
         parts = [
             "dosimeter-ledger-record",
             self.seq,
@@ -123,15 +127,18 @@ def seal_record(
 
 
 def derive_entry_id(seq: int, previous: str) -> str:
-    """Return an entry's name: a digest of its position in the chain, which needs no randomness and never repeats."""
+    """Return an entry's name: a digest of its place in the chain, which needs no randomness and never repeats.
+
+    ``seq``: the number of its record. ``previous``: the digest of the record before.
+    """
     return hashlib.sha256(f"dosimeter-ledger-entry:{seq}:{previous}".encode()).hexdigest()[:16]
 
 
 def follow_chain(rows: Iterable[Sequence[object]], *, start: int = 1, after: str | None = None) -> Iterator[Record]:
-    """Yield the records in the order of their numbers, each proven to be the one written after the one before it.
+    """Yield the records in the order of their numbers. Each is checked to follow from the one before it.
 
-    ``start``: the number of the first; what stands before it is not looked at. ``after``: the digest of the one
-    before it, where that is known.
+    ``start``: the number of the first; records before it are not looked at. ``after``: the digest of the record before
+    the first, if known. Raises BadRecord at the first that does not follow.
     """
     expected, previous = start, after or GENESIS
     for row in rows:
@@ -148,7 +155,7 @@ def follow_chain(rows: Iterable[Sequence[object]], *, start: int = 1, after: str
 
 
 def read_alone(row: Sequence[object]) -> Record:
-    """Return one record whose content matches its digest. Whether it belongs to the chain is for others to show."""
+    """Return the record of a row after checking its digest. Whether it belongs to the chain is not checked."""
     seq = row[0] if isinstance(row[0], int) else 0
     record = _read_row(seq, row)
     if record.compute_digest() != record.digest:
@@ -158,7 +165,10 @@ def read_alone(row: Sequence[object]) -> Record:
 
 
 def _read_row(expected: int, row: Sequence[object]) -> Record:
-    """Read a row as the database holds it: texts may come as bytes, and after tampering as anything."""
+    """Return a row of the database as a record; texts may come as bytes, and after tampering as anything.
+
+    ``expected``: the number that it should have.
+    """
     values: list[Any] = []
     for value, column in zip(row, COLUMNS, strict=True):
         if isinstance(value, bytes):
@@ -173,7 +183,7 @@ def _read_row(expected: int, row: Sequence[object]) -> Record:
 
 
 def _check_kind(record: Record) -> None:
-    """Refuse a sound record of an unknown kind or version: a newer version of Dosimeter wrote it."""
+    """Refuse an intact record of an unknown kind or version, which a newer version of Dosimeter wrote."""
     if not 1 <= record.version <= KINDS.get(record.kind, 0):
         raise LedgerError(
             f"Record {record.seq} of the ledger is of a kind or version this program does not know "
@@ -192,7 +202,7 @@ def read_payload(record: Record) -> JsonObject:
 
 
 def write_canonical_json(value: object) -> str:
-    """Write one text per value: sorted keys, no spaces, text as it is, decimals as strings."""
+    """Return a value as JSON; equal values give equal texts. Sorted keys, no spaces, decimals as strings."""
     try:
         text = json.dumps(
             value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_simplify
@@ -222,9 +232,9 @@ def _simplify(value: object) -> object:
 
 
 def check_text(value: object, name: str) -> str:
-    """Return a short text that every database can hold and compare.
+    """Return ``value`` if it is a short text that every database can hold and compare. ``name``: for the message.
 
-    Refuse an empty one, or one that is not printable.
+    Refuse an empty text, or one that is not printable.
     """
     if not isinstance(value, str) or not value or not value.isprintable():
         raise LedgerError(f"{name} must be a text without line breaks or control characters, and not empty.")

@@ -13,24 +13,24 @@ from dosimeter.ledger.decimals import ZERO, exact_decimal
 from dosimeter.ledger.readings import Reading
 
 EXAMPLES = (1.0, 0.5, 0.1, 0.05, 0.01)
-"""The ε's for which is said how many more answers there are."""
+"""The ε's for which the number of further answers is shown."""
 
 CURVE = tuple(Decimal(1).scaleb(-exponent) for exponent in (3, 4, 5, 6, 7, 8, 9, 10, 12))
-"""The δ's at which a reading is shown, besides the account's own."""
+"""The δ's at which the ε of a reading is shown, besides the account's own."""
 
 MOST = 10**9
-"""No more answers than these are counted."""
+"""The largest number of answers that is counted up to."""
 
 _CERTIFIED = 1 + Fraction(1, 10**9)
-"""More than what a certified scale can cost beyond the formula: a release is never short of what is said here."""
+"""A factor above what a certified scale can cost more than the formula, so that no fewer answers fit than shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
     """What is left of an account.
 
-    ``epsilon``: of its budget, None without one. ``answers``: how many more there are at an ε, with noise or draws that
-    spend a pure ε, nothing else being asked. ``gaussian``: the same with Gaussian noise at δ = 1/n².
+    ``epsilon``: what is left of its budget, None without one. ``answers``: for each of several ε's, how many more
+    answers fit if all of them are at this ε with pure DP. ``gaussian``: the same for Gaussian noise at δ = 1/n².
     """
 
     epsilon: Decimal | None
@@ -46,7 +46,7 @@ class Remaining:
 
 
 def find_remaining(policy: Policy, reading: Reading, max_epsilon: Decimal | None, individuals: int) -> Remaining:
-    """Return what is left at this reading."""
+    """Return what is left of an account at this reading. ``max_epsilon``: the largest ε of one answer, if capped."""
     pure = Books(policy, max_epsilon, reading, ZERO, ZERO)
     return Remaining(
         epsilon=policy.left(reading),
@@ -58,9 +58,9 @@ def find_remaining(policy: Policy, reading: Reading, max_epsilon: Decimal | None
 
 
 def count_answers(books: Books, epsilon: float) -> int:
-    """Return how many answers at this ε may still follow, one after the other.
+    """Return how many more answers at this ε the account admits, one after the other.
 
-    What is admitted after more answers is admitted after fewer, so the number is found by halving.
+    A charge that is admitted after more answers is admitted after fewer, so the number is found by bisection.
     """
     charge = books.charge(epsilon)
 

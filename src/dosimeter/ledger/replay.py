@@ -1,7 +1,8 @@
-"""Replay the records of one dataset. Takes records in order; gives its Account, entries and views.
+"""Replay the records of one dataset. Takes records in order; gives its Account, its entries and the looks at its risk.
 
-A record that contradicts the ones before it raises BadRecord with the reason. A replay begins with the first record, or
-with a state that a checkpoint names: then it knows the entries since, and those that were open.
+A record that contradicts those before it raises BadRecord with the reason. A replay begins with the first record, or
+with a state that a checkpoint names; in the second case it knows only the entries since then, and those that were not
+settled then.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ from dosimeter.ledger.values import Account, AccountOpening, Continuation, Pair,
 
 
 class Older(Protocol):
-    """The records before a checkpoint, for the few that are needed again. Each is found by its number, or an index."""
+    """The records before a checkpoint, for the few that are needed again. Each is found by its number or an index."""
 
     def record(self, seq: int, digest: str) -> Record:
-        """Return the record that a state names by number and digest; raise BadRecord where it is another."""
+        """Return the record that a state names by number and digest. Raises BadRecord if it is another."""
 
     def views(self, dataset: str, digest: str) -> Iterator[Record]:
-        """Yield the looks of a dataset at what this digest stands for."""
+        """Yield the records of looks at queries of a dataset. ``digest``: of what is measured."""
 
 
 class View(NamedTuple):
-    """One look: at what is measured (version 0.1.0: at a query's text), in which way, and for whose query.
+    """One look at a query's risk or dry run. ``digest``: of what is measured (version 0.1.0: of the query's plan).
 
-    ``analyst`` is None where it was nobody's in particular.
+    ``what``: risk or dry run. ``analyst``: whose query it was; None for no particular analyst's.
     """
 
     digest: str
@@ -61,7 +62,7 @@ class View(NamedTuple):
 
 
 def name_view(views: Iterable[View], analyst: str | None) -> bool:
-    """Return whether one of these looks was for this analyst's query, or for nobody's in particular.
+    """Return whether one of these looks was at this analyst's query, or at no particular analyst's.
 
     A look at another analyst's query does not count: telling of it would reveal that somebody else asked the same.
     """
@@ -83,7 +84,7 @@ def _read_view(payload: JsonObject, version: int) -> View:
 
 
 class DatasetReplay:
-    """The state of one dataset after the records applied so far."""
+    """What the records of one dataset that were replayed so far add up to."""
 
     def __init__(self, dataset: str, older: Older | None = None) -> None:
         self._dataset = dataset
@@ -105,7 +106,7 @@ class DatasetReplay:
         self._incidents: list[Incident] = []
 
     def copy(self, older: Older | None) -> DatasetReplay:
-        """Return the same, to be continued by itself. What is inside the containers never changes."""
+        """Return a copy to which records can be added without changing this one. ``older``: the records before it."""
         copied = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict | set | list):
@@ -115,7 +116,7 @@ class DatasetReplay:
 
     @classmethod
     def read_state(cls, record: Record, older: Older | None = None) -> DatasetReplay:
-        """Return the replay that a state leaves off at. Raise BadRecord where it is no state."""
+        """Return the replay that goes on from a state. Raises BadRecord if the record is no valid state."""
         page, payload = cls(record.dataset, older), read_payload(record)
         try:
             page._read_state(payload)
@@ -148,7 +149,7 @@ class DatasetReplay:
         self._view_count, self._views_digest = _read_count(count), read_text(digest)
 
     def write_state(self) -> JsonObject:
-        """Return what the records so far add up to: the same, whichever record the replay began with."""
+        """Return the payload of a state: the same, whichever record the replay began with."""
         account: JsonObject | None = None
         if self._opening is not None and self._reading is not None:
             account = {
@@ -173,7 +174,7 @@ class DatasetReplay:
 
     @property
     def _terms(self) -> AccountOpening:
-        """Return the terms of the account. Raise where there is none: then nothing can be open."""
+        """Return the terms of the account. Raises if there is no account, since then nothing can be reserved."""
         if self._opening is None:
             raise TypeError
         return self._opening
@@ -238,7 +239,7 @@ class DatasetReplay:
         return tuple(self._overlaps)
 
     def note_overlap(self, dataset: str) -> None:
-        """Remember that another account turned out to be of the same data."""
+        """Remember that another account, named ``dataset``, turned out to hold the same data."""
         self._overlaps[dataset] = None
 
     def _reserve(self, record: Record, payload: JsonObject) -> None:
@@ -283,12 +284,12 @@ class DatasetReplay:
 
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
-        """Return the incidents that nobody has cleared, the oldest first."""
+        """Return the incidents that are not cleared, the oldest first."""
         return tuple(incident for incident in self._incidents if incident.cleared_at is None)
 
     @property
     def stopped(self) -> Incident | None:
-        """Return the first incident that nobody has cleared, or None while the dataset answers releases."""
+        """Return the oldest incident that is not cleared; None if the dataset is not stopped."""
         return next(iter(self.open_incidents), None)
 
     @property
@@ -297,13 +298,16 @@ class DatasetReplay:
 
     @property
     def standing(self) -> Standing | None:
-        """Return the account as it is now, without its entries."""
+        """Return the account as it is now, without its entries; None if there is none."""
         fields = self._standing()
         return None if fields is None else Standing(**fields)
 
     @property
     def account(self) -> Account | None:
-        """Return the account with every entry that was replayed: all of them, where the replay began with the first."""
+        """Return the account with the entries that were replayed; None if there is none.
+
+        These are all entries only if the replay began with the first record.
+        """
         fields = self._standing()
         if fields is None:
             return None
@@ -339,7 +343,7 @@ class DatasetReplay:
         return tuple(self._entries.values())
 
     def find_entry(self, entry_id: str) -> Entry | None:
-        """Return an entry that was replayed, or was open where the replay began."""
+        """Return an entry that was replayed, or that was not settled when the replay began; otherwise None."""
         with refusing_bad_records():
             return self._find_entry(entry_id)
 
@@ -352,11 +356,11 @@ class DatasetReplay:
         return _read_reserved(record, read_payload(record), where.reading)
 
     def held(self, source_digest: str) -> bool:
-        """Return whether the account was ever agreed to be of these data."""
+        """Return whether the account ever agreed to data with this digest."""
         return any(source_digest == source for _, source in self._pairs)
 
     def shares(self, identities: frozenset[str]) -> bool:
-        """Return whether the account is, or ever was, of one of these stored tables or files."""
+        """Return whether the account holds, or ever held, a stored table or file with one of these identities."""
         return not self._identities.isdisjoint(identities)
 
     @property
@@ -365,7 +369,7 @@ class DatasetReplay:
         return self._opening is not None and self._opened[1] == 1 and not self._identified
 
     def find_views(self, *digests: str | None) -> tuple[View, ...]:
-        """Return the looks at what one of these digests stands for."""
+        """Return the looks at queries with one of these digests."""
         return tuple(self._find_views(digests))
 
     def knows_view(self, digest: str, what: str, analyst: str | None) -> bool:
@@ -378,7 +382,7 @@ class DatasetReplay:
         self._views_digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def _find_views(self, digests: Sequence[str | None]) -> Iterator[View]:
-        """Yield the looks that were replayed, then those before: none, where the replay began with the first record."""
+        """Yield the looks that were replayed, then those from before the state at which the replay began, if any."""
         yield from (view for view in self._views if view.digest in digests)
         if self._older is None or self._view_count == len(self._views):
             return

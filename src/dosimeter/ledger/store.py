@@ -1,7 +1,7 @@
-"""Transactions on the table of records. Takes a target; gives rows out and appends sealed records. Knows no kinds.
+"""Transactions on the table of records. Takes a target; gives rows and appends records, whatever these mean.
 
 Every error of a driver becomes one LedgerError here. What a caller's own code raises inside a transaction passes
-through untouched, and rolls it back.
+through unchanged, and rolls the transaction back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMAT_VERSION = 1
 
 
 class Transaction:
-    """One open transaction. Reading sees one state of the ledger; writing excludes every other writer."""
+    """One open transaction. A reading one sees one state of the ledger; a writing one excludes every other writer."""
 
     def __init__(
         self, connection: Connection, backend: Backend, *, writing: bool, followed: dict[str, object] | None = None
@@ -31,7 +31,7 @@ class Transaction:
         self._writing = writing
 
     def rows(self, start: int = 1) -> Generator[Row, None, None]:
-        """Yield the records, as they are stored, by number: all of them, or those from a number on."""
+        """Yield the stored rows of all records from number ``start`` on, in the order of their numbers."""
         query = f"{_select_columns(self._backend.texts_as_bytes)} WHERE seq >= :start ORDER BY seq"
         if start <= 1:  # whatever stands there: after tampering, a number may be anything
             query = f"{_select_columns(self._backend.texts_as_bytes)} ORDER BY seq"
@@ -39,12 +39,12 @@ class Transaction:
             yield from self._connection.stream(query, {} if start <= 1 else {"start": start})
 
     def row(self, seq: int) -> Row | None:
-        """Return one record as it is stored."""
+        """Return the stored row of one record; None if there is none."""
         found = self._fetch(f"{_select_columns(self._backend.texts_as_bytes)} WHERE seq = :seq", {"seq": seq})
         return next(iter(found), None)
 
     def last_checkpoint(self, before: int | None = None) -> int | None:
-        """Return the number of the last checkpoint, or of the last one before a record."""
+        """Return the number of the last checkpoint, or of the last before the record ``before``; None without one."""
         query = "SELECT max(seq) FROM dosimeter_ledger WHERE kind = 'checkpoint'"
         if before is None:
             found = self._fetch(query)[0][0]
@@ -58,7 +58,7 @@ class Transaction:
         return found if isinstance(found, int) else 0
 
     def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Row]:
-        """Return the records of all datasets under a key of KEYS, as they are stored, the latest first."""
+        """Return the stored rows, of all datasets, that match a key of KEYS with these values, the latest first."""
         kind, mark, marks = KEYS[key]
         names = [f"text_{number}" for number in range(len(marks))]
         found = [f"{self._backend.text_after(each)} = :{name}" for each, name in zip(marks, names, strict=True)]
@@ -68,14 +68,17 @@ class Transaction:
         return self._fetch(_limit(query, limit), dict(zip(names, written, strict=True)))
 
     def find_by_entry(self, entry: str) -> Sequence[Row]:
-        """Return the records of an entry, as they are stored, in order."""
+        """Return the stored rows of an entry, in the order of their numbers."""
         columns = _select_columns(self._backend.texts_as_bytes)
         return self._fetch(f"{columns} WHERE entry <> '' AND entry = :entry ORDER BY seq", {"entry": entry})
 
     def numbers(
         self, dataset: str, kind: str, *, before: int | None = None, limit: int | None = None
     ) -> list[tuple[int, str]]:
-        """Return number and entry of a dataset's records of one kind, the latest first."""
+        """Return number and entry name of a dataset's records of one kind, the latest first.
+
+        ``before``: only records with a smaller number. ``limit``: at most so many.
+        """
         query = "SELECT seq, entry FROM dosimeter_ledger WHERE dataset = :dataset AND kind = :kind"
         values: dict[str, object] = {"dataset": dataset, "kind": kind}
         if before is not None:
@@ -84,7 +87,7 @@ class Transaction:
         return [(seq, entry) for seq, entry in found if isinstance(seq, int) and isinstance(entry, str)]
 
     def add_indexes(self) -> None:
-        """Create the indexes that are missing, where that is allowed."""
+        """Create the indexes that are missing, if the user may."""
         with _translated(self._backend, writing=True):
             for name, statement in list_indexes(self._backend).items():
                 if self._backend.may_index(self._connection, name):
@@ -105,7 +108,7 @@ class Transaction:
 
 
 class Store:
-    """A ledger's database. Connections live as long as their transaction: nothing is shared between processes."""
+    """A ledger's database. Each transaction opens a connection of its own: nothing is shared between processes."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -124,7 +127,7 @@ class Store:
         return self._backend.label
 
     def close(self) -> None:
-        """Forget what was followed. Nothing is open: a connection lives as long as its transaction."""
+        """Forget the rows that were checked last. No connection is open outside a transaction."""
         self._followed.clear()
 
     @contextmanager
@@ -198,7 +201,7 @@ _INSERT = f"INSERT INTO dosimeter_ledger ({', '.join(COLUMNS)}) VALUES ({', '.jo
 
 @cache
 def _select_columns(texts_as_bytes: bool) -> str:
-    """Return how a query for whole records begins."""
+    """Return the beginning of a query that selects whole records. ``texts_as_bytes``: read texts as bytes."""
     raw = [f"CAST({name} AS BLOB)" if texts_as_bytes and name not in ("seq", "version") else name for name in COLUMNS]
     return f"SELECT {', '.join(raw)} FROM dosimeter_ledger"
 

@@ -32,7 +32,7 @@ from dosimeter.ledger.remaining import CURVE, Remaining, find_remaining
 from dosimeter.problems import ASKING, Hint, Option, Piece, Surface
 
 Pair = tuple[str, str]
-"""The digests of a schema and of a source: what an account agrees to be of."""
+"""The digests of a schema and of a source of data. An account agrees to such pairs."""
 
 
 def _write_identities(identities: frozenset[str] | None) -> list[str] | None:
@@ -40,7 +40,7 @@ def _write_identities(identities: frozenset[str] | None) -> list[str] | None:
 
 
 def read_identities(payload: JsonValue) -> frozenset[str] | None:
-    """Return the identities of a record's payload; None where it has none, which is not the same as an empty set."""
+    """Return the identities in a record's payload; None if it has none, which differs from an empty set."""
     return None if payload is None else frozenset(map(read_text, read_list(payload)))
 
 
@@ -48,8 +48,9 @@ def read_identities(payload: JsonValue) -> frozenset[str] | None:
 class AccountOpening:
     """The terms on which a dataset's account is opened. They never change (O2, O3).
 
-    ``identities``: which stored data these are (``engines/identities.py``), None where they are not known. ``apart``:
-    accounts of an earlier version, whose data are not identified yet, that were said to be of other people.
+    ``delta_total``: δ_g. ``max_epsilon``: the largest ε of one answer; None without a cap. ``identities``: those of the
+    stored data (``engines/identities.py``); None if they are not known. ``apart``: accounts of an earlier version whose
+    data are not identified, and which the controller said hold other people.
     """
 
     policy: Policy
@@ -92,7 +93,7 @@ class AccountOpening:
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue]) -> AccountOpening:
-        """Read a record of either version: the first has neither identities nor ``apart``."""
+        """Return the opening in a record of either version; the first has neither identities nor ``apart``."""
         cap, individuals = read_optional_text(payload["max_epsilon"]), payload["individuals"]
         if not isinstance(individuals, int):
             raise TypeError
@@ -111,9 +112,9 @@ class AccountOpening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Somebody's statement that data or schema changed and the people are the same: the account continues.
+    """Somebody's statement that data or schema changed and the people are the same, so that the account goes on.
 
-    ``at`` is when it was said; the ledger adds it.
+    ``at``: when it was said; the ledger adds it.
     """
 
     schema_digest: str
@@ -136,7 +137,7 @@ class Continuation:
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue], at: str) -> Continuation:
-        """Read a record of either version: the first has no identities."""
+        """Return the continuation in a record of either version; the first has no identities."""
         return cls(
             schema_digest=read_text(payload["schema_digest"]),
             source_digest=read_text(payload["source_digest"]),
@@ -157,14 +158,14 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identification:
-    """The stored data that an agreed pair is of, found out later: the records of version 0.1.0 do not say it."""
+    """The identities of the stored data that a schema and a source are of. Accounts of version 0.1.0 lack them."""
 
     schema_digest: str
     source_digest: str
     identities: frozenset[str]
 
     def to_payload(self, overlaps: Sequence[str]) -> JsonObject:
-        """Return the record's payload. ``overlaps``: other accounts that turn out to be of the same data."""
+        """Return the record's payload. ``overlaps``: other accounts that turn out to hold the same data."""
         return {
             "schema_digest": self.schema_digest,
             "source_digest": self.source_digest,
@@ -177,10 +178,10 @@ class Identification:
 class Reservation:
     """A decision about a request, to be written before anything is released.
 
-    ``status`` reserved: an answer may follow, at this charge. Denied: no answer follows; the charge is ε_svt if the
-    noisy test was run, and otherwise nothing (O1). ``reason``: why it is denied, for the controller. ``viewed``: the
-    caller knows that risk or a dry run was looked at; the ledger adds what it knows itself (G1). ``kept``: a noisy
-    number that may be used again (V8): the noisy test is paid for also where a denial follows.
+    ``status``: "reserved" if an answer may follow at this charge; "denied" if none follows, and the charge is then
+    ε_svt if the noisy test was run, and otherwise nothing (O1). ``reason``: why it is denied, for the controller.
+    ``viewed``: whether the caller knows of a look at the risk or a dry run; the ledger adds the looks that it knows of
+    (G1). ``kept``: a noisy number that may be used again, even after a denial, since the test was paid for (V8).
     """
 
     request: Request
@@ -211,7 +212,7 @@ class Reservation:
 
 
 def write_decision(reservation: Reservation) -> JsonObject:
-    """Return the fields of a reservation's record that are written only where they have a value."""
+    """Return the optional fields of a reservation's record: those that have a value."""
     given = {
         "reason": reservation.reason,
         "kept": None if reservation.kept is None else reservation.kept.to_payload(),
@@ -222,13 +223,12 @@ def write_decision(reservation: Reservation) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Standing:
-    """The account of one dataset as it is now: everything that a release needs of it, which is not its entries.
+    """The account of one dataset as it is now, without its entries: everything that a release needs of it.
 
-    ``schema_digest`` and ``source_digest`` are the latest that were agreed to, ``agreed`` every pair that ever was, the
-    latest last.
-    ``identified``: the pairs whose stored data are on record, ``identities`` which data these are. ``overlaps``: other
-    accounts that turned out to be of the same data, when accounts of version 0.1.0 were identified. ``unsettled``: how
-    many entries are reserved, and have no outcome.
+    ``schema_digest`` and ``source_digest``: the latest pair that the account agreed to; ``agreed``: all such pairs, the
+    latest last. ``identified``: the pairs whose stored data are known; ``identities``: those of these data.
+    ``overlaps``: other accounts that turned out to hold the same data when accounts of version 0.1.0 were identified.
+    ``unsettled``: how many entries are reserved and have no outcome.
     """
 
     dataset: str
@@ -257,7 +257,7 @@ class Standing:
         delta_total: Decimal | None = None,
         max_epsilon: Decimal | None = None,
     ) -> None:
-        """Refuse what contradicts the terms of the account. What is left out (None) contradicts nothing."""
+        """Refuse terms that contradict those of the account. A term that is None contradicts nothing."""
         asked_and_agreed = (
             ("policy", policy, self.policy),
             ("delta_total", delta_total, self.delta_total),
@@ -282,15 +282,15 @@ class Standing:
             )  # fmt: skip
 
     def is_of(self, schema_digest: str, source_digest: str) -> bool:
-        """Return whether this pair of schema and source was ever agreed to; if not, the account must be continued."""
+        """Return whether the account ever agreed to this schema and source; if not, it must be continued."""
         return (schema_digest, source_digest) in self.agreed
 
     def latest_source(self, schema_digest: str) -> str | None:
-        """Return the digest of the data that were last agreed to under this schema."""
+        """Return the digest of the latest data that the account agreed to under this schema; None without any."""
         return next((source for schema, source in reversed(self.agreed) if schema == schema_digest), None)
 
     def refuse_change(self, schema_digest: str, source_digest: str) -> LedgerError:
-        """Return the error of a release from data, or by a schema, that the account has not agreed to."""
+        """Return the error of a release with a schema or a source that the account has not agreed to."""
         return LedgerError(
             self._tell_change(schema_digest, source_digest),
             Hint(
@@ -314,18 +314,18 @@ class Standing:
 
     @property
     def remaining(self) -> Remaining:
-        """Return what is left: of the budget, and how many more answers."""
+        """Return what is left of the budget, and how many more answers fit."""
         return find_remaining(self.policy, self.reading, self.max_epsilon, self.individuals)
 
     @property
     def curve(self) -> tuple[tuple[Decimal, Decimal], ...] | None:
-        """Return the reading as ε at several δ's, the account's own among them; None where it is no such curve (O4)."""
+        """Return pairs of δ and the reading's ε at it, the account's own δ included; None if ε's are added up (O4)."""
         own = self.policy.delta
         return None if own is None else self.reading.curve(sorted({own, *CURVE}, reverse=True))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what the controller should know about the account's terms."""
+        """Return sentences that the controller should know about the account's terms."""
         warning = self.policy.warn(self.delta_total, self.individuals)
         return () if warning is None else (warning,)
 
@@ -341,15 +341,15 @@ class Account(Standing):
     continuations: tuple[Continuation, ...] = ()
 
     def find_answer(self, request_digest: str) -> Entry | None:
-        """Return the latest released entry of the same request."""
+        """Return the latest released entry of the same request; None without one."""
         same = (e for e in reversed(self.entries) if e.status == "released" and e.request_digest == request_digest)
         return next(same, None)
 
     def released_answers(self) -> tuple[ReleasedAnswer, ...]:
         """Return every released answer as any analyst who may ask this dataset may see it, the latest last.
 
-        No names and no purposes. Under algorithm 1 neither ε nor an error, which would reveal it (G2). Whoever knows
-        this list learns nothing from an identical question being answered from the ledger.
+        They have no names and no purposes, and neither ε nor errors if these depend on the data (algorithm 1, G2).
+        Whoever knows this list learns nothing from an identical question being answered from the ledger.
         """
         return tuple(entry.publish() for entry in self.entries if entry.status == "released")
 
@@ -401,7 +401,7 @@ def describe_without_account(incident: Incident) -> JsonObject:
 
 
 def choose_algorithm(policy: Policy, asked: Algorithm) -> AccountAlgorithm:
-    """Return the algorithm that a new account is opened for: with a budget, all whose ε is public may mix (O3)."""
+    """Return how the ε's of a new account are set: mixed under a budget if the way asked for publishes ε (O3)."""
     return "mixed" if policy.mixes and asked != "find" else asked
 
 
@@ -410,7 +410,7 @@ def _holds(opened: AccountAlgorithm, asked: Algorithm) -> bool:
 
 
 def _name_way(algorithm: AccountAlgorithm) -> tuple[Piece, ...]:
-    """Return the algorithm in words, and the option that asks for it where there is one."""
+    """Return the algorithm in words, with the option that asks for it if there is one."""
     match algorithm:
         case "fixed":
             return "a fixed ε", Hint("(", Option("epsilon"), ")", surfaces=ASKING)
@@ -438,10 +438,10 @@ _SET_BACK = Hint("Set the configuration back to the terms of the account.", surf
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of checking the chain: whether nothing was altered.
+    """The result of checking the chain of records: whether nothing was altered.
 
-    ``head``: the digest of the last good record. ``first_bad``: the number of the first bad one and what is wrong with
-    it.
+    ``records``: how many there are. ``head``: the digest of the last good record. ``first_bad``: the number of the
+    first bad record and what is wrong with it.
     """
 
     intact: bool

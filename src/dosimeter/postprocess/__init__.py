@@ -1,7 +1,7 @@
-"""From noisy numbers to the answer that was asked for: quotients, everything after the noise, errors.
+"""From measured numbers, exact or noisy, to the answer that was asked for, with its errors.
 
-Takes a plan and the numbers that left a mechanism; gives rows. Never sees data: what it computes with SQL runs in an
-embedded engine that holds these numbers and public tables alone.
+Takes a plan and numbers; gives rows. Never sees data: its SQL runs in an embedded engine that holds these numbers and
+public tables alone.
 """
 
 from dosimeter.postprocess.about import Facts, list_facts, note_errors, word_facts

@@ -21,7 +21,7 @@ NOT_COMPUTED = (
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A value that is cut to its bounds, and rounded to multiples of ``step`` where it is no whole number."""
+    """A value that is cut to its bounds. ``step``: the values are rounded to its multiples; None if that is 1."""
 
     label: str
     lower: Fraction
@@ -33,9 +33,11 @@ class Bounded:
 class Facts:
     """What is public about an answer besides its numbers.
 
-    ``most_rows``: how many rows of each individual count; None where everybody has one. ``selected``: of how many
-    numbers the shown ones were chosen; None where none were. ``without_error``: columns that read other groups than
-    their own. ``negative``: some count came out below 0.
+    ``most_rows``: how many rows of each individual count; None if everybody has one row. ``bounded``: the values cut to
+    bounds. ``totals``: some rows add up groups. ``selected``: from how many noisy numbers the shown ones were chosen;
+    None if none was chosen. ``without_error``: the columns that have no error, as they read other groups than their
+    own. ``untold``: somewhere there are too few people to tell. ``negative``: some count is below 0. ``clamped``:
+    numbers were put back into their bounds. ``failed``: what comes after the noise could not be computed.
     """
 
     most_rows: int | None
@@ -52,9 +54,10 @@ class Facts:
 
 
 def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors: bool) -> Facts:
-    """Return the facts of an answer; without one, those that are known beforehand.
+    """Return the public facts about an answer; if ``answer`` is None, those that are known before one is released.
 
-    errors: whether the reader is told errors, which algorithm 1 withholds.
+    ``clamp``: whether numbers are put back into their bounds. ``errors``: whether the reader is told errors, which
+    algorithm 1 withholds.
     """
     failed = answer is not None and answer.failed
     rows = () if answer is None else answer.rows
@@ -123,7 +126,7 @@ def word_facts(facts: Facts) -> tuple[str, ...]:
 
 
 def note_errors(plan: QueryPlan) -> list[str]:
-    """Return what can be said of an answer's errors by the query alone (E1, E2)."""
+    """Return sentences on an answer's errors that follow from the query alone (E1, E2)."""
     facts = list_facts(plan, None, clamp=False, errors=True)
     found = []
     if facts.selected is not None:

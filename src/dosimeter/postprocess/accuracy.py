@@ -24,13 +24,14 @@ from dosimeter.postprocess.quotients import list_estimates
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Accuracy:
-    """How far off one column of an answer would be, over the groups. Private.
+    """How far off one column of an answer would be, over the groups and totals. Private.
 
-    ``typical`` and ``worst``: the median and the largest 95 % error of the groups that have one; ``relative``: the
-    median of the error relative to the number. ``too_few``: groups with too few people to tell. ``beyond``: groups
-    whose error exceeds the number itself. ``groups``: how many there are, totals included. None: it is not known.
-    ``numbers``: how many are not 0 and have an error; ``drowned``: how many of these are at most as large as it;
-    ``largest_relative``: the largest error of these, relative to its number. ``without``: how many have no error.
+    ``typical`` and ``worst``: the median and the largest 95 % error of the groups that have one. ``relative`` and
+    ``largest_relative``: the median and the largest relative error. ``too_few``: how many groups have too few people to
+    tell. ``beyond``: how many have an error larger than their number. ``groups``: how many groups there are, totals
+    included. ``numbers``: how many numbers are not 0 and have an error. ``drowned``: how many of these are at most as
+    large as their error. ``without``: how many numbers have no error. Fields that need exact numbers are None or 0
+    without them.
     """
 
     column: str
@@ -47,11 +48,11 @@ class Accuracy:
 
     @property
     def seldom_told(self) -> bool:
-        """Return whether half of the groups or more have too few people to tell: no group that is told is typical."""
+        """Return whether half of the groups or more have too few people to tell: ``typical`` leaves these out."""
         return bool(self.groups and 2 * (self.too_few or 0) >= self.groups)
 
     def describe(self) -> JsonObject:
-        """Return the fields, as they stand in JSON documents."""
+        """Return the fields as JSON documents have them."""
         return {
             "column": self.column,
             "typical": self.typical,
@@ -74,11 +75,12 @@ def foresee_accuracy(
     *,
     clamp: bool = False,
 ) -> list[tuple[Accuracy, ...]]:
-    """Return how far off each aggregate column would be at each of these scales. All are looked at in one pass.
+    """Return, for each noise scale, the accuracy of each aggregate column.
 
-    Without numbers: what the scale alone decides, as for a COUNT.
-    ``numbers``: the groups of each block, and what is measured in them. Groups are needed where columns read them or
-    totals add them up.
+    ``scales``: in the units of the norm (S5). ``numbers``: for each block of the plan, its groups and their exact
+    measured numbers; the groups may be None unless columns read them or totals add them up. Without ``numbers``, only
+    errors that the scale alone decides are known, such as those of a COUNT. ``clamp``: whether released numbers would
+    be put back into their bounds.
     """
     noises = Noise.at_each(plan, mechanism, scales)
     parts = zip(*(noise.split(plan) for noise in noises), strict=True)
@@ -100,7 +102,11 @@ def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[Ce
 def _foresee(
     name: str, at: int, known: Sequence[tuple[QueryPlan, CellErrors, int]], levels: int, values: bool
 ) -> list[Accuracy]:
-    """Return the accuracy of one column over the cells of all blocks, at each level of noise."""
+    """Return the accuracy of one column over the rows of all blocks, one Accuracy per noise scale.
+
+    ``at``: the column's index among the outputs. ``known``: for each block its plan, its errors and how many rows it
+    has. ``levels``: how many noise scales there are. ``values``: whether exact numbers are known.
+    """
     groups = sum(count for _, _, count in known) if values else None
     none = [Accuracy(name, None, None, groups=groups, without=groups or 0)] * levels
     errors, told, sizes = [], [], []
@@ -150,7 +156,7 @@ def _foresee(
 
 
 def _summarise(errors: FloatArray) -> tuple[list[float | None], list[float | None]]:
-    """Return the median and the largest of the finite numbers in each row; None where there is none."""
+    """Return the median and the largest of the finite numbers in each row; None for a row without any."""
     ordered = np.sort(np.where(np.isfinite(errors), errors, np.inf), axis=1)
     finite = np.isfinite(ordered).sum(axis=1)
     rows = np.arange(len(ordered))
@@ -162,14 +168,14 @@ def _summarise(errors: FloatArray) -> tuple[list[float | None], list[float | Non
 
 
 def _moves(formula: exp.Expression) -> bool:
-    """Return whether noise moves a column: in one block of several it may be a constant."""
+    """Return whether noise moves a column; in one block of several, a column may be a constant."""
     return bool(list_estimates(formula)) or any(column.table for column in formula.find_all(exp.Column))
 
 
 def error_95(
     plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None, keys: Keys | None = None
 ) -> tuple[float | None, ...]:
-    """Return the 95 % error of each aggregate column, the largest over these groups; None where none has one."""
+    """Return the 95 % error of each aggregate column, the largest over these groups; None if no group has one."""
     numbers = None if values is None else [(keys, values)]
     return tuple(each.worst for each in foresee_accuracy(plan, mechanism, [scale], numbers)[0])
 
@@ -182,9 +188,10 @@ def list_group_errors(
     most: int,
     shown: Sequence[int] | None = None,
 ) -> list[tuple[float | None, ...]]:
-    """Return the 95 % errors of every aggregate column, for each of the first ``most`` groups by itself.
+    """Return, for each of the first ``most`` groups, the 95 % error of every aggregate column; None if it has none.
 
-    ``shown``: the blocks whose groups are meant; by default all.
+    ``scale``: in the units of the norm. ``numbers``: the groups and measured numbers of each block. ``shown``: the
+    indices of the blocks whose groups are listed; by default all.
     """
     found: list[tuple[float | None, ...]] = []
     noise = Noise.of(plan, mechanism, scale).split(plan)
@@ -206,7 +213,7 @@ def _list_errors(plan: QueryPlan, noise: Noise, cells: Sequence[Cell]) -> list[t
 
 
 def _list_public(plan: QueryPlan) -> tuple[Cell, ...]:
-    """Return a cell for every set of groups, with as many terms as its totals add up: what is public of any data."""
+    """Return one Cell per grouping set, without numbers; ``terms`` says how many groups it adds up. Public."""
     sizes = [len(group.values or ()) for group in plan.groups]
     empty = [Fraction(0)] * len(plan.measures)
     sets = plan.sets or (tuple(range(len(sizes))),)

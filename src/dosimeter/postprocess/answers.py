@@ -25,17 +25,17 @@ from dosimeter.postprocess.quotients import find_divisors, list_estimates, passe
 from dosimeter.sql import EmbeddedError, Type, Values, run_embedded
 
 Told = Sequence[BoolArray | None]
-"""For each aggregate, where it can be told; None where it always can."""
+"""For each aggregate, an array over cells that is false where there are too few people to tell; None if never false."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """The rows of an answer, and how far off they are (E1); without noise, errors are not known.
+    """The rows of an answer, and how far off they are (E1). Without noise, ``errors`` and ``error_95`` are None.
 
-    ``errors``: for each row, aggregate column → 95 % error, None where it has none. ``error_95``: the largest of each
-    aggregate column over the rows. ``cells``: the cell of each row, or all of them where rows are mixed. ``failed``:
-    what comes after the noise failed on these numbers, so that the rows are the released table itself. ``untold``:
-    somewhere there were too few people to tell.
+    ``errors``: for each row, the 95 % error of each aggregate column; None for a number that has none. ``error_95``:
+    the largest error of each aggregate column over the rows. ``cells``: the cell that each row shows; all cells if a
+    row cannot be traced to one cell. ``failed``: the SQL after the noise failed on these numbers, so that the rows are
+    the released table itself. ``untold``: somewhere there are too few people to tell.
     """
 
     rows: list[JsonRow]
@@ -55,10 +55,12 @@ def assemble_answer(
     noise: Noise | None = None,
     further: Sequence[tuple[Keys, Numbers]] = (),
 ) -> Assembled:
-    """Return the answer: the rows that the query asked for, in its order. ``further``: groups and numbers of blocks.
+    """Return the rows that the query asked for, in its order, with their errors if ``noise`` is given.
 
-    With the facts of the noise, a quotient that cannot be told is NULL and every number has its error (E1). Where the
-    embedded engine fails on these numbers after all, every group with its aggregates is the answer.
+    ``keys`` and ``values``: the groups of the first block and their measured numbers. ``further``: the same for the
+    other blocks. ``clamp``: put numbers back into their bounds. With ``noise``, a quotient with too few people to tell
+    is NULL and numbers have 95 % errors (E1). If the embedded engine fails on these numbers, the answer is every group
+    with its aggregates.
     """
     listed = list_blocks(plan, [(keys, values), *further])
     parts = [
@@ -87,7 +89,11 @@ def assemble_answer(
 def state_plainly(
     plan: QueryPlan, keys: Keys, values: Numbers, *, clamp: bool = False, further: Sequence[tuple[Keys, Numbers]] = ()
 ) -> Assembled:
-    """Return every group with its aggregates, without errors: the answer where nothing more can be computed (Q4)."""
+    """Return every group with its aggregates, without errors: the answer if the SQL after the noise fails (Q4).
+
+    ``keys`` and ``values``: the groups of the first block and their measured numbers. ``further``: the same for the
+    other blocks. ``clamp``: put numbers back into their bounds.
+    """
     listed = list_blocks(plan, [(keys, values), *further])
     blocks = zip(plan.blocks, listed, strict=True)
     rows = [row for block, cells in blocks for row in _read_released(block, cells, (), clamp)]
@@ -95,10 +101,11 @@ def state_plainly(
 
 
 class _Part:
-    """One block's released table, and what can be told of it. ``name``: that of the table.
+    """The released table of one block (a SELECT that measures). ``name``: that of the table.
 
-    ``told``: for each aggregate, where it can be told; None where it always can. ``divisors``: where a number that the
-    query divides by is far enough from 0.
+    ``told``: for each aggregate, an array over cells that is false where there are too few people to tell; None if
+    never false. ``divisors``: for each divisor of the query, by its SQL, an array over cells that is true where it is
+    far enough from 0.
     """
 
     def __init__(self, plan: QueryPlan, cells: Sequence[Cell], clamp: bool, name: str) -> None:
@@ -108,7 +115,7 @@ class _Part:
         self._noise: Noise | None = None
 
     def withhold(self, plan: QueryPlan, noise: Noise) -> None:
-        """Find what has too few people to be told. ``plan``: the whole one, which says what comes after the noise."""
+        """Set ``told`` and ``divisors`` from the noise of this block. ``plan``: that of the whole query."""
         self._noise = noise
         known = CellErrors(self.plan, noise, self.cells, clamp=self.clamp)
         self.told = [None if each.counted is None else known.told(at) for at, each in enumerate(self.plan.estimates)]
@@ -118,15 +125,16 @@ class _Part:
                 self.divisors[tree.sql(dialect="duckdb")] = known.told_formula(tree)
 
     def hides(self) -> bool:
-        """Return whether something cannot be told."""
+        """Return whether any quotient has too few people to tell."""
         return any(
             not each.all() for each in [*(each for each in self.told if each is not None), *self.divisors.values()]
         )
 
     def table(self, first: int, flags: Mapping[str, str]) -> dict[str, Values]:
-        """Return the table for the embedded engine. ``flags``: of each divisor, the column that says where it is told.
+        """Return the released table for the embedded engine, by column.
 
-        ``first``: the number of its first cell among those of all blocks.
+        ``first``: the number of the table's first cell among the cells of all blocks. ``flags``: for each divisor, by
+        its SQL, the name of a Boolean column to add, which is true where the divisor is far enough from 0.
         """
         table = _released_table(self.plan, self.cells, self.told, self.clamp, first)
         for text, name in flags.items():
@@ -139,13 +147,16 @@ class _Part:
         return CellErrors(self.plan, self._noise, self.cells, clamp=self.clamp)
 
     def column_errors(self, cells: Sequence[Cell]) -> dict[str, tuple[float | None, ...]]:
-        """Return the errors of these of its cells, by aggregate column."""
+        """Return, by aggregate column, the 95 % error of each of these cells; they must be cells of this block."""
         assert self._noise is not None
         return ColumnErrors(self.plan, self._noise, cells, clamp=self.clamp).columns
 
 
 def _run(plan: QueryPlan, parts: Sequence[_Part]) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
-    """Return the rows, the block and cell of each row where there is one, and whether what comes after failed."""
+    """Return the rows of the answer, the (block, cell) indices of each row, and whether the SQL after the noise failed.
+
+    The indices are None if rows cannot be traced to single cells. If the SQL failed, the rows are the released tables.
+    """
     if plan.after.query is None:
         (only,) = parts
         rows = _read_directly(only.plan, only.cells, only.told, only.clamp)
@@ -170,7 +181,11 @@ def _run(plan: QueryPlan, parts: Sequence[_Part]) -> tuple[list[JsonRow], list[t
 def _withheld(
     parts: Sequence[_Part], rows: list[JsonRow], places: list[tuple[int, int]] | None
 ) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
-    """Make NULL, in the rows, the quotients of an outer SELECT that cannot be told."""
+    """Set quotients of an outer SELECT to NULL, in ``rows``, if they have too few people to tell.
+
+    ``places``: the (block, cell) indices of each row; None if rows cannot be traced to single cells. Return the rows,
+    ``places`` and False, as ``_run`` does.
+    """
     for row, (block, place) in zip(rows, places or (), strict=False):
         part = parts[block]
         if not part.divisors:
@@ -185,7 +200,7 @@ def _withheld(
 
 
 def _list_shown(parts: Sequence[_Part], places: Sequence[tuple[int, int]] | None) -> tuple[Cell, ...]:
-    """Return the cell of each row, or all of them where rows are mixed."""
+    """Return the cell that each row shows, by its (block, cell) indices in ``places``; all cells if that is None."""
     if places is None:
         return tuple(cell for part in parts for cell in part.cells)
     return tuple(parts[block].cells[at] for block, at in places)
@@ -194,7 +209,11 @@ def _list_shown(parts: Sequence[_Part], places: Sequence[tuple[int, int]] | None
 def _find_errors(
     parts: Sequence[_Part], rows: Sequence[JsonRow], places: Sequence[tuple[int, int]] | None
 ) -> tuple[dict[str, float | None], ...]:
-    """Return the errors of every row: those of its cell, or the largest of all where a row may be of any cell."""
+    """Return, for each row, the 95 % error of each aggregate column: that of the row's cell.
+
+    ``places``: the (block, cell) indices of each row. If that is None, each column's largest error over all cells is
+    returned for every row. A NULL has no error.
+    """
     if places is None:
         found = [part.column_errors(part.cells) for part in parts]
         largest = {name: find_largest([error for each in found for error in each[name]]) for name in found[0]}
@@ -209,7 +228,7 @@ def _find_errors(
 
 
 def _state_released(parts: Sequence[_Part], rows: list[JsonRow]) -> Assembled:
-    """Return the released tables themselves as the answer, with the errors of their aggregates."""
+    """Return the released tables as the answer, with the errors of their aggregates. ``rows``: those of all tables."""
     errors: list[dict[str, float | None]] = []
     for part in parts:
         known, labels = part.cell_errors(), [estimate.label for estimate in part.plan.estimates]
@@ -229,7 +248,7 @@ def _state_released(parts: Sequence[_Part], rows: list[JsonRow]) -> Assembled:
 
 
 def _align(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of several tables as those of one: each has the columns of all."""
+    """Return the rows of several tables as rows of one: each has the columns of all, None in those it lacks."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name) for name in names} for row in rows]
 
@@ -251,7 +270,7 @@ def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow
 
 
 def _estimate(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[list[int | float | None]]:
-    """Return the aggregates of every cell; None where they cannot be told."""
+    """Return the aggregates of every cell; None for one with too few people to tell."""
     found: list[list[int | float | None]] = []
     for place, cell in enumerate(cells):
         row = estimate_group(plan, cell.measured, clamp=clamp)
@@ -261,7 +280,7 @@ def _estimate(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -
 
 
 def _read_directly(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[JsonRow]:
-    """Return the columns that are a group or an aggregate and nothing else, for every group."""
+    """Return, for every cell, the columns that are just a group column or an aggregate."""
     rows = []
     picked = look_up(plan, cells)
     direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
@@ -274,7 +293,7 @@ def _read_directly(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bo
 
 
 def _read_released(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[JsonRow]:
-    """Return every group with all its aggregates, each named as the analyst wrote it."""
+    """Return, for every cell, its group and all its aggregates, each named as the analyst wrote it."""
     names = [group.name for group in plan.groups]
     labels = [estimate.label for estimate in plan.estimates]
     return [
@@ -287,7 +306,10 @@ def _read_released(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bo
 def _released_table(
     plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool, first: int = 0
 ) -> dict[str, Values]:
-    """Return the released table: a row per cell with its number, its group's values and its aggregates."""
+    """Return the released table by column: for each cell its number, its group's values and its aggregates.
+
+    ``first``: the number of the first cell; the others count on from it.
+    """
     estimates = _estimate(plan, cells, told, clamp)
     table = {CELL: Values(Type.INTEGER, range(first, first + len(cells)))}
     for at, group in enumerate(plan.groups):
@@ -301,7 +323,7 @@ def _released_table(
 
 
 def _plain(value: Any) -> JsonScalar:
-    """Return a value as JSON has it: moments as text, no infinity, no decimal."""
+    """Return a value as JSON has it: dates and timestamps as text, decimals as numbers, infinity and NaN as None."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""The rows of the released table: every group, or every set of ROLLUP, CUBE and GROUPING SETS (Q3)."""
+"""The rows of the released table: one per group of each set in ROLLUP, CUBE and GROUPING SETS, or of GROUP BY (Q3)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ Keys = Sequence[tuple["Scalar", ...]]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One row of the released table: a group, or the total of several. ``terms``: how many groups were added up.
+    """One row of the released table: a group, or the total of several groups.
 
-    ``left_out``: the groups that a total leaves out; their values in ``key`` are None. ``block``: the block it is of.
+    ``key``: the values of the group columns. ``measured``: one number per measure. ``terms``: how many groups were
+    added up. ``left_out``: the indices of the group columns that a total adds up over; their values in ``key`` are
+    None. ``block``: the index of the block (a SELECT that measures) that the row belongs to.
     """
 
     key: tuple[Scalar, ...]
@@ -33,7 +35,10 @@ class Cell:
 
 
 def look_up(plan: QueryPlan, cells: Sequence[Cell]) -> dict[str, Values]:
-    """Return what the group of each cell picks from public tables: p0, p1 … of formulas. NULL where it picks no row."""
+    """Return the values that each cell's group looks up in public tables, by their column names in formulas: p0, p1 ….
+
+    A value is NULL if the public table has no row for the group.
+    """
     tables = {each.name: each.rows for each in plan.after.public}
     found: dict[str, Values] = {}
     for at, lookup in enumerate(plan.after.lookups):
@@ -45,7 +50,10 @@ def look_up(plan: QueryPlan, cells: Sequence[Cell]) -> dict[str, Values]:
 
 
 def _list_keys(lookup: Lookup, cells: Sequence[Cell], before: Mapping[str, Values]) -> Sequence[Any]:
-    """Return by what each cell picks a row: a value of its group, or of the row that it picked before."""
+    """Return the key by which each cell looks up a row: a value of its group, or of a row that it looked up before.
+
+    ``before``: the values looked up so far, by column name.
+    """
     name = lookup.key.name
     if name in before:
         return list(before[name].values)
@@ -56,15 +64,16 @@ def _list_keys(lookup: Lookup, cells: Sequence[Cell], before: Mapping[str, Value
 
 
 def list_blocks(plan: QueryPlan, numbers: Sequence[tuple[Keys, Numbers]]) -> list[tuple[Cell, ...]]:
-    """Return the rows of every block's released table. ``numbers``: the groups of each block, and what was measured."""
+    """Return the rows of each block's released table. ``numbers``: for each block, its groups and their numbers."""
     parts = enumerate(zip(plan.blocks, numbers, strict=True))
     return [tuple(replace(cell, block=at) for cell in list_cells(block, *own)) for at, (block, own) in parts]
 
 
 def list_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> tuple[Cell, ...]:
-    """Return the rows of the released table: every group, or every set of ROLLUP, CUBE and GROUPING SETS (Q3).
+    """Return the rows of the released table: one per group, or one per group of each set in ROLLUP and the like (Q3).
 
-    Totals are sums of the groups' noisy numbers: they agree with these and cost nothing.
+    ``keys``: the groups. ``values``: their measured numbers. A total is the sum of its groups' noisy numbers: so it
+    agrees with these and costs nothing.
     """
     if not plan.sets:
         return tuple(Cell(key, measured) for key, measured in zip(keys, values, strict=True))

@@ -32,7 +32,7 @@ _ARITHMETIC = (exp.Column, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, ex
 class Noise:
     """The public facts of the noise: its scale and its grid for every measure, in the measure's own units (S5).
 
-    ``tail``: the probability with which a stated error may be exceeded, 0.05 or less (E2).
+    ``tail``: the probability at which a stated error may be exceeded, 0.05 or less (E2).
     """
 
     mechanism: Mechanism
@@ -42,19 +42,25 @@ class Noise:
 
     @classmethod
     def of(cls, plan: QueryPlan, mechanism: Mechanism, scale: float) -> Noise:
-        """Return the noise of a plan at a scale in the units of the norm, for the numbers that its query shows."""
+        """Return the noise of a plan. ``scale``: in the units of the norm.
+
+        If noisy numbers choose which rows are shown, the tail is divided by how many there are (E2).
+        """
         return cls.at_each(plan, mechanism, [scale])[0]
 
     @classmethod
     def at_each(cls, plan: QueryPlan, mechanism: Mechanism, scales: Sequence[float]) -> list[Noise]:
-        """Return the noise of a plan at several scales."""
+        """Return the noise of a plan at each of several scales, which are in the units of the norm."""
         weights = plan.weights(mechanism.norm)
         grids = np.array([float(measure.grid) for measure in plan.all_measures])
         tail = TAIL / count_selectable(plan) if chooses_rows(plan) else TAIL
         return [cls(mechanism, scale / weights, grids, tail) for scale in scales]
 
     def split(self, plan: QueryPlan) -> list[Noise]:
-        """Return the noise of each block's own measures; what is shown is chosen among those of all blocks (E2)."""
+        """Return one Noise per block (a SELECT that measures), with the scales and grids of its own measures.
+
+        The tail stays the same: what is shown is chosen from the numbers of all blocks (E2).
+        """
         if not plan.further:
             return [self]
         parts = zip(plan.split(self.scales.tolist()), plan.split(self.grids.tolist()), strict=True)
@@ -62,30 +68,33 @@ class Noise:
 
     @property
     def telling_tail(self) -> float:
-        """Return the probability that a divisor's error is taken at: three scales or more (E1)."""
+        """Return the probability at which a divisor's error may be exceeded: that of three scales, or less (E1)."""
         three = math.exp(-_SCALES) if self.mechanism.norm == 1 else math.erfc(_SCALES / math.sqrt(2.0))
         return min(self.tail, three)
 
     def error(self, measure: int, terms: int) -> float:
-        """Return the error of one measure, where so many of its noises are added up: an exact quantile."""
+        """Return the error of the sum of ``terms`` noisy numbers of one measure: an exact quantile of their noise.
+
+        ``measure``: the measure's index.
+        """
         scale = float(self.scales[measure])
         grid = float(self.grids[measure]) or scale * 1e-6
         return self.mechanism.error_of_sum(scale, grid, terms, 1.0 - self.tail)
 
 
 def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> FloatArray:
-    """Return the noise scale of each measure in its own units, from the scale in the units of the norm (S5)."""
+    """Return the noise scale of each measure in the measure's own units. ``scale``: in the units of the norm (S5)."""
     return scale / plan.weights(mechanism.norm)
 
 
 def count_selectable(plan: QueryPlan) -> int:
-    """Return K: the cells times the measures that a clause could have selected (E2). Public."""
+    """Return K: the number of cells times the number of measures that a clause could have selected by (E2). Public."""
     columns = sum(1 for output in plan.outputs if output.is_aggregate)
     return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.blocks)
 
 
 def chooses_rows(plan: QueryPlan) -> bool:
-    """Return whether the rows that are shown were chosen by noisy numbers (E2): by a clause, or by a threshold (H1)."""
+    """Return whether noisy numbers decide which rows are shown (E2), through a clause or a threshold (H1)."""
     return plan.threshold is not None or selects_rows(plan.after.query)
 
 
@@ -98,9 +107,10 @@ def _count_cells(plan: QueryPlan) -> int:
 
 
 class CellErrors:
-    """What can be told of these cells, and how far off it is: arrays over the cells, ∞ where there is no error.
+    """The 95 % errors of numbers computed from noisy cells, and where these have too few people to tell.
 
-    With several noises that differ in their scales alone: arrays over the cells with the first, then with the second …
+    Methods return arrays over the cells, with ∞ for a number without an error. If several noises are given, which may
+    differ only in their scales, an array holds all cells under the first noise, then all under the second, and so on.
     """
 
     def __init__(
@@ -124,7 +134,7 @@ class CellErrors:
     # ------------------------------------------------------------ which quotients can be told
 
     def told(self, at: int) -> BoolArray:
-        """Return where an aggregate can be told: what it divides by is known to be positive (E1)."""
+        """Return where aggregate number ``at`` has enough people to tell: its divisor is surely positive (E1)."""
         estimate = self._plan.estimates[at]
         if estimate.counted is None:
             return np.ones(len(self._everywhere), dtype=bool)
@@ -135,19 +145,22 @@ class CellErrors:
         return found
 
     def _least_divisor(self, measure: int) -> FloatArray:
-        """Return what a measure must exceed to divide: three of its noise scales, and its own error."""
+        """Return what a measure must exceed to be divided by: the larger of three noise scales and its own error."""
         three = _SCALES * self._scales[:, measure] * np.sqrt(self._terms)
         return np.maximum(three, self._list_errors(measure))
 
     def _list_errors(self, measure: int) -> FloatArray:
-        """Return the error of a measure, as it is."""
+        """Return the error of the measure itself, over the cells."""
         terms, codes = np.unique(self._terms, return_inverse=True)
         known = np.array([[noise.error(measure, int(each)) for each in terms.tolist()] for noise in self._noises])
         found: FloatArray = known[self._levels, codes]
         return found
 
     def _told_divisor(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
-        """Return where a computed divisor exceeds its own error."""
+        """Return where a computed divisor of an aggregate exceeds its own error.
+
+        ``number``: the index of the divisor. ``candidates``: the cells to look at; the others are false.
+        """
         sources = self._sources(estimate.measures, candidates)
 
         def compute(inputs: Sequence[FloatArray], _chosen: IntArray) -> FloatArray:
@@ -159,7 +172,7 @@ class CellErrors:
         return told
 
     def told_formula(self, tree: exp.Expression) -> BoolArray:
-        """Return where a divisor that the query computes is known not to be 0."""
+        """Return where a divisor in the query's own arithmetic is known not to be 0."""
         if self._reads_rank(tree):  # drawn from values, not moved by noise: the engine makes NULL of a quotient by 0
             return np.ones(len(self._everywhere), dtype=bool)
         if isinstance(tree, exp.Column):
@@ -179,12 +192,12 @@ class CellErrors:
         return known & (size > self._formula(number, self._noise.telling_tail))
 
     def _told_all(self, tree: exp.Expression) -> BoolArray:
-        """Return where every aggregate that a tree reads can be told."""
+        """Return where every aggregate in a formula has enough people to tell."""
         known = [self.told(at) for at in list_estimates(tree)]
         return np.logical_and.reduce(known) if known else np.ones(len(self._everywhere), dtype=bool)
 
     def is_told(self, tree: exp.Expression) -> BoolArray:
-        """Return where a column can be told: no aggregate and no quotient in it has too few people."""
+        """Return where a column has enough people to tell: so has every aggregate and every quotient in its formula."""
         found = self._told_all(tree)
         for divisor in find_divisors([tree]):
             found = found & self.told_formula(divisor)
@@ -193,7 +206,7 @@ class CellErrors:
     # ------------------------------------------------------------ errors
 
     def value(self, tree: exp.Expression) -> FloatArray:
-        """Return the column itself; NaN where it is no number."""
+        """Return the value of a column, over the cells; NaN where it is no number."""
         try:
             with np.errstate(all="ignore"):
                 return np.broadcast_to(self._evaluate(tree)(self._values(), self._everywhere), (len(self._everywhere),))
@@ -203,7 +216,7 @@ class CellErrors:
     def formula(self, tree: exp.Expression, told: BoolArray | None = None) -> FloatArray:
         """Return the error of a column that is computed from its cell's own numbers; ∞ where it has none.
 
-        ``told``: where the column can be told, if that is known already.
+        ``told``: the result of ``is_told``, if it is already known.
         """
         return np.where(self.is_told(tree) if told is None else told, self._formula(tree, self._noise.tail), np.inf)
 
@@ -222,12 +235,12 @@ class CellErrors:
             return np.concatenate([each._formula(tree, tail) for each in alone])
 
     def _reads_rank(self, tree: exp.Expression) -> bool:
-        """Return whether a tree reads a number that is drawn by rank."""
+        """Return whether a formula reads a number that is drawn by rank."""
         ranks = self._plan.ranks
         return any(at in ranks for number in list_estimates(tree) for at in self._plan.estimates[number].measures)
 
     def _estimate(self, at: int, tail: float) -> FloatArray:
-        """Return the error of one aggregate."""
+        """Return the error of the aggregate with index ``at``, exceeded with at most the probability ``tail``."""
         estimate = self._plan.estimates[at]
         everywhere = np.ones(len(self._everywhere), dtype=bool)
         sources = self._sources(estimate.measures, everywhere)
@@ -246,7 +259,10 @@ class CellErrors:
             )
 
     def _arithmetic(self, tree: exp.Expression, tail: float) -> FloatArray:
-        """Return the error of arithmetic over aggregates: smooth, or by cautious means where it is not (E1)."""
+        """Return the error of arithmetic over aggregates, exceeded with at most the probability ``tail`` (E1).
+
+        For arithmetic that is not smooth, such as CASE, the error is an upper bound.
+        """
         used = list_estimates(tree)
         places = sorted({measure for at in used for measure in self._plan.estimates[at].measures})
         sources = self._sources(places, np.ones(len(self._everywhere), dtype=bool))
@@ -282,7 +298,7 @@ class CellErrors:
         )
 
     def _evaluate(self, tree: exp.Expression, *, free: bool = False) -> _Function:
-        """Return a tree as a function of the measures. ``free``: without putting aggregates back into their range."""
+        """Return a formula as a function of the measures. ``free``: do not put aggregates back into their ranges."""
         used = list_estimates(tree)
 
         def compute(measured: Mapping[int, FloatArray], chosen: IntArray) -> FloatArray:
@@ -301,11 +317,15 @@ class CellErrors:
         return compute
 
     def _is_smooth(self, tree: exp.Expression) -> bool:
-        """Return whether a tree is arithmetic of aggregates and numbers, declared, public or written: + − × ÷."""
+        """Return whether a formula has only + − × ÷ over aggregates, literals and public or declared numbers."""
         return _is_smooth(tree, self._numbers)
 
     def _ask(self, tree: exp.Expression, columns: Mapping[str, FloatArray], chosen: IntArray) -> FloatArray:
-        """Return what the embedded engine computes of a tree; NULL is NaN. Raises KeyError if it is no number."""
+        """Return a formula's value as the embedded engine computes it; NULL is NaN. Raises KeyError if it is no number.
+
+        ``columns``: the aggregates that it reads, by name. ``chosen``: the cells that the first axis of these arrays is
+        over.
+        """
         shape = np.broadcast_shapes(*(array.shape for array in columns.values()))
         count, cells = math.prod(shape), [self._cells[at % len(self._cells)] for at in chosen.tolist()]
         table = {CELL: Values(Type.INTEGER, np.arange(count))}
@@ -332,7 +352,7 @@ _Function = Callable[[Mapping[int, FloatArray], IntArray], FloatArray]
 
 
 def _strip_rounding(tree: exp.Expression) -> tuple[exp.Expression, float]:
-    """Return a tree without the ROUND and the casts around it, and how far these can move it."""
+    """Return a formula without the ROUND and the casts around it, and the most by which these can change its value."""
     moved = 0.0
     while isinstance(tree, (exp.Paren, exp.Round)) or _is_double(tree):
         if isinstance(tree, exp.Round):
@@ -359,12 +379,12 @@ def _is_double(node: exp.Expression) -> bool:
 
 
 def _is_clip(estimate: Estimate) -> bool:
-    """Return whether an aggregate is its smooth number, put back into a range: then nothing lies further off."""
+    """Return whether an aggregate is a smooth number put back into a range, which never makes its error larger."""
     return type(estimate).finish is Estimate.finish
 
 
 def _is_smooth(tree: exp.Expression, numbers: Collection[str]) -> bool:
-    """Return whether a tree is arithmetic of aggregates, literals and these numbers."""
+    """Return whether a formula has only + − × ÷ over aggregates, literals and the columns named in ``numbers``."""
     for node in tree.walk():
         if not isinstance(node, _ARITHMETIC):
             return False
@@ -386,7 +406,7 @@ def _inner(node: exp.Expression) -> exp.Expression:
 
 
 def _compute(node: exp.Expression, columns: Mapping[str, FloatArray]) -> FloatArray | float:
-    """Return smooth arithmetic; NaN in place of a quotient by 0."""
+    """Return the value of a smooth formula; a quotient by 0 is NaN. ``columns``: the numbers it reads, by name."""
     match node:
         case exp.Column():
             return columns[node.name]
@@ -411,7 +431,7 @@ def _compute(node: exp.Expression, columns: Mapping[str, FloatArray]) -> FloatAr
 
 
 class ColumnErrors:
-    """The errors of every aggregate column over cells."""
+    """The errors of every aggregate column of an answer, over given cells."""
 
     def __init__(self, plan: QueryPlan, noise: Noise, cells: Sequence[Cell], *, clamp: bool = False) -> None:
         self._plan, self._cells = plan, cells
@@ -419,7 +439,7 @@ class ColumnErrors:
 
     @cached_property
     def columns(self) -> dict[str, tuple[float | None, ...]]:
-        """Return the error of every cell, by aggregate column; None where it has none."""
+        """Return, for each aggregate column, the error in every cell; None for a number without an error."""
         return {
             output.name: (None,) * len(self._cells) if output.formula is None else self._list(output.formula)
             for output in self._plan.outputs
@@ -432,12 +452,15 @@ class ColumnErrors:
 
 
 def find_largest(errors: Sequence[float | None]) -> float | None:
-    """Return the largest of the errors that there are."""
+    """Return the largest error; None if all are None."""
     return max((error for error in errors if error is not None), default=None)
 
 
 def needs_values(plan: QueryPlan, only: object = None) -> bool:
-    """Return whether the error of some number, or of this column, depends on the numbers themselves, as a ratio's."""
+    """Return whether an error depends on the measured numbers themselves, as that of a quotient does.
+
+    ``only``: the formula of the one column to look at; by default all columns.
+    """
     return any(
         output.is_aggregate and output.formula is not None and not _is_direct(block, output.formula)
         for block in plan.blocks

@@ -14,12 +14,15 @@ from dosimeter.planning import QueryPlan
 
 
 def estimate_group(plan: QueryPlan, measured: Sequence[Fraction], *, clamp: bool = False) -> list[int | float]:
-    """Return the aggregates of one group, as the analyst wrote them, from its measured numbers."""
+    """Return the aggregates of one group, in the plan's order, from its measured numbers.
+
+    ``clamp``: put them back into their bounds.
+    """
     return [each.value([measured[at] for at in each.measures], clamp=clamp) for each in plan.estimates]
 
 
 def find_counts(plan: QueryPlan) -> tuple[str, ...]:
-    """Return the columns of the answer that count whole things, unchanged: a number below 0 is noise there."""
+    """Return the names of the answer's columns that are whole counts: there a number below 0 is due to noise."""
     found: dict[str, None] = {}
     for block in plan.blocks:
         for output in block.outputs:

@@ -18,7 +18,7 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.mechanisms import Mechanism
 
 Compute = Callable[[Sequence[FloatArray], IntArray], FloatArray]
-"""From arrays of measured numbers, one per measure, of these cells × any shape, to the number; NaN: there is none."""
+"""A function from measured numbers (one array per measure, cells × any shape) and cell indices to a number or NaN."""
 
 _MARGIN = 0.96  # of the probability to be further off: for the finite number of directions
 _MOST_POINTS = 400_000
@@ -32,10 +32,11 @@ _STEPS, _PRECISION = 100, 1e-13  # of Newton's method, which stops by itself lon
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The noisy numbers that a number is computed from. ``values``: one array over cells per number.
+    """The noisy numbers that another number is computed from. ``values``: for each of them, an array over cells.
 
-    ``scales``: of the noise of each cell and number, in the number's own units; ``grids``: of each number. ``terms``:
-    how many noises each cell adds up. ``levels``: cells of the same level have noise of the same scales.
+    ``scales``: the noise scale of each cell and number, in the number's own units. ``grids``: the grid of each number.
+    ``terms``: how many noisy numbers each cell adds up. ``levels``: a code per cell; cells with the same code have the
+    same noise scales.
     """
 
     mechanism: Mechanism
@@ -53,12 +54,13 @@ class Sources:
 def propagate(
     sources: Sources, compute: Compute, tail: float, *, rough: bool = False, divisors: Sequence[Compute] = ()
 ) -> FloatArray:
-    """Return, for every cell, what the computed number is further off than with at most this probability; ∞ if any.
+    """Return, for each cell, a bound that the computed number's error exceeds with probability ``tail`` at most.
 
-    The truth is the noisy numbers less their noise: symmetric, so that it lies on either side alike. For a smooth
-    function the quantile over directions and sizes is taken; for a rough one (CASE, GREATEST …) the largest move
-    within the ball that holds the noise with that probability, which is cautious. ``divisors``: where one of them
-    would change its sign, the number could be anything.
+    ∞ if there is no such bound. The truth is taken to be the noisy numbers less noise, which is symmetric. For a smooth
+    function the bound is a quantile over directions and sizes of the noise. For a ``rough`` one (CASE, GREATEST …) it
+    is the largest change within the ball that holds the noise with probability 1 − ``tail``, which is larger than
+    needed. ``divisors``: numbers that the function divides by; noise that changes the sign of one counts as an infinite
+    error.
     """
     errors = np.zeros(sources.cells)
     if sources.cells == 0 or not sources.values:
@@ -81,7 +83,7 @@ def propagate(
 
 
 def _lay_out(sources: Sources) -> Iterator[tuple[IntArray, int, int]]:
-    """Yield cells that are looked at alike: half the number of directions, and the number of sizes."""
+    """Yield sets of cells that need the same points: cell indices, half the number of directions, number of sizes."""
     _, first, codes, cells = np.unique(sources.levels, return_index=True, return_inverse=True, return_counts=True)
     coarse = (sources.scales[first] < _COARSE * sources.grids).any(axis=1)
     least = max(_LEAST_DIRECTIONS, 8 * (len(sources.values) - 1))
@@ -93,7 +95,10 @@ def _lay_out(sources: Sources) -> Iterator[tuple[IntArray, int, int]]:
 
 @lru_cache(maxsize=64)
 def _spread_sizes(mechanism: Mechanism, numbers: int, count: int, tail: float) -> tuple[FloatArray, FloatArray]:
-    """Return sizes of noise and, for each, the logarithm of the probability to exceed it."""
+    """Return ``count`` sizes of noise and, for each, the logarithm of the probability that noise exceeds it.
+
+    ``numbers``: how many noisy numbers there are. ``tail``: the probability that the error will be asked for.
+    """
     tails = np.geomspace(0.9, tail / 100.0, count)
     sizes, log_tails = np.array([mechanism.reach(each, numbers) for each in tails.tolist()]), np.log(tails)
     sizes.setflags(write=False)
@@ -109,7 +114,10 @@ def _move(
     directions: FloatArray,
     sizes: FloatArray,
 ) -> FloatArray:
-    """Return how far noise of each direction and at most each size moves the number: cells × sizes × directions."""
+    """Return how far noise moves the computed number: an array of cells × sizes × directions.
+
+    Each item is the largest change by noise of this direction and at most this size; ∞ if a divisor changes its sign.
+    """
     spread = np.sqrt(sources.terms[chosen])[:, None, None]
     quiet = [values[chosen][:, None, None] for values in sources.values]
     moved = []
@@ -133,17 +141,22 @@ def _move(
 
 
 def _find_largest(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> FloatArray:
-    """Return the largest move of noise that is not larger than the ball of this probability."""
+    """Return, for each cell, the largest change by noise in the ball that noise leaves with this probability.
+
+    ``moves``: the changes, cells × sizes × directions. ``log_tails``: for each size, the logarithm of the probability
+    that noise exceeds it. ``log_tail``: the logarithm of the probability asked for.
+    """
     outermost = int(np.searchsorted(-log_tails, -log_tail))
     largest: FloatArray = moves[:, outermost].max(axis=1)
     return largest
 
 
 def _find_quantile(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> FloatArray:
-    """Return the least move that is exceeded with at most this probability, for all cells at once.
+    """Return, for each cell, the smallest change that is exceeded with at most the probability exp(``log_tail``).
 
-    Between two sizes the logarithm of the probability is taken for linear in the move. By Newton's method on the
-    logarithm of the mean over directions, kept between moves that are exceeded too often and seldom enough.
+    Between two sizes the logarithm of the probability is taken to be linear in the change. Newton's method finds the
+    change from the logarithm of the mean over directions; it stays between changes that are exceeded too often and
+    changes that are not.
     """
     top = np.where(np.isfinite(moves), moves, 0.0).max(axis=(1, 2))
     none = _look(moves, log_tails, top)[0] > log_tail
@@ -168,7 +181,7 @@ def _find_quantile(moves: FloatArray, log_tails: FloatArray, log_tail: float) ->
 
 
 def _look(moves: FloatArray, log_tails: FloatArray, limit: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the logarithm of the probability to exceed each cell's limit, and its derivative in the limit."""
+    """Return the logarithm of the probability that noise exceeds each cell's limit, and its derivative in the limit."""
     cells, last, width = moves.shape
     inner = _count_within(moves, limit)
     outer = np.minimum(inner, last - 1)
@@ -186,16 +199,16 @@ def _look(moves: FloatArray, log_tails: FloatArray, limit: FloatArray) -> tuple[
 
 
 def _count_within(moves: FloatArray, limit: FloatArray) -> IntArray:
-    """Return of each cell and direction how many sizes move the number by no more than the limit."""
+    """Return, for each cell and direction, how many sizes of noise move the number by at most the limit."""
     within = (moves <= limit[:, None, None]).view(np.int8)
     counts: IntArray = within.sum(axis=1, dtype=np.int8).astype(np.int64)
     return counts
 
 
 def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatArray:
-    """Return the same where noise moves numbers by visible steps: of the moves themselves, by halving.
+    """Return what ``_find_quantile`` does, for noise on a coarse grid: one of ``moves`` per cell, found by bisection.
 
-    After a few halvings only moves between what is exceeded too often and seldom enough are looked at again.
+    After a few halvings only moves that may still be the result are looked at.
     """
     cells, sizes, width = moves.shape
     tails = np.concatenate([[1.0], np.exp(log_tails)])
@@ -224,7 +237,7 @@ def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatAr
 
 
 def _round_up(values: FloatArray, top: FloatArray) -> FloatArray:
-    """Round up to a small part of the largest move, never down: as good as halving so often."""
+    """Return ``values`` rounded up, never down, to a small fraction of ``top``, the largest change of each cell."""
     parts = 2.0**_HALVINGS
     with np.errstate(all="ignore"):
         steps = np.ceil(values / top * parts * (1.0 - 1e-15))
@@ -233,10 +246,11 @@ def _round_up(values: FloatArray, top: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def spread_directions(mechanism: Mechanism, half: int, numbers: int) -> FloatArray:
-    """Return evenly spread directions of noise, each with its opposite: 2·half rows of norm 1.
+    """Return evenly spread directions of noise, each with its opposite: 2·``half`` rows of norm 1.
 
-    A point of the cube becomes noise by the inverse distribution function, then is divided by its norm. The points are
-    multiples of powers of 1/φ, where φ is the root of φ^(d+1) = φ + 1, modulo 1: spread evenly in every dimension.
+    ``numbers``: how many noisy numbers there are, a column each. A point of the unit cube becomes noise through the
+    inverse distribution function, which is then divided by its norm. The points are multiples of powers of 1/φ, where φ
+    is the root of φ^(d+1) = φ + 1, modulo 1: they are spread evenly in every dimension.
     """
     if numbers == 1:
         return np.array([[1.0], [-1.0]])

@@ -1,4 +1,4 @@
-"""Quotients by released numbers: find them in what comes after the noise, and make NULL what cannot be told (E1).
+"""Quotients by released numbers: find them in the SQL after the noise; make NULL those with too few people (E1).
 
 Takes trees that the planner wrote. Knows no numbers.
 """
@@ -15,28 +15,28 @@ _REPLACES_NULL = (exp.Coalesce, exp.Case, exp.If, exp.Greatest, exp.Least, exp.I
 
 
 def is_released(node: exp.Expression) -> bool:
-    """Return whether a node is a column of the released table itself, or what its group picks: e0, g0, h0, p0 …."""
+    """Return whether a node is a column of the released table, or one looked up in a public table: e0, g0, h0, p0 …."""
     return isinstance(node, exp.Column) and not node.table and node.name[:1] in "eghp" and node.name[1:].isdigit()
 
 
 def list_estimates(tree: exp.Expression) -> list[int]:
-    """Return the numbers of the aggregates that a tree reads, ascending."""
+    """Return the indices of the aggregates that a tree reads, ascending."""
     return sorted(
         {int(node.name[1:]) for node in tree.find_all(exp.Column) if is_released(node) and node.name[0] == "e"}
     )
 
 
 def strip_casts(tree: exp.Expression) -> exp.Expression:
-    """Return a divisor without what the planner wrote around it: casts, and NULLIF(…, 0)."""
+    """Return a divisor without the casts and the NULLIF(…, 0) that the planner wrote around it."""
     while isinstance(tree, (exp.Paren, exp.Cast, exp.TryCast, exp.Nullif)):
         tree = tree.this
     return tree
 
 
 def find_divisors(trees: Sequence[exp.Expression | None], table: str | None = None) -> tuple[exp.Expression, ...]:
-    """Return what these trees divide by, where it is computed from released numbers of one cell.
+    """Return the divisors in these trees that are computed from the released numbers of one cell.
 
-    ``table``: leave out what is read from another released table.
+    ``table``: leave out divisors that are read from another released table than this.
     """
     found: dict[str, exp.Expression] = {}
     for tree in trees:
@@ -48,14 +48,14 @@ def find_divisors(trees: Sequence[exp.Expression | None], table: str | None = No
 
 
 def _find_table(divisor: exp.Expression) -> str | None:
-    """Return the released table that a divisor is read from; None where it is not one alone."""
+    """Return the name of the released table that a divisor reads; None if it reads several or names none."""
     select = divisor.parent_select
     source = None if select is None else select.args["from_"].this
     return source.name if isinstance(source, exp.Table) else None
 
 
 def _own_divisor(node: exp.Binary) -> exp.Expression | None:
-    """Return the divisor of a quotient, if it reads released numbers of one cell and nothing else."""
+    """Return the divisor of a quotient; None if it reads anything but released numbers of one cell."""
     stripped = strip_casts(node.expression)
     divisor = _read_scalar(stripped) if isinstance(stripped, exp.Subquery) else stripped
     if divisor is None:
@@ -66,7 +66,7 @@ def _own_divisor(node: exp.Binary) -> exp.Expression | None:
 
 
 def _read_scalar(tree: exp.Subquery) -> exp.Expression | None:
-    """Return what a subquery of one row gives, in terms of the released table that it reads."""
+    """Return the value of a one-row subquery as a formula over the released table; None if it is no such formula."""
     select, name = tree.this, None
     while isinstance(select, exp.Select):
         found = [item for item in select.expressions if name is None or item.alias_or_name == name]
@@ -83,7 +83,11 @@ def _read_scalar(tree: exp.Subquery) -> exp.Expression | None:
 
 
 def withhold_quotients(query: exp.Expression, name: Callable[[str], str | None]) -> exp.Expression:
-    """Return the query with each divisor NULL where the column that ``name`` gives for it is false."""
+    """Return a copy of the query in which each divisor is NULL where a Boolean column says so.
+
+    ``name``: gives, for a divisor's SQL, the name of the column that is true where the divisor may be used; None if
+    there is no such column, and the divisor stays.
+    """
     written = query.copy()
     for node in list(written.find_all(*_QUOTIENTS)):
         divisor = _own_divisor(node)
@@ -98,7 +102,7 @@ def withhold_quotients(query: exp.Expression, name: Callable[[str], str | None])
 
 
 def _pass_on(select: exp.Select | None, flag: str) -> None:
-    """Give a SELECT over several released tables the column of a flag: from each of them."""
+    """Add the column ``flag`` to every SELECT inside the FROM of ``select``, so that ``select`` can read it."""
     source = None if select is None else select.args["from_"].this
     for inner in [] if not isinstance(source, exp.Subquery) else source.find_all(exp.Select):
         if all(item.alias_or_name != flag for item in inner.expressions):
@@ -106,5 +110,5 @@ def _pass_on(select: exp.Select | None, flag: str) -> None:
 
 
 def passes_null_on(tree: exp.Expression) -> bool:
-    """Return whether a NULL inside makes the whole tree NULL."""
+    """Return whether a NULL in any part of the tree makes the whole tree NULL."""
     return tree.find(*_REPLACES_NULL) is None

@@ -1,4 +1,4 @@
-"""How far off what was drawn by rank is, and what it means: from SQL, schema and ε alone (M5, E3). Public."""
+"""How far off numbers drawn by rank are, and what to know of them: from SQL, schema and ε alone (M5, E3). Public."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dosimeter.postprocess.errors import chooses_rows, count_selectable
 
 
 def find_rank_columns(plan: QueryPlan) -> Mapping[str, tuple[Rank, ...]]:
-    """Return the columns of the answer that are drawn by rank and nothing else; what is drawn in each block."""
+    """Return the columns of the answer that are just a number drawn by rank, each with its Rank in every block."""
     found: dict[str, tuple[Rank, ...]] = {}
     for block in plan.blocks:
         ranks = block.ranks
@@ -27,7 +27,7 @@ def find_rank_columns(plan: QueryPlan) -> Mapping[str, tuple[Rank, ...]]:
 
 
 def rank_errors(plan: QueryPlan, epsilon: float | Decimal) -> dict[str, float]:
-    """Return the 95 % error of each column that is drawn by rank, in rows (E3)."""
+    """Return the 95 % error, in rows, of each column that is drawn by rank (E3)."""
     share, cells = plan.rank_share(epsilon), _count_selectable(plan)
     return {
         name: max(rank.rank_error(share, cells) for rank in ranks) for name, ranks in find_rank_columns(plan).items()
@@ -35,7 +35,7 @@ def rank_errors(plan: QueryPlan, epsilon: float | Decimal) -> dict[str, float]:
 
 
 def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, ...]:
-    """Return what a reader of the answer must know of its ranks. Without ε, nothing that would tell of ε (G2)."""
+    """Return sentences on the numbers drawn by rank; without ``epsilon``, none that depends on ε (G2)."""
     if not plan.ranks:
         return ()
     if epsilon is None:
@@ -50,5 +50,5 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
 
 
 def _count_selectable(plan: QueryPlan) -> int:
-    """Return K: how many numbers could have been selected by what comes after the noise; 1 where nothing is (E2)."""
+    """Return K: how many noisy numbers the shown ones could have been chosen from; 1 if noise chooses no rows (E2)."""
     return count_selectable(plan) if chooses_rows(plan) else 1

@@ -1,7 +1,7 @@
-"""Release an answer: check, find ε, reserve the charge, draw noise, settle. In this order, whatever crashes.
+"""Release an answer: check, find ε, reserve the charge, draw noise, settle. This order holds even if something crashes.
 
-Takes what can be measured, a plan and a ledger; gives an Answer, or a dry run of one. The only randomness of the whole
-package, and OpenDP, are in ``noise``.
+Takes what can be measured, a plan and a ledger; gives an Answer, or a dry run of one. The package's only randomness,
+and its only use of OpenDP, are in ``noise``.
 """
 
 from dosimeter.release.account_terms import agree_on_terms, expect_books, open_books

@@ -1,4 +1,4 @@
-"""Agree with the account: the terms, which data they are of, and what is recorded of a request.
+"""Check a release against its account's terms and data, and write down what is recorded of a request.
 
 Takes a Prepared release and the ledger; gives values, or refuses before any data are measured. Charges nothing.
 """
@@ -44,7 +44,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The account's terms, and an addition before it is charged: it is opened, or continued, or its data identified."""
+    """The terms of the account that a release is charged to, and what is recorded in it before the charge.
+
+    At most one of the last three is set: ``opening`` opens a new account, ``continuation`` carries an account on to
+    changed data or a changed schema, ``identification`` adds which individuals the data hold.
+    """
 
     terms: Standing | AccountOpening
     opening: AccountOpening | None = None
@@ -53,9 +57,9 @@ class Agreement:
 
 
 def require_running(ledger: Ledger, schema: Schema) -> Standing | None:
-    """Refuse a release from a dataset that an incident has stopped, before anything is looked at (N4).
+    """Return the dataset's account as it is now; None if it has none.
 
-    Return its account as it is now; None where it has none.
+    Raises DatasetStopped if an incident has stopped the dataset (N4). Nothing else is looked at before.
     """
     account = ledger.standing(schema.account_name)
     stopped = ledger.stopped(schema.account_name) if account is None else account.stopped
@@ -67,11 +71,11 @@ def require_running(ledger: Ledger, schema: Schema) -> Standing | None:
 def enter_books(
     ledger: Ledger, prepared: Prepared, source: str, engine: Engine, account: Standing | None = None
 ) -> tuple[Standing | None, Agreement, frozenset[str] | None]:
-    """Return the account as it is, what a release would add to it, and the identities that were found out for that.
+    """Return the account as it is now, what a release would record in it, and the identities of the data's individuals.
 
     Refuses, before any data are measured, what contradicts the account's terms, and data that another account holds.
-    Identities need a scan of the whole table, and are asked for only where the account does not know them yet.
-    ``account``: as it was when the release began, to save reading it again.
+    Identities need a scan of the whole table; they are None if the account already knows them. ``account``: as it was
+    when the release began, if it was read already. ``source``: the digest of the data.
     """
     account = account or ledger.standing(prepared.dataset)
     agree_on_terms(account, prepared, source, None)  # first what can be refused without a scan
@@ -92,7 +96,11 @@ def enter_books(
 def agree_on_terms(
     account: Standing | None, prepared: Prepared, source: str, identities: frozenset[str] | None
 ) -> Agreement:
-    """Return the terms a new account is opened with, or what it takes to continue the existing one."""
+    """Return the terms of a new account, or those of ``account`` with what must be recorded to go on with it.
+
+    ``source``: the digest of the data. ``identities``: those of the data's individuals, if known. Refuses terms that
+    contradict the account's, and changed data or a changed schema unless the order says ``continued``.
+    """
     order, terms = prepared.order, prepared.order.terms
     schema = prepared.schema_digest
     policy = Policy.parse(terms.policy) if terms.policy is not None else None
@@ -146,16 +154,19 @@ def _read_cap(terms: Terms) -> Decimal | None:
 
 
 def open_books(terms: Standing | AccountOpening, prepared: Prepared) -> Books:
-    """Return how the account may be spent and what it has spent so far.
+    """Return the rules by which the account may be spent, with its reading.
 
-    For an account that is about to be opened: the terms it will have, and nothing spent.
+    For an account that is about to be opened, these are the terms it will have and a reading of nothing spent.
     """
     reading = terms.reading if isinstance(terms, Standing) else terms.policy.start(terms.delta_total)
     return _open_books(terms.policy, terms.max_epsilon, reading, prepared)
 
 
 def expect_books(terms: Terms, prepared: Prepared) -> Books:
-    """Return how an account would be spent that nobody has opened yet."""
+    """Return the rules by which an account with these terms could be spent, with a reading of nothing spent.
+
+    For an account that nobody has opened yet.
+    """
     policy = Policy.parse(terms.policy or "")
     reading = policy.start(policy.agree_on_delta(_read_delta_total(terms), prepared.n))
     return _open_books(policy, _read_cap(terms), reading, prepared)
@@ -174,7 +185,10 @@ def _open_books(policy: Policy, cap: Decimal | None, reading: Reading, prepared:
 
 
 def recall_number(ledger: Ledger, prepared: Prepared, source: str) -> Prepared:
-    """Return the release with the noisy number that the ledger keeps for it, where one was paid for (V8)."""
+    """Return the release with the noisy number that an earlier request paid for, if the ledger keeps one (V8).
+
+    ``source``: the digest of the data.
+    """
     of = prepared.order.way.name_number(prepared, source)
     if of is None or prepared.order.again:
         return prepared
@@ -182,7 +196,10 @@ def recall_number(ledger: Ledger, prepared: Prepared, source: str) -> Prepared:
 
 
 def keep_number(prepared: Prepared, source: str, number: int | None) -> KeptNumber | None:
-    """Return the noisy number as the ledger keeps it, with what it is of."""
+    """Return the noisy number for the ledger to keep, with the digest of what it was drawn for.
+
+    None if there is no number, or none that may be used again. ``source``: the digest of the data.
+    """
     of = prepared.order.way.name_number(prepared, source)
     return None if of is None or number is None else KeptNumber(of, str(number))
 
@@ -221,10 +238,10 @@ def write_request(prepared: Prepared, source: str) -> Request:
 
 
 def digest_request(prepared: Prepared, source_digest: str) -> str:
-    """Return the identity of a request: the same query on the same data by the same rules.
+    """Return the digest that identifies a request: the same for the same query on the same data by the same rules.
 
-    Who asks does not count, and neither does clamping: it works on numbers that were released already. A change here
-    makes every ledger in use charge again for what it has already answered.
+    Neither the analyst nor clamping counts: clamping changes only numbers that were released already. A change of this
+    function makes every ledger in use charge again for what it has already answered.
     """
     way = prepared.order.way
     content = {

@@ -1,7 +1,7 @@
 """A dry run: what a release would do, for the controller's eyes only. Charges nothing, releases nothing.
 
-Gives the exact probability of every outcome (V3) instead of "rerun it 50 times and look", what the answer would cost,
-and the literal shape of what the analyst would see.
+Gives the exact probability of every outcome (V3), what the answer would cost, and the shape of what the analyst would
+see.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 class DryRun:
     """What a release would do. For the controller's eyes only.
 
-    ``repeated``: the same request was answered before, and would be answered from the ledger, at no charge.
-    ``stopped``: the incident that has stopped the dataset already. ``found``: what the way to ε shows beforehand:
-    why it would be denied, what it would find and cost, and what the analyst would see. ``shown``: how many groups
-    would be, where nobody declared them (H1).
+    ``repeated``: the same request was answered before, and would be answered from the ledger at no charge. ``stopped``:
+    the incident that has already stopped the dataset. ``found``: the ε, the cost, the reason of a certain denial, and
+    what the analyst would see. ``shown``: how many thresholded groups would be shown; None for declared groups (H1).
     """
 
     query: str
@@ -46,22 +45,22 @@ class DryRun:
 
     @property
     def reason(self) -> str | None:
-        """Return why it would be denied for certain, or what would stop the dataset; None where neither."""
+        """Return why the release would be denied for certain, or would stop the dataset; None if neither."""
         return None if self.problem is None else self.problem.word(Surface.PYTHON)
 
     @property
     def problem(self) -> Problem | None:
-        """Return the reason for a surface to word."""
+        """Return the reason as a Problem, to be put into words for the terminal, Python or the web."""
         return self.found.reason
 
     @property
     def granted(self) -> bool:
-        """Return whether an answer would follow, or could."""
+        """Return whether an answer would be released, or could be, where noise decides."""
         return self.problem is None
 
     @property
     def analyst_sees(self) -> Mapping[str, JsonValue]:
-        """Return the shape of what the analyst would get."""
+        """Return what the analyst would get, with placeholders for numbers that are not drawn yet."""
         return self.found.sees
 
     def describe(self) -> JsonObject:
@@ -82,10 +81,10 @@ class DryRun:
 
 
 def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> DryRun:
-    """Return what the controller would want to know before releasing. Refuse what the release would refuse.
+    """Return what the controller should know before a release. Refuse what the release itself would refuse.
 
-    That it was looked at is recorded before anything is shown (G1). A dry run causes no incident (N4): it tells the
-    controller what the release would not.
+    The look is recorded before anything is shown (G1). A dry run causes no incident: it tells the controller what would
+    stop the dataset (N4).
     """
     prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
     source = dataset.renew()
@@ -125,7 +124,10 @@ def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> Preview
 
 
 def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> tuple[Preview, ShownGroups | None]:
-    """Return what the way to ε shows beforehand; at its ε also which groups, where nobody declared them."""
+    """Return what a request that was not answered before would do, and how many thresholded groups would be shown.
+
+    The second is None if groups are declared or if no ε is known beforehand.
+    """
     try:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
     except SourceUnreachable:

@@ -1,8 +1,8 @@
 """After a release: how exposed everybody is by the answer that was released. For the controller's eyes only.
 
-Takes what can be measured and a released Entry of its ledger; gives each class's output-dependent RDR (R1) and ex-post
-loss (R2). The ledger keeps the noisy numbers that an answer was made of, so this also works for an AVG, or where HAVING
-and LIMIT left groups out. Charges nothing and releases nothing.
+Takes what can be measured and a released Entry of its ledger; gives the output-dependent RDR (R1) and the ex-post loss
+(R2) of each class of people with equal contributions. The ledger keeps the noisy numbers that an answer was made of, so
+this also works for an AVG, or where HAVING and LIMIT left groups out. Charges nothing and releases nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ MOST_CLASSES = 10_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Aftermath:
-    """The exposure of everybody by one answer, by class of equal contributions, the largest loss first. Private.
+    """How exposed everybody is by one answer: arrays over classes of people with equal contributions. Private.
 
-    ``losses`` are those of the noisy numbers. Where ε was found privately, that cost everybody up to ``epsilon_svt``
-    more.
+    The class with the largest loss is first. ``counts``: how many people are in each class. ``rdr``: the RDR for this
+    output (R1). ``losses``: the privacy loss by the noisy numbers alone (R2), in ε; if ε was selected by a noisy test,
+    this test cost everybody up to ``epsilon_svt`` more. ``declared``: how many individuals the schema declares.
     """
 
     entry: str
@@ -52,7 +53,7 @@ class Aftermath:
 
     @property
     def n(self) -> int:
-        """Return how many people are counted: those in the table (N5)."""
+        """Return how many people are in the table (N5); all numbers are over these."""
         return int(self.counts.sum())
 
     @property
@@ -60,7 +61,7 @@ class Aftermath:
         return float(np.average(self.losses, weights=self.counts))
 
     def describe(self) -> JsonObject:
-        """Return the JSON form. ``classes`` is null beyond 10,000 of them."""
+        """Return the JSON form. ``classes`` is null if there are more than 10,000."""
         listed = None
         if len(self.counts) <= MOST_CLASSES:
             rows = zip(self.counts, self.sensitivities, self.rdr, self.losses, strict=True)
@@ -94,9 +95,9 @@ class Aftermath:
 
 
 def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> Aftermath:
-    """Return R1 and R2 of everybody for a released entry, on the data it was released from.
+    """Return everybody's RDR (R1) and loss (R2) by a released answer. The data must be those it was released from.
 
-    With ``sql`` the entry must be the answer to that query.
+    ``sql``: if given, the entry must be the answer to this query.
     """
     request = entry.request
     if entry.status != "released":

@@ -35,7 +35,10 @@ def check_target(path: Path) -> None:
 
 
 def describe_release(answer: Answer, entry: Entry, head: str) -> JsonObject:
-    """Return everything that an analyst may see of an answer, for whoever uses its table (G2: no ε that would tell)."""
+    """Return everything that an analyst may see of an answer, for readers of its table; ε only if G2 allows it.
+
+    ``head``: the digest of the ledger's last record.
+    """
     hidden = entry.hides_epsilon
     request = entry.request
     return {
@@ -55,9 +58,9 @@ def describe_release(answer: Answer, entry: Entry, head: str) -> JsonObject:
 def save_answer(answer: Answer, ledger: Ledger, path: Path) -> tuple[Path, Path]:
     """Write the table and its companion; return both paths. Refuse an answer that was denied.
 
-    Names and texts stand in the .csv as they are, also those a spreadsheet takes for a formula: the file is for
-    programs, which must find the columns of the query, of the .json and of a .parquet under the same names. Whoever
-    writes it has the query before them; what others download from the web has an apostrophe before such texts.
+    Names and texts are written to the .csv unchanged, even those that a spreadsheet would take for a formula: the file
+    is for programs, which must find the same column names in the query, the .json and a .parquet. Whoever writes the
+    file knows the query. A .csv that others download from the web has an apostrophe before such texts.
     """
     check_target(path)
     entry = None if answer.entry is None else ledger.entry(answer.entry)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Measurable(Protocol):
-    """A table with its public facts and an engine over it, which can assess the Risk of a plan."""
+    """A table with its schema and an engine that queries it, which can assess the Risk of a plan."""
 
     @property
     def schema(self) -> Schema:
@@ -21,11 +21,11 @@ class Measurable(Protocol):
 
     @property
     def engine(self) -> Engine:
-        """Return the engine over the table, with at most the declared number of rows of each individual."""
+        """Return the engine that queries the table; it sees at most the declared number of rows of each individual."""
         ...
 
     def renew(self) -> str:
-        """See the data as they are now, and return their digest."""
+        """Read the state of the data again, and return their digest."""
         ...
 
     def plan(self, sql: str, options: PlanOptions | None = None) -> QueryPlan:
@@ -33,13 +33,13 @@ class Measurable(Protocol):
         ...
 
     def engine_for(self, plan: QueryPlan) -> Engine:
-        """Return the engine that a plan runs on: the table's own, or one over the rows that the plan joins."""
+        """Return the engine that a plan runs on: the table's own, or one that sees the rows that the plan joins."""
         ...
 
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
-        """Return the plan with the public tables that it joins to released numbers, as they are now."""
+        """Return the plan with the present content of the public tables that it joins to released numbers."""
         ...
 
     def assess_plan(self, plan: QueryPlan, look: Look) -> Risk:
-        """Measure how everybody moves what the plan measures."""
+        """Measure how far everybody moves the plan's numbers, and return the Risk."""
         ...

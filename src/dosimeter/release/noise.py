@@ -1,8 +1,8 @@
-"""Draw noise. The only source of randomness, and the only module that knows OpenDP.
+"""Draw noise. The only source of randomness, and the only module that uses OpenDP.
 
 Everything is in whole steps of the measure's own grid (M1). A scale starts from the formula of M1 or M3 and is enlarged
 until OpenDP's own privacy map certifies it: a release relies on the map, not on the formula. Comparisons with the
-budget are exact fractions. OpenDP saturates silently at ±2⁶³; what could come near is refused here.
+budget are exact fractions. OpenDP's integers stop silently at ±2⁶³; what could come near is refused here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LIMIT = 2**62
 """Totals and noise together stay below this: half of what OpenDP's 64-bit integers hold."""
 
 _REACH = 64
-"""Noise of more than this many scales does not happen: its probability is below e⁻⁶⁴."""
+"""How many noise scales are kept free for noise: it exceeds them with a probability below e⁻⁶⁴."""
 
 _COARSER = for_controller("Declare a coarser resolution or narrower bounds in the schema.")
 
@@ -34,9 +34,10 @@ _LAPLACE = Laplace()
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """Noise for one measure, certified. ``scale`` (b or σ) and ``sensitivity`` (L1 or L2) are in grid steps.
+    """The noise of one measure, with the privacy loss that OpenDP certifies for it.
 
-    ``certified`` is the privacy loss of this one measure by OpenDP's own map: ε for Laplace, zCDP's ρ for Gaussian.
+    ``scale`` (b or σ) and ``sensitivity`` (L1 or L2) are in grid steps. ``certified``: the loss of this one measure by
+    OpenDP's own map, ε for Laplace noise and zCDP's ρ for Gaussian noise.
     """
 
     mechanism: Mechanism
@@ -54,8 +55,9 @@ def calibrate(
 ) -> Calibrated:
     """Return the noise of one of ``shares`` measures that spend (ε, δ) together in equal parts.
 
-    Laplace measures share ε, Gaussian ones the ρ that OpenDP's conversion certifies at (ε, δ). A float ε or δ stands
-    for itself or for its shortest decimal, whichever is smaller, so that what a ledger charges is never exceeded.
+    ``sensitivity``: in grid steps. Laplace measures share ε; Gaussian ones share the ρ that OpenDP's conversion
+    certifies at (ε, δ). A float ε or δ is taken for itself or for its shortest decimal, whichever is smaller, so that a
+    ledger's charge is never exceeded.
     """
     drawn = _find_drawn(mechanism)
     if shares < 1:
@@ -70,19 +72,22 @@ def calibrate(
 
 
 def certified_epsilon(scale: float, sensitivity: int) -> float:
-    """Return the ε of integer Laplace noise of this scale, by OpenDP's own map. Both in grid steps."""
+    """Return the ε of integer Laplace noise, by OpenDP's own map. ``scale`` and ``sensitivity`` are in grid steps."""
     _check_scale(scale)
     return _map_loss(_LAPLACE, scale, _round_up_sensitivity(_LAPLACE, sensitivity))
 
 
 @lru_cache(maxsize=64)
 def certified_scale(sensitivity: int, epsilon: float) -> float:
-    """Return the scale of integer Laplace noise that OpenDP's own map certifies at ε. Both in grid steps."""
+    """Return a scale of integer Laplace noise that OpenDP's own map certifies at ``epsilon``.
+
+    The scale and ``sensitivity`` are in grid steps.
+    """
     return _enlarge_until(lambda scale: certified_epsilon(scale, sensitivity) <= epsilon, sensitivity / epsilon)
 
 
 def has_room(calibrated: Calibrated, largest: int) -> bool:
-    """Return whether totals up to this size, with their noise, fit into exact 64-bit integers.
+    """Return whether totals up to ``largest`` (in grid steps), with their noise, fit into exact 64-bit integers.
 
     Public: no data are read.
     """
@@ -90,7 +95,7 @@ def has_room(calibrated: Calibrated, largest: int) -> bool:
 
 
 def add_noise(totals: Sequence[int], calibrated: Calibrated) -> list[int]:
-    """Return each exact total with a fresh draw of the calibrated discrete noise added."""
+    """Return each exact total plus a fresh draw of noise, in grid steps. Raises DataError if a total is too large."""
     _check_scale(calibrated.scale)
     exact = [index(total) for total in totals]
     reach = math.ceil(_REACH * calibrated.scale)
@@ -112,9 +117,10 @@ def draw_discrete_laplace(scale: float, count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedSelection:
-    """A selection among candidates, certified. ``scale`` and ``sensitivity`` (Δ_s) are in scores.
+    """How one of several candidates is drawn by their scores, with the privacy loss that OpenDP certifies for it.
 
-    ``certified`` is the ε of all its cells together, by OpenDP's own map; ``share`` is the ε it may spend.
+    ``scale`` and ``sensitivity`` (Δ_s) are in the units of scores. ``certified``: the ε of all cells of the measure
+    together, by OpenDP's own map. ``share``: the ε that these may spend.
     """
 
     scale: float
@@ -126,10 +132,11 @@ class CalibratedSelection:
 def calibrate_selection(
     *, shift: int, rows: int, epsilon: Fraction | Decimal | float, shares: int = 1
 ) -> CalibratedSelection:
-    """Return the selection of one of ``shares`` measures that spend ε together in equal parts (M4).
+    """Return how one of ``shares`` measures is drawn by rank, if all of them spend ε together in equal parts (M4).
 
-    ``shift``: by how much one row moves a score. ``rows``: the most rows of one individual, in all cells together: who
-    has m_c of them in cell c costs at most m_c times the loss of one row there, and over all cells m times that.
+    ``shift``: by how much one row moves a score. ``rows``: the most rows that one individual has in all cells together.
+    An individual with m_c rows in cell c costs at most m_c times the loss of one row there, so over all cells at most
+    ``rows`` times the loss of one row.
     """
     if shares < 1:
         raise OptionError("The number of measures that share a budget must be at least 1.")
@@ -141,14 +148,14 @@ def calibrate_selection(
 
 
 def select_lowest(scores: Sequence[Sequence[int]], calibrated: CalibratedSelection) -> list[int]:
-    """Return, for each cell, the place of the candidate that is drawn: the likelier the lower its score."""
+    """Return, for each cell, the index of a candidate drawn at random: the likelier, the lower its score."""
     _check_scale(calibrated.scale)
     selection = _make_selection(calibrated.scale)
     return [int(selection(list(cell))) for cell in scores]
 
 
 def _make_selection(scale: float) -> Any:
-    """Return the measurement that certifies and draws: permute-and-flip on 64-bit scores, under max divergence."""
+    """Return OpenDP's measurement that certifies and draws: permute-and-flip on 64-bit scores, under max divergence."""
     opendp = _load_opendp()
     metric = opendp.metrics.linf_distance(T="i64")
     return opendp.m.make_noisy_max(
@@ -167,9 +174,9 @@ def _map_selection(scale: float, shift: int) -> float:
 class Drawn:
     """How OpenDP draws and certifies one mechanism.
 
-    ``measurement``: makes OpenDP's measurement of a scale over a domain. ``round_up``: a sensitivity as its metric
-    takes it. ``budget``: the privacy loss that (ε, δ) allows, in the unit of its map. ``start``: the scale to begin
-    from, for a sensitivity and a loss.
+    ``measurement``: makes OpenDP's measurement, from OpenDP itself, a domain and a scale. ``round_up``: turns a
+    sensitivity into a number that OpenDP's metric takes, never a smaller one. ``budget``: the privacy loss that (ε, δ)
+    allows, in the unit of OpenDP's map. ``start``: the scale at which the search begins, for a sensitivity and a loss.
     """
 
     measurement: Callable[[Any, Any, float], Any]
@@ -179,7 +186,7 @@ class Drawn:
 
 
 def _find_drawn(mechanism: Mechanism) -> Drawn:
-    """Return how a mechanism is drawn. Refuse one that nothing draws: it may be studied, and never backs a release."""
+    """Return how OpenDP draws a mechanism. Refuse one that it does not draw: that is for study alone."""
     drawn = DRAWN.get(type(mechanism))
     if drawn is None:
         named = " ".join(word for word in (mechanism.calibration, mechanism.name.capitalize()) if word)
@@ -200,7 +207,7 @@ def _make_gaussian(opendp: Any, domain: Any, scale: float) -> Any:
 
 @lru_cache(maxsize=1)
 def _load_opendp() -> Any:
-    """Return the parts of OpenDP that are needed. All of it would load data-frame libraries too."""
+    """Return the parts of OpenDP that are needed. Importing all of it would load data-frame libraries too."""
     from opendp import combinators, domains, measurements, measures, metrics, mod  # late: they take 0.15 s
 
     mod.enable_features("contrib")
@@ -209,7 +216,7 @@ def _load_opendp() -> Any:
 
 @lru_cache(maxsize=64)
 def _make_measurement(mechanism: Mechanism, scale: float) -> Any:
-    """Return the measurement that both certifies and draws: independent discrete noise on 64-bit integers.
+    """Return OpenDP's measurement that certifies and draws: independent discrete noise on 64-bit integers.
 
     It holds nothing but its scale, and draws anew whenever it is called.
     """
@@ -229,7 +236,7 @@ def _map_loss(mechanism: Mechanism, scale: float, sensitivity: int | float) -> f
 
 @lru_cache(maxsize=256)
 def _certify_rho(epsilon: Fraction, delta: float) -> float:
-    """Return the largest ρ, to rounding, that OpenDP's own conversion certifies as (ε, δ)."""
+    """Return the largest ρ, up to rounding, that OpenDP's own conversion certifies as (ε, δ)."""
     opendp = _load_opendp()
     mechanism = Gaussian(delta)
     rounded_epsilon, allowed = round_down(epsilon), exact_number(delta)
@@ -256,7 +263,7 @@ def _draw(mechanism: Mechanism, scale: float, exact: list[int]) -> list[int]:
 
 
 def _enlarge_until(certified: Callable[[float], bool], scale: float) -> float:
-    """Enlarge the scale by 1, 4, 16 … units in the last place until it is certified: more noise, never less."""
+    """Return the scale, enlarged by 1, 4, 16 … units in the last place until ``certified`` is true of it."""
     step = math.ulp(scale)
     while not certified(scale):
         scale += step
@@ -269,7 +276,7 @@ def _enlarge_until(certified: Callable[[float], bool], scale: float) -> float:
 
 
 def exact_number(number: Fraction | Decimal | float) -> Fraction:
-    """Return the exact number; for a float the smaller of itself and its shortest decimal."""
+    """Return the number as a fraction; a float counts as itself or as its shortest decimal, whichever is smaller."""
     if isinstance(number, float):
         return min(Fraction(number), Fraction(repr(float(number))))
     return Fraction(number)
@@ -289,9 +296,9 @@ def _round_up_sensitivity(mechanism: Mechanism, sensitivity: int | Fraction | fl
 
 
 def _round_to_float(sensitivity: int | Fraction | float) -> float:
-    """Return a float of at least one step; the next larger one where it may be too small.
+    """Return the sensitivity as a float, never a smaller number, and at least one grid step.
 
-    A float that is not whole may be a root that was rounded down once.
+    A float that is not whole may be a root that was rounded down: the next larger float is returned for it.
     """
     rounded = float(sensitivity)
     may_be_low = not sensitivity.is_integer() if isinstance(sensitivity, float) else Fraction(rounded) < sensitivity
@@ -326,4 +333,4 @@ DRAWN: Mapping[type[Mechanism], Drawn] = {
         start=lambda steps, rho: Fraction(steps) / Fraction(math.sqrt(2 * rho)),  # M3: ρ = Δ²/2σ²
     ),
 }
-"""A mechanism that is not listed cannot back a release."""
+"""How OpenDP draws each mechanism. One that is not listed cannot back a release."""

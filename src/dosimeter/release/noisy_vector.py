@@ -1,8 +1,7 @@
-"""Turn a QueryPlan, an exact vector and the chosen ε into a noisy vector (M1–M5, S5, G0–G3).
+"""Turn a QueryPlan, the exact numbers and the chosen ε into noisy numbers (M1–M5, S5, G0–G3).
 
-Every measure gets its own share of the budget, and is drawn in its own way: by integer noise on its own grid, or by a
-selection among candidates. ``DRAWS`` says which. Nothing here decides
-whether to release, and nothing here is stored.
+Every measure gets its own share of the budget. It is drawn by integer noise on its own grid, or by a selection among
+candidates; ``DRAWS`` says which. Nothing here decides whether to release, and nothing here is stored.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _EXACT_INTEGERS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class NoisyVector:
-    """The mechanism's output: one number per group and measure, in real units, on each measure's grid."""
+    """The mechanism's output: a row of numbers per group, one per measure, in real units on the measure's grid."""
 
     keys: tuple[GroupKey, ...]
     values: tuple[tuple[Fraction, ...], ...]
@@ -48,7 +47,7 @@ class NoisyVector:
 def calibrate_plan(
     plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal
 ) -> tuple[Calibrated | CalibratedSelection, ...]:
-    """Return how every measure is drawn, certified. Public: depends on SQL, schema and ε alone."""
+    """Return how every measure is drawn, certified: by noise or by rank. Public: reads SQL, schema and ε alone."""
     if plan.hand_sensitivity is not None:
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
@@ -79,9 +78,9 @@ def _calibrate_rank(plan: QueryPlan, measure: Measure, mechanism: Mechanism, eps
 
 
 def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
-    """Return how far one individual moves the measure, in whole steps of the noise grid, rounded up: never less noise.
+    """Return how far one individual moves the measure, in whole grid steps, rounded up: noise is never too small.
 
-    A Δ that is the float nearest a whole number of steps stands for that number, so that a grid of 0.01 costs no
+    A Δ that is the float nearest to a whole number of steps is taken for this number, so that a grid of 0.01 costs no
     extra step.
     """
     steps = Fraction(measure.sensitivity(mechanism.norm)) / measure.grid
@@ -92,10 +91,10 @@ def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
 
 
 def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
-    """Return what rounding measured values to the grid can add to Δ, in steps (M1).
+    """Return how much rounding measured values to the grid can add to Δ, in grid steps (M1).
 
-    In one cell nothing: numbers at most m whole steps apart stay so. An individual who moves c cells can move each by
-    up to a step more: Σ⌈|x_j|⌉ ≤ ⌈Σ|x_j|⌉ + c − 1, and ‖x‖₂ grows by at most √c.
+    For an individual who moves one cell it adds nothing: numbers at most m whole steps apart stay so. One who moves c
+    cells can move each by up to one step more: Σ⌈|x_j|⌉ ≤ ⌈Σ|x_j|⌉ + c − 1, and ‖x‖₂ grows by at most √c.
     """
     keys = plan.group_keys
     cells = min(plan.schema.max_rows_per_unit, plan.schema.max_rows_per_unit if keys is None else len(keys))
@@ -111,9 +110,10 @@ def add_noise_to(
     noise: Sequence[Calibrated | CalibratedSelection],
     columns: RankColumns | None = None,
 ) -> NoisyVector:
-    """Draw every measure in its own way, and return it in real units.
+    """Draw every measure, by noise or by rank, and return the noisy numbers in real units.
 
-    ``columns``: of each measure that is drawn by rank, the counts of its values in each group.
+    ``keys`` and ``values``: the groups and their exact numbers, one per measure. ``noise``: how each measure is drawn.
+    ``columns``: for each measure that is drawn by rank, the counts of its values in each group.
     """
     drawn = [
         _find_draw(measure).draw(plan, at, values, (columns or {}).get(at, ()), noise[at])
@@ -130,11 +130,11 @@ def _draw_noise(
     columns: Sequence[GroupColumn | None],
     calibrated: Calibrated | CalibratedSelection,
 ) -> list[Fraction]:
-    """Round a measure to its grid and add its noise.
+    """Return the numbers of measure ``at``, one per group, rounded to its grid and with noise added.
 
-    A total is first cut to what the declared number of individuals can reach, so that no table, however many people
-    it holds, exceeds the range that the noise was checked for (N4). Cutting brings no two numbers further apart: Δ
-    stays.
+    A total is first cut to what the declared number of individuals can reach, so that no table, however many people it
+    holds, exceeds the range that the noise was checked for (N4). Cutting never moves two numbers further apart, so Δ
+    stays the same.
     """
     assert isinstance(calibrated, Calibrated)
     measure = plan.measures[at]
@@ -150,7 +150,7 @@ def _draw_rank(
     columns: Sequence[GroupColumn | None],
     calibrated: Calibrated | CalibratedSelection,
 ) -> list[Fraction]:
-    """Draw a candidate in every group (M4, M5)."""
+    """Return the numbers of measure ``at``, one per group, each drawn by rank among its candidates (M4, M5)."""
     assert isinstance(calibrated, CalibratedSelection)
     rank = plan.ranks[at]
     scores = [rank.scores(rank.count(column), calibrated.share).tolist() for column in columns]
@@ -159,7 +159,7 @@ def _draw_rank(
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How one kind of measure is drawn: ``calibrate`` from public facts, ``draw`` from exact numbers or counts."""
+    """How one kind of measure is drawn: ``calibrate`` reads public facts alone, ``draw`` exact numbers or counts."""
 
     calibrate: Callable[[QueryPlan, Measure, Mechanism, Decimal], Calibrated | CalibratedSelection]
     draw: Callable[
@@ -180,4 +180,4 @@ def _find_draw(measure: Measure) -> Draw:
 
 _NOISE = Draw(_calibrate_noise, _draw_noise)
 DRAWS: Mapping[type[Measure], Draw] = {Rank: Draw(_calibrate_rank, _draw_rank)}
-"""How each kind of measure is drawn. What is not listed gets noise."""
+"""How each kind of measure is drawn. A kind that is not listed gets noise."""

@@ -13,7 +13,7 @@ from dosimeter.risk import PreferenceFunction
 
 
 class ReleaseOptions(TypedDict, total=False):
-    """How ε is set, what the account is opened with, which noise is drawn, and what the ledger is told.
+    """The options of a release: how ε is set, the terms of a new account, which noise is drawn, and what is recorded.
 
     Exactly one way sets ε: ``epsilon``; or ``prefer``; or ``svt`` with ``variance``. None counts as not given.
     """
@@ -23,17 +23,17 @@ class ReleaseOptions(TypedDict, total=False):
     prefer: str | PreferenceFunction | None
     """A preference: ε is found from it, and the analyst is told neither ε nor an error."""
     svt: float | None
-    """What the noisy test may spend on finding ε; goes with ``variance``."""
+    """The ε that the noisy test may spend on finding ε; goes with ``variance``."""
     variance: float | None
-    """The threshold of the noisy test: the variance of the normalised RDRs."""
+    """The threshold of the noisy test: the largest variance of the normalised RDRs."""
     selection: Selection
     """Which noisy test: sharp (the default), or as in the paper."""
     violation: float | None
-    """The chance with which an ε above the threshold may be released, whatever the data: a public promise."""
+    """A public promise: an ε that violates the threshold is released with at most this probability."""
     policy: str | None
-    """How the account may be spent: ``"paper"``, ``"budget:2"`` or ``"budget:2@1e-06"``. Needed at first."""
+    """How the account may be spent: ``"paper"``, ``"budget:2"`` or ``"budget:2@1e-06"``. Needed to open an account."""
     delta_total: float | str | None
-    """The δ that all answers of the account may have together; with ``budget:E@D`` that of undeclared groups alone."""
+    """The δ of all the account's answers together; with ``budget:E@D`` only the δ of thresholded groups."""
     max_epsilon: float | str | None
     """The largest ε of a single answer of the account."""
     mechanism: MechanismName
@@ -43,15 +43,15 @@ class ReleaseOptions(TypedDict, total=False):
     calibration: Calibration | None
     """How Gaussian noise is calibrated; only ``"zcdp"`` backs a release."""
     indicator: Indicator
-    """The RDR as the paper's bound (the default), or its exact expectation."""
+    """How the RDR is computed: ``"bound"`` (the paper's, the default), ``"exact"`` or ``"cell"``."""
     candidates: str | Sequence[float] | None
     """The ε's among which one is found; by default the paper's 37."""
     groups: Groups
     """``"declared"`` groups (the default), or ``"thresholded"``: those of the data with enough people."""
     group_delta: float | None
-    """With thresholded groups: the δ with which somebody may show up alone. It is charged."""
+    """With thresholded groups: the probability at which somebody alone in a group makes it appear. It is charged."""
     method: Method
-    """Only the ``"closed-form"`` backs a release."""
+    """How contributions are computed. Only ``"closed-form"`` backs a release."""
     sensitivity: float | None
     """A sensitivity given by hand is for study, and refused here."""
     min_rows: int | None
@@ -59,15 +59,15 @@ class ReleaseOptions(TypedDict, total=False):
     quantiles: Quantiles
     """MIN, MAX, MEDIAN and quantiles drawn by rank (the default), or with noise as in the paper."""
     analyst: str | None
-    """Who asked; goes on record."""
+    """Who asked; the ledger records it."""
     purpose: str | None
-    """What for; goes on record."""
+    """What the answer is for; the ledger records it."""
     again: bool
-    """Draw a new answer, and charge for it, where the ledger could repeat an earlier one."""
+    """Draw a new answer, and charge for it, even if the ledger could repeat an earlier one."""
     continued: bool
-    """The data or the schema changed, and the people are the same: the account goes on."""
+    """Say that the data or the schema changed and the people are the same, so that the account goes on."""
     other_people: bool
-    """Accounts of an earlier version that do not name their data yet hold other people."""
+    """Say that accounts from an earlier version, which do not name their data yet, hold other people."""
     clamp: bool
     """Put noisy numbers back into their bounds."""
 
@@ -81,11 +81,11 @@ _LOOK = (
 
 
 def read_options(options: Mapping[str, Any], caller: str) -> tuple[Look, ReleaseOrder]:
-    """Return how the query is looked at and what the release is asked to do.
+    """Return the options of the query and the order of the release. ``caller``: the function named in a TypeError.
 
     Raises:
-        TypeError: an option that is not declared, as for any other function.
-        OptionError: one that is out of range, or several that exclude each other.
+        TypeError: an option is not declared, as for any other function.
+        OptionError: an option is out of range, or several exclude each other.
     """
     unknown = [name for name in options if name not in ReleaseOptions.__annotations__]
     if unknown:

@@ -27,7 +27,10 @@ _SHOWN = 3  # rows of an answer at a prompt
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms that an account is opened with. Later releases may leave them out, and may not contradict them."""
+    """The terms that an account is opened with. Later releases may leave them out, but must not contradict them.
+
+    ``delta_total``: the δ of all its answers together. ``max_epsilon``: the largest ε of a single answer.
+    """
 
     policy: str | None = None
     delta_total: float | str | None = None
@@ -36,7 +39,12 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOrder:
-    """Everything a release was asked to do. ``way``: how ε is set."""
+    """Everything a release is asked to do.
+
+    ``way``: how ε is set. ``terms``: those of the account. ``again``: draw a new answer even if the ledger could repeat
+    one. ``continued``: the data or the schema changed and the people are the same. ``clamp``: put noisy numbers back
+    into their bounds. ``approved_by``: the controller who approved an analyst's request.
+    """
 
     way: Way
     terms: Terms = Terms()
@@ -135,7 +143,8 @@ class Answer:
 class Prepared:
     """A release as far as SQL, schema and public tables decide it: it holds nothing of private data.
 
-    ``kept``: the noisy number, which an earlier entry paid for, by which ε is found at no further cost (V8).
+    ``n``: how many individuals are declared. ``find_rho``: gives ρ of an answer, for its ε. ``kept``: a noisy number
+    that an earlier entry paid for, by which ε is found at no further cost (V8).
     """
 
     dataset: str
@@ -151,7 +160,7 @@ class Prepared:
 
     @property
     def delta(self) -> Decimal:
-        """Return δ of the answer: that of its noise, and that of showing groups that nobody declared (H1)."""
+        """Return δ of the answer: that of its noise plus that of thresholded groups (H1)."""
         noise, threshold = exact_decimal(self.mechanism.delta, name="delta"), self.plan.threshold
         if threshold is None:
             return noise
@@ -161,5 +170,5 @@ class Prepared:
 
     @property
     def epsilon_svt(self) -> Decimal:
-        """Return what finding ε will be charged."""
+        """Return the ε that finding ε will be charged; 0 if a kept noisy number is used."""
         return self.order.way.epsilon_svt if self.kept is None else ZERO

@@ -22,9 +22,9 @@ from dosimeter.schema import Schema, digest_schema
 def prepare_release(
     schema: Schema, sql: str, look: Look, order: ReleaseOrder, plan_with: Callable[..., QueryPlan] | None = None
 ) -> Prepared:
-    """Check everything that can be checked without data; every refusal here may be explained to anybody.
+    """Return the prepared release, after every check that needs no data. Each refusal here may be explained to anybody.
 
-    ``plan_with``: plans by the same schema, and remembers.
+    ``plan_with``: plans a query by the same schema, and remembers plans; by default the query is planned anew.
     """
     n = _require_reviewed(schema)
     if look.groups == "observed":
@@ -69,9 +69,9 @@ def _require_reviewed(schema: Schema) -> int:
 
 
 def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]) -> None:
-    """Try everything that follows a charge, on empty groups: what cannot work is refused before anything is charged.
+    """Try everything that follows a charge, on empty groups, so that what cannot work is refused before any charge.
 
-    Two groups, for ORDER BY to compare; what works for these works for all.
+    Two groups are enough, as ORDER BY then has something to compare.
     """
     empty: list[Numbers] = []
     for block in plan.blocks:

@@ -1,4 +1,4 @@
-"""What a dry run shows of every way to an ε: the cost, why it would be denied, what the analyst would see."""
+"""What a dry run shows of each way to set ε: the cost, why a release would be denied, what the analyst would see."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _LABEL = "a public value"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer is charged, and the reading before and after it; None for a reading that is infinite.
+    """What an answer costs its account. A reading that is infinite is None.
 
-    ``charge``: what it adds to the reading. ``epsilon`` and ``rho``: what it costs under other policies: ε and ε_svt
-    where charges are added up, ρ where an account counts in zCDP (O4).
+    ``charge``: what the answer adds to the reading, in ε. ``reading`` and ``reading_after``: before and after it.
+    ``epsilon``: ε plus what finding it costs, which a policy ``budget:E`` would charge. ``rho``: what a policy
+    ``budget:E@D`` would charge (O4).
     """
 
     charge: float | None
@@ -37,7 +38,7 @@ class Cost:
 
     @classmethod
     def of(cls, books: Books, epsilon: float | None) -> Cost:
-        """Return the cost of an answer at this ε, or of a denial that follows the noisy test."""
+        """Return the cost of an answer at this ε; None stands for a denial after the noisy test, which also costs."""
         price, after = books.price(epsilon), books.after(epsilon)
         added = after.added(books.policy.charge(price))
         return cls(
@@ -64,10 +65,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Preview:
-    """What a way to an ε shows before a release; a way that shows more than the ε has a class of its own. Private.
+    """What a dry run shows of one way to set ε. A way that shows more than the ε has a subclass. Private.
 
-    ``reason``: why it would be denied for certain, or what would stop the dataset; None where neither. ``sees``: the
-    shape of what the analyst would get. ``epsilon``: the ε, as far as it is known beforehand.
+    ``reason``: why the release would be denied for certain, or would stop the dataset; None if it would do neither.
+    ``epsilon``: the ε, if it is known beforehand. ``sees``: what the analyst would get, with placeholders for numbers.
     """
 
     reason: Problem | None = None
@@ -87,7 +88,7 @@ class Preview:
         return None if self.reason is None else self.reason.word(Surface.PYTHON)
 
     def describe_way(self) -> JsonObject:
-        """Return what this way alone shows."""
+        """Return the JSON fields that only this way to set ε has."""
         return {"epsilon": self.epsilon}
 
     def describe_cost(self) -> JsonObject | None:
@@ -98,7 +99,7 @@ class Preview:
 
 
 def word_obstacle(obstacle: Obstacle) -> str:
-    """Say why the account admits none of the ε's that could be granted (O1, O2)."""
+    """Return a sentence on why the account admits none of the ε's that could be granted (O1, O2)."""
     reading, epsilon = obstacle.reading, write_decimal(obstacle.charge.epsilon)
     match obstacle.rule:
         case "delta" if obstacle.policy.in_zcdp:
@@ -145,7 +146,7 @@ def describe_released(
     rank_errors: JsonValue = None,
     about: list[JsonValue] | None = None,
 ) -> JsonObject:
-    """Return what the analyst would see of a released answer, in the shape of ``Answer.describe``."""
+    """Return what the analyst would see of a released answer, as ``Answer.describe`` does, without its numbers."""
     return {
         "status": "released",
         "answer": _describe_shape(plan),
@@ -163,14 +164,14 @@ def describe_released(
 def foresee_about(prepared: Prepared, epsilon: float | None, *, errors: bool = False) -> list[JsonValue]:
     """Return the public facts that the answer would come with, as far as they do not depend on its numbers.
 
-    errors: whether errors are told although ε is not known yet.
+    ``errors``: whether the analyst will be told errors, if ``epsilon`` is not known yet.
     """
     facts = list_facts(prepared.plan, None, clamp=prepared.order.clamp, errors=errors or epsilon is not None)
     return [*word_facts(facts), *tell_ranks(prepared.plan, epsilon)]
 
 
 def _describe_shape(plan: QueryPlan) -> list[dict[str, str]]:
-    """Return the columns of the answer with a mark in place of each number."""
+    """Return one row of the answer, with a placeholder for each value."""
     group = "each declared value" if plan.threshold is None else "the values of each group that is shown"
     shown = ((output.name, _LABEL if output.label else group, output.is_aggregate) for output in plan.outputs)
     return [{name: "…" if number else words for name, words, number in shown}]

@@ -1,4 +1,4 @@
-"""What the noise of an answer costs in zCDP (O4). Takes a plan, a mechanism and ε; gives numbers. Never draws."""
+"""What an answer costs in zCDP (O4). Takes a plan, a mechanism and ε; gives numbers. Never draws."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def price_plan(plan: QueryPlan, mechanism: Mechanism) -> Callable[[Decimal], Decimal]:
-    """Return a function from ε to ρ of an answer at it, which computes each only once."""
+    """Return a function that gives ρ of an answer for its ε, and remembers each result."""
     return lru_cache(maxsize=None)(lambda epsilon: find_rho(plan, mechanism, epsilon))
 
 
 def find_rho(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> Decimal:
-    """Return ρ of an answer at this ε, rounded up: ε²/2 of a pure ε, otherwise Σ Δ²/2σ² of the noise that is drawn.
+    """Return ρ of an answer at this ε, rounded up: ε²/2 for pure DP, otherwise Σ Δ²/2σ² over the measures.
 
-    σ is the scale that the release certifies, and Δ the sensitivity that it was certified for. Groups that nobody
-    declared add δ/(1 − δ).
+    σ is the scale that the release certifies, and Δ the sensitivity that it was certified for. Thresholded groups add
+    δ/(1 − δ).
     """
     shown = Fraction(group_delta(plan))
     total = shown / (1 - shown)
@@ -40,5 +40,5 @@ def find_rho(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> Decimal
 
 
 def group_delta(plan: QueryPlan) -> Decimal:
-    """Return the δ of showing groups that nobody declared (H1); 0 where the schema declares them."""
+    """Return the δ of thresholded groups (H1); 0 if the schema declares the groups."""
     return ZERO if plan.threshold is None else exact_decimal(plan.threshold.delta)

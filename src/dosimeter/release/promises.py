@@ -1,4 +1,4 @@
-"""Write the sentence that is true of a released answer (G0–G3)."""
+"""Write the sentence on privacy that is true of a released answer (G0–G3)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from dosimeter.mechanisms import Mechanism
 
 
 def promise_fixed(mechanism: Mechanism, epsilon: Decimal, n: int, *, viewed: bool, group_delta: float = 0.0) -> str:
-    """Return the sentence for a fixed ε (G0). ``group_delta``: the δ of groups that nobody declared (H1)."""
+    """Return the sentence for a fixed ε (G0).
+
+    ``viewed``: whether the controller saw a dry run or a risk before. ``group_delta``: the δ of thresholded groups
+    (H1).
+    """
     level = _level(epsilon, mechanism, group_delta)
     return (
         f"This answer is {level}-differentially private for each of the {n:,} individuals: "
@@ -20,7 +24,10 @@ def promise_fixed(mechanism: Mechanism, epsilon: Decimal, n: int, *, viewed: boo
 def promise_found(
     epsilon: Decimal, epsilon_svt: Decimal, largest: Decimal, mechanism: Mechanism, *, viewed: bool
 ) -> str:
-    """Return the sentence for an ε that the noisy test found (G1)."""
+    """Return the sentence for an ε that the noisy test selected (G1).
+
+    ``largest``: the largest candidate. ``viewed``: whether the controller saw a dry run or a risk before.
+    """
     return (
         f"Ex-post, this answer and its ε are {_level(epsilon + epsilon_svt, mechanism)}-differentially private "
         f"(ε = {epsilon:f} for the numbers, {epsilon_svt:f} for finding ε); beforehand the bound was "
@@ -30,7 +37,7 @@ def promise_found(
 
 
 def promise_violation(violation: float | None, variance: float, n: int) -> str:
-    """Return the further sentence where the noisy test promises how often it errs (V7); otherwise nothing."""
+    """Return a further sentence if the noisy test promises how often it errs (V7); otherwise an empty text."""
     if violation is None:
         return ""
     return (

@@ -52,9 +52,10 @@ code { font-size: 9pt }
 def write_record(
     entry: Entry, account: Account | Standing | None, verified: Verification | None, *, controller: bool = False
 ) -> str:
-    """Return the page as HTML. ``controller``: with what only the controller may see, marked as such.
+    """Return the page as HTML. ``controller``: add what only the controller may see, marked as such.
 
-    ``verified``: the ledger's state and head; None for a reader who is not told how many records there are.
+    ``account``: that of the entry, if it may be shown. ``verified``: the ledger's state and head; None for a reader who
+    may not know how many records there are.
     """
     request, hidden = entry.request, entry.hides_epsilon
     parts = [
@@ -164,7 +165,7 @@ def _write_checks(entry: Entry, verified: Verification | None) -> list[str]:
 
 
 def _write_private(entry: Entry, account: Account | Standing | None) -> list[str]:
-    """Return what only the controller may see: the charge, the reading, an ε that was found from the data."""
+    """Return the part that only the controller may see: the charge, the reading, an ε that was found from the data."""
     reading = "∞" if entry.reading.is_infinite() else f"{entry.reading:f}"
     facts = [
         ("ε", "none" if entry.epsilon is None else f"{entry.epsilon:f}"),

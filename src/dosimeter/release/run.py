@@ -1,9 +1,9 @@
-"""Release an answer: check, find ε, reserve the charge, draw noise, settle. In this order, whatever crashes.
+"""Release an answer: check, find ε, reserve the charge, draw noise, settle. This order holds even if something crashes.
 
-A refusal that SQL and schema alone decide is explained; a denial gives no reason. A failure while the data are
-measured is no denial but an incident: it stops the dataset for everybody (N4). The choice of ε and the charge happen
-in one write transaction of the ledger, so that no two releases are granted against the same reading; noise is drawn
-only after the charge is on disk.
+A refusal that SQL and schema alone decide is explained; a denial gives no reason. A failure while the data are measured
+is not a denial but an incident: it stops the dataset for everybody (N4). The choice of ε and the charge happen in one
+write transaction of the ledger, so that no two releases are granted against the same reading. Noise is drawn only after
+the charge is on disk.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ _OF_NUMBERS = (ArithmeticError, EmbeddedError, LookupError, MemoryError, TypeErr
 def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> Answer:
     """Charge and release one answer, or deny it.
 
-    Raises DatasetStopped where an incident stopped the dataset, now or before (N4): then nothing is answered, not even
-    what the ledger could repeat.
+    Raises DatasetStopped if an incident stops the dataset, now or earlier (N4): then nothing is answered, not even what
+    the ledger could repeat.
     """
     begun = require_running(ledger, dataset.schema)
     prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
@@ -115,7 +115,10 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
 
 
 def _price_beforehand(prepared: Prepared, entered: Agreement) -> None:
-    """Compute what every ε that may be granted costs, where that takes a while: later, every other writer waits."""
+    """Compute and remember ρ of every ε that may be granted, if the account counts in ρ.
+
+    This is done before the transaction, in which every other writer has to wait.
+    """
     if entered.terms.policy.in_zcdp:
         named = prepared.order.way.named_epsilon
         for epsilon in prepared.candidates if named is None else (named,):
@@ -123,20 +126,20 @@ def _price_beforehand(prepared: Prepared, entered: Agreement) -> None:
 
 
 def _note_opening(entered: Agreement) -> tuple[str, ...]:
-    """Return what the controller should know when an account is opened."""
+    """Return the warning of the policy, if an account was opened with one that needs it."""
     opening = entered.opening
     warning = None if opening is None else opening.policy.warn(opening.delta_total, opening.individuals)
     return () if warning is None else (warning,)
 
 
 def _note_number(prepared: Prepared) -> tuple[str, ...]:
-    """Return what the controller should know where a noisy number was used again (V8)."""
+    """Return a note for the controller if a noisy number that was paid for earlier was used again (V8)."""
     used = "finding ε cost nothing: the noisy number that an earlier request paid for was used again."
     return () if prepared.kept is None else (used,)
 
 
 def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
-    """Warn the controller of a column that identifies people and repeats, where the schema says that rows are people.
+    """Yield a warning if a column that identifies people repeats although the schema says that each row is a person.
 
     This takes a scan, so it is done only when an account is opened or continued: then the scan for the data's
     identities costs more anyway, and in every other release the schema and the data are as they were.
@@ -152,12 +155,11 @@ def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
 def _measure_or_stop(
     dataset: Measurable, prepared: Prepared, request: Request, ledger: Ledger, identities: frozenset[str] | None
 ) -> tuple[Measured, Grant]:
-    """Measure the data; where that fails, stop the dataset (N4).
+    """Measure the data. If that fails, record an incident, which stops the dataset (N4).
 
-    Whether measuring fails can depend on what the data hold, so a failure may not end as a denial of one query. An
-    unreachable source, a lost connection or a user who interrupts says nothing about the data: these errors pass
-    through.
-    An unforeseen error reveals as much as a foreseen one: it stops the dataset too.
+    Whether measuring fails can depend on what the data hold, so a failure must not end as a denial of one query. An
+    error that nobody foresaw reveals as much as any other, and stops the dataset too. An unreachable source, a lost
+    connection or a user who interrupts says nothing about the data: these errors pass through.
     """
 
     def stop(kind: IncidentKind) -> None:
@@ -186,7 +188,7 @@ def _measure_or_stop(
 
 
 def _measure(dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
-    """Read everything that needs the data, before the transaction: the exact vector, and how ε will be granted."""
+    """Read everything that needs the data, before the transaction: the exact numbers, and a function that grants ε."""
     return prepared.order.way.measure(dataset, prepared)
 
 
@@ -223,7 +225,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
 
 
 def _detail(prepared: Prepared, answer: Assembled, entry: Entry) -> Details:
-    """Return what a reader of the answer must know; where ε is hidden, nothing that would tell of it (G2)."""
+    """Return what a reader of the answer must know; if ε is hidden, nothing that depends on it (G2)."""
     plan, told = prepared.plan, None if entry.hides_epsilon else entry.spent.epsilon
     facts = list_facts(plan, answer, clamp=prepared.order.clamp, errors=told is not None)
     return Details(
@@ -234,7 +236,10 @@ def _detail(prepared: Prepared, answer: Assembled, entry: Entry) -> Details:
 
 
 def _read_off(prepared: Prepared, epsilon: Decimal, noisy: Sequence[Numbers]) -> Assembled:
-    """Post-process noisy numbers: return the answer, clamped if that is asked for, with the error of every number."""
+    """Return the answer made from noisy numbers, clamped if the order says so, with the error of every number.
+
+    ``noisy``: the groups and numbers of each block (a SELECT that measures).
+    """
     plan, mechanism = prepared.plan, prepared.mechanism
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
     noise = Noise.of(plan, mechanism, scale)
@@ -247,7 +252,7 @@ def _read_off(prepared: Prepared, epsilon: Decimal, noisy: Sequence[Numbers]) ->
 
 
 def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
-    """Return the same noisy numbers again, at no charge; clamped or not as is asked for now."""
+    """Return the noisy numbers of an earlier entry again, at no charge; clamped if the present order says so."""
     answer = replace(hand_out(entry), repeated=True)
     if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:
         return answer
@@ -268,7 +273,7 @@ def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
 
 
 def hand_out(entry: Entry) -> Answer:
-    """Return the answer as the ledger holds it: everybody gets the same, now and on every later request."""
+    """Return the answer that the ledger holds for an entry: everybody gets the same, now and on every later request."""
     if entry.status != "released":
         return Answer("denied", entry=entry.id)
     hidden = entry.hides_epsilon
@@ -288,6 +293,6 @@ def hand_out(entry: Entry) -> Answer:
 
 
 def _read_promise(entry: Entry) -> float | None:
-    """Return the chance that was promised for an ε that violates the threshold (V7)."""
+    """Return the promised probability of releasing an ε that violates the threshold (V7); None without a promise."""
     promised = entry.request.settings.get("violation")
     return float(promised) if isinstance(promised, (int, float)) else None

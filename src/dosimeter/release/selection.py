@@ -66,11 +66,13 @@ _LAPLACE = Laplace()
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SelectionProblem:
-    """The input of find-and-release. ``values`` and ``counts`` are private: the PIS of all slots (N2).
+    """The input of a noisy test that selects ε. ``values`` and ``counts`` are private: the PIS over all slots (N2).
 
-    There are n slots as declared, or one for each person where more people are in the table (N4). ``two_valued``:
-    whether everybody moves the answer by nothing or by Δ whatever the data, which is public (V6). ``violation``: the
-    chance that is promised for an ε that is released and violates the threshold; None without a promise (V7).
+    ``counts``: how many slots have each PIS. There are ``n`` slots as declared, or one per person if the table holds
+    more people (N4). ``k``: how many noisy numbers there are. ``sensitivity``: Δ. ``threshold``: τ, the largest
+    variance of the normalised RDRs. ``epsilon_svt``: what the test may spend. ``two_valued``: whether everybody moves
+    the answer by nothing or by Δ whatever the data, which is public (V6). ``violation``: the promised probability of
+    releasing an ε that violates the threshold; None without a promise (V7).
     """
 
     n: int
@@ -99,7 +101,7 @@ class SelectionProblem:
 
     @property
     def slots(self) -> int:
-        """Return how many slots there are. Private where they are more than declared."""
+        """Return how many slots there are. Private if they are more than declared."""
         return int(self.counts.sum())
 
     def __repr__(self) -> str:
@@ -108,10 +110,11 @@ class SelectionProblem:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NoisyTest:
-    """A problem as integers, ready for noise. ``levels`` are private; all else is public.
+    """A selection problem as integers, before noise is drawn. ``levels`` are private; all else is public.
 
-    Candidate j passes when ``levels[j] + shared − own[j] <= thresholds[j]``. ``own_epsilon`` is None without own noise:
-    then all levels are the same number.
+    Candidate j passes if ``levels[j] + shared − own[j] <= thresholds[j]``, where ``shared`` is one draw for all
+    candidates and ``own`` one for each. ``shared_epsilon`` and ``own_epsilon``: what these draws cost. ``own_epsilon``
+    is None for a test without own noise: then all levels are the same number.
     """
 
     levels: tuple[int, ...]
@@ -128,7 +131,7 @@ class NoisyTest:
         return None if self.own_epsilon is None else 2 * STEPS / self.own_epsilon
 
     def first_passing(self, shared: int, own: Sequence[int] | None = None) -> int | None:
-        """Return the index of the first candidate that passes with these draws, or None."""
+        """Return the index of the first candidate that passes with these draws of noise; None if none does."""
         draws = own if own is not None else (0,) * len(self.levels)
         for index, (level, threshold, draw) in enumerate(zip(self.levels, self.thresholds, draws, strict=True)):
             if level + shared - draw <= threshold:
@@ -141,9 +144,9 @@ class NoisyTest:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Outcome:
-    """The probability of each candidate to be released, and of a denial.
+    """The probability of each candidate to be released, and that of a denial.
 
-    From private data: for the controller's eyes only.
+    Computed from private data: for the controller's eyes only.
     """
 
     probabilities: tuple[float, ...]
@@ -155,12 +158,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How far off the noisy test can be (V4).
+    """How far from the threshold τ the noisy test can err: α, in the units of the variance q_svt (V4). Public.
 
-    With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over;
-    where V6 has a bound in place of q_svt, none whose bound is below τ − α.
-    ``by_candidate``: an α for each ε, since the sharp method's noise shrinks with w²; ``exact_alpha`` is the largest.
-    ``warning``: τ is below it, so that the noise alone may let an ε through. All of it is public.
+    With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over.
+    Where V6 tests an upper bound of q_svt, the second holds for candidates whose bound is below τ − α. ``paper_alpha``:
+    the paper's α. ``by_candidate``: the exact α of each ε; they differ, since the sharp test's noise shrinks with w².
+    ``exact_alpha``: the largest of these. ``warning``: whether τ is below ``exact_alpha``, so that noise alone may let
+    an ε pass.
     """
 
     beta: float
@@ -171,14 +175,14 @@ class Accuracy:
 
 
 def svt_sensitivity(n: int) -> Fraction:
-    """Return Δ_svt: how far the variance of n values in [0, 1] moves when one of them does."""
+    """Return Δ_svt: how far the variance of n values in [0, 1] can move if one of them changes."""
     return Fraction(n - 1, n * n)  # V2
 
 
 def split_budget(epsilon_svt: float) -> tuple[float, float]:
-    """Return (ε₁, ε₂) at 1 : 2^(2/3).
+    """Return (ε₁, ε₂), the parts of ε_svt for the shared and for the own noise, at 1 : 2^(2/3).
 
-    Their exact sum never exceeds ε_svt, read as a float or as the decimal it prints as.
+    Their exact sum never exceeds ε_svt, taken as a float or as the decimal it prints as.
     """
     whole = exact_number(epsilon_svt)
     first = epsilon_svt / (1.0 + _SPLIT)  # V1
@@ -197,7 +201,7 @@ def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
 
 
 def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
-    """Return the problem as integers: levels rounded down to steps of Δ_svt/2³⁰, thresholds likewise."""
+    """Return the problem as integers: levels and thresholds, rounded down to whole steps of Δ_svt/2³⁰."""
     check_option("selection", method)
     step = svt_sensitivity(problem.n) / STEPS
     if method == "sharp":
@@ -214,9 +218,10 @@ def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
 
 
 def find_margin(problem: SelectionProblem) -> int:
-    """Return by how many steps the promise on violations lowers the thresholds; 0 without one (V7). Public.
+    """Return by how many steps a promise on violations lowers the thresholds; 0 without a promise (V7). Public.
 
-    Where values between 0 and Δ occur, their rounding to 2⁻³⁰ may bring the variance down by ``_OFF + _OFF²`` at most.
+    If some PIS can lie between 0 and Δ, their rounding to 2⁻³⁰ may lower the variance by at most ``_OFF + _OFF²``,
+    which the margin covers.
     """
     if problem.violation is None:
         return 0
@@ -228,19 +233,22 @@ def find_margin(problem: SelectionProblem) -> int:
 
 
 def draw_number(problem: SelectionProblem) -> int:
-    """Return the one noisy number of the sharp test, in steps. Costs ε_svt, and may be used again (V5, V6, V8)."""
+    """Draw the one noisy number of the sharp test, in steps of Δ_svt/2³⁰ (V5, V6).
+
+    Costs ε_svt, and may be used again (V8).
+    """
     return _sharp_level(problem) + draw_discrete_laplace(_certify_number(problem), 1)[0]
 
 
 def read_number(problem: SelectionProblem, number: int) -> float | None:
-    """Return the first candidate that a noisy number lets through, or None. Reads nothing of the data."""
+    """Return the first candidate whose threshold the noisy number does not exceed; None without one. Reads no data."""
     thresholds = zip(problem.candidates, _sharp_thresholds(problem), strict=True)
     passing = (epsilon for epsilon, most in thresholds if number <= most)
     return next(passing, None)
 
 
 def select_epsilon(problem: SelectionProblem, *, method: Selection) -> float | None:
-    """Run the noisy test once, for real. Return the ε to release, or None for a denial. Costs ε_svt either way (O1).
+    """Draw noise and run the test once. Return the ε to release, or None for a denial. Costs ε_svt either way (O1).
 
     All noise is drawn before anything is compared: neither how many draws there are nor their time depends on the data.
     """
@@ -256,11 +264,11 @@ def select_epsilon(problem: SelectionProblem, *, method: Selection) -> float | N
 
 
 def outcome_distribution(problem: SelectionProblem, *, method: Selection) -> Outcome:
-    """Return the probability of every outcome (V3), from the same integers.
+    """Return the probability of every outcome of the noisy test (V3), from the same integers that the test uses.
 
-    Of one noisy number exactly. For the sparse vector with continuous in place of integer noise: one step moves a
-    comparison's chance by at most its density, ε_svt/2³⁰; over all candidates it stays below |E|·ε_svt/2³⁰: 4e-8 for 37
-    candidates at ε_svt = 1.
+    For the sharp test it is exact. For the paper's test, noise is taken to be continuous instead of integer: one step
+    moves the probability of a comparison by at most its density, ε_svt/2³⁰, so that all candidates together are off by
+    less than |E|·ε_svt/2³⁰: 4e-8 for 37 candidates at ε_svt = 1.
     """
     test = prepare_test(problem, method=method)
     gaps = np.array([float(threshold - level) for threshold, level in zip(test.thresholds, test.levels, strict=True)])
@@ -270,7 +278,7 @@ def outcome_distribution(problem: SelectionProblem, *, method: Selection) -> Out
 
 
 def known_outcome(problem: SelectionProblem, number: int) -> Outcome:
-    """Return what a noisy number that was drawn already makes certain (V8)."""
+    """Return the outcome that an already drawn noisy number makes certain: its probability is 1 (V8)."""
     found = read_number(problem, number)
     return Outcome(tuple(float(epsilon == found) for epsilon in problem.candidates), float(found is None))
 
@@ -283,16 +291,17 @@ def violation_probability(problem: SelectionProblem, outcome: Outcome) -> float:
 
 
 def violation_share(problem: SelectionProblem, outcome: Outcome) -> float:
-    """Return the share of violations among releases; 0 when nothing is ever released."""
+    """Return the probability that a released ε violates the threshold; 0 if nothing is ever released."""
     released = math.fsum(outcome.probabilities)
     return violation_probability(problem, outcome) / released if released > 0.0 else 0.0
 
 
 def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Selection = "sharp") -> Accuracy:
-    """Return the paper's α (for its split 1/3 : 2/3), and the exact tail of the noise in use (V4).
+    """Return α, within which the noisy test errs with probability 1 − β: the paper's, and the exact ones (V4).
 
-    Public: it reads no PIS. Noise on Var(t) counts slope² times in q_svt, so the sharp α of a candidate carries that;
-    and the margin of a promise (V7), by which good candidates are passed over.
+    Public: it reads no PIS. The paper's α is for its budget split 1/3 : 2/3. In the sharp test, noise on Var(t) changes
+    q_svt slope² times as much, so that each candidate has its own α; it includes the margin of a promise (V7), by which
+    good candidates may be passed over.
     """
     check_option("selection", method)
     if not 0.0 < beta < 1.0:
@@ -312,8 +321,8 @@ def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Selection
 def is_two_valued(plan: QueryPlan) -> bool:
     """Return whether everybody moves the answer by nothing or by Δ, whatever the data (V6).
 
-    So it is where one number per group is measured, in whole units, and nobody moves all groups together by more than
-    one unit: a COUNT with one row each, in any groups; the number of individuals.
+    True if there is one measure, in whole units, and nobody moves all groups together by more than one unit: a COUNT
+    with one row per individual, in any groups, or the number of individuals.
     """
     if len(plan.all_measures) != 1 or plan.hand_sensitivity is not None:
         return False
@@ -331,7 +340,7 @@ def difference_tail(distance: float, first: float, second: float) -> float:
 
 
 def require_additive(plan: QueryPlan) -> None:
-    """Refuse what V2 does not cover: it needs a PIS that depends on the individual's own rows only."""
+    """Refuse measures that V2 does not cover: the PIS must depend on the individual's own rows alone."""
     for measure in plan.all_measures:
         if measure.depends_on is None:
             continue
@@ -405,24 +414,24 @@ def _check_options(problem: SelectionProblem) -> None:
 
 
 def _weight(problem: SelectionProblem, epsilon: float) -> Fraction:
-    """Return w: the length of the interval that normalised RDRs lie in."""
+    """Return w: the length of the interval that the normalised RDRs at this ε lie in."""
     return problem.mechanism.level_width(problem.k, sensitivity=problem.sensitivity, epsilon=epsilon)
 
 
 def _unit_risks(problem: SelectionProblem, epsilon: float) -> FloatArray:
-    """Return u per class (V5)."""
+    """Return the unit risk u at this ε for each of ``problem.values`` (V5)."""
     relative = np.clip(problem.values / problem.sensitivity, 0.0, 1.0)
     return problem.mechanism.unit_risks(relative, problem.k, sensitivity=problem.sensitivity, epsilon=epsilon)
 
 
 def _tested_values(problem: SelectionProblem) -> FloatArray:
-    """Return t per class: what the one noisy number is the variance of (V5, V6)."""
+    """Return t for each of ``problem.values``: the noisy number is the variance of t (V5, V6)."""
     relative = np.clip(problem.values / problem.sensitivity, 0.0, 1.0)
     return problem.mechanism.tested_values(relative)
 
 
 def _slope(problem: SelectionProblem, epsilon: float) -> Fraction:
-    """Return by how much normalised RDRs differ at most, per difference of t."""
+    """Return the slope: differences of normalised RDRs at this ε are at most the slope times those of t."""
     k, sensitivity = problem.k, problem.sensitivity
     if problem.two_valued:
         return _weight(problem, epsilon)
@@ -430,25 +439,31 @@ def _slope(problem: SelectionProblem, epsilon: float) -> Fraction:
 
 
 def _sharp_level(problem: SelectionProblem) -> int:
-    """Return Var(t) in steps. Private."""
+    """Return Var(t) in steps of Δ_svt/2³⁰, rounded down. Private."""
     spread = _exact_variance(_tested_values(problem), problem.counts)
     return math.floor(spread / (svt_sensitivity(problem.n) / STEPS))
 
 
 def _sharp_thresholds(problem: SelectionProblem) -> tuple[int, ...]:
-    """Return the largest noisy number that lets each candidate through (V5–V7). Public."""
+    """Return, for each candidate, the largest noisy number at which it passes (V5–V7). Public.
+
+    In steps of Δ_svt/2³⁰.
+    """
     step, margin = svt_sensitivity(problem.n) / STEPS, find_margin(problem)
     limits = (Fraction(problem.threshold) / _slope(problem, epsilon) ** 2 for epsilon in problem.candidates)
     return tuple(min(math.floor(limit / step), _HIGHEST_THRESHOLD) - margin for limit in limits)
 
 
 def _certify_number(problem: SelectionProblem) -> float:
-    """Return the scale of the noise of one number, in steps."""
+    """Return the certified scale of the sharp test's noise, in steps of Δ_svt/2³⁰."""
     return certified_scale(STEPS, round_down(exact_number(problem.epsilon_svt)))
 
 
 def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
-    """Return the population variance of the risks rounded to 2⁻³⁰. Halves of 15 bits keep every sum inside 64 bits."""
+    """Return the population variance of the risks rounded to 2⁻³⁰, exactly.
+
+    Numbers are split into halves of 15 bits, so that every sum stays inside 64 bits.
+    """
     whole = np.rint(risks * float(1 << _RISK_BITS)).astype(np.int64)
     people = counts.astype(np.int64)
     high, low = whole >> _HALF_BITS, whole & ((1 << _HALF_BITS) - 1)
@@ -463,9 +478,10 @@ def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
 
 
 def _one_number_outcome(gaps: FloatArray, scale: float) -> Outcome:
-    """Return the outcome of one noisy number, exactly: its noise is integer noise of this scale.
+    """Return the exact outcome of the sharp test, whose one noisy number has integer Laplace noise of this scale.
 
-    Thresholds rise as ε falls, so candidate j is taken when the noise lies between its gap and the one before.
+    ``gaps``: threshold minus level of each candidate, in steps. Thresholds rise as ε falls, so candidate j is taken if
+    the noise lies between the gap before and its own.
     """
     below, above = _LAPLACE.exceed(scale, -gaps), _LAPLACE.exceed(scale, gaps + 1.0)
     steps = np.where(gaps[1:] < 0.0, below[1:] - below[:-1], above[:-1] - above[1:])  # subtract the small ones
@@ -475,7 +491,8 @@ def _one_number_outcome(gaps: FloatArray, scale: float) -> Outcome:
 def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> Outcome:
     """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr, p_l(r) = P(own ≥ r − gap_l), for every candidate.
 
-    The integral is computed piece by piece between the kinks.
+    ``gaps``: threshold minus level of each candidate; like ``own_scale``, in scales of the shared noise. The integral
+    is computed piece by piece between the kinks of the densities.
     """
     kinks = np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH)
     longest = 2.0 * min(1.0, own_scale) / max(1.0, len(gaps) / 8.0)  # a product of |E| factors bends |E| times as fast
@@ -507,7 +524,10 @@ def _quadrature(kinks: FloatArray, longest: float) -> tuple[FloatArray, FloatArr
 
 
 def _tail_quantile(first: float, second: float, chance: float) -> float:
-    """Return the distance that |X − Y| exceeds with this chance, by bisection; rounded up."""
+    """Return the distance that |X − Y| exceeds with this probability, rounded up, for independent Laplace X and Y.
+
+    ``first`` and ``second``: their scales.
+    """
     low, high = 0.0, first + second
     while difference_tail(high, first, second) > chance:
         high *= 2.0

@@ -1,4 +1,4 @@
-"""Show those groups of the data in which enough individuals are (H1). Takes noisy numbers; neither draws nor reads.
+"""Show those groups of the data that have enough individuals (H1). Takes noisy numbers; neither draws nor reads data.
 
 Which groups exist is private. A group is shown if its noisy number of individuals reaches a threshold that somebody
 alone in a group reaches with at most the charged probability. The threshold is computed here, exactly: OpenDP's own
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def find_threshold(threshold: Threshold, noise: Sequence[Calibrated | CalibratedSelection]) -> int:
-    """Return T, the least with P(1 + Z ≥ T) ≤ D/ℓ₀ for the noise Z of the number of individuals (H1).
+    """Return T, the least number with P(1 + Z ≥ T) ≤ D/ℓ₀, for the noise Z of the number of individuals (H1).
 
-    Refuses a D for which the proof of H1 does not hold: it may not exceed what one individual's count costs in privacy
-    loss. Public: depends on SQL, schema, ε and D alone.
+    D is the δ of thresholded groups, ℓ₀ the most groups of one individual. Refuses a D that is too large beside ε for
+    the proof of H1. Public: depends on SQL, schema, ε and D alone.
     """
     counted = noise[threshold.people]
     assert isinstance(counted, Calibrated), "a number of individuals gets noise"
@@ -56,12 +56,12 @@ def keep_shown(
 
 
 def write_keys(keys: Sequence[GroupKey]) -> list[list[JsonScalar]]:
-    """Return the values of released groups as JSON has them; days and moments as texts."""
+    """Return the values of released groups as JSON has them; dates and timestamps as text."""
     return [[cast("JsonScalar", each.isoformat() if isinstance(each, date) else each) for each in key] for key in keys]
 
 
 def read_keys(written: Sequence[Sequence[JsonScalar]], groups: Sequence[Group]) -> tuple[GroupKey, ...]:
-    """Return the values of released groups from the ledger, in the types of their expressions."""
+    """Return the values of released groups that ``write_keys`` wrote, in the types of their group columns."""
     return tuple(
         tuple(_read_value(value, group.type) for value, group in zip(key, groups, strict=True)) for key in written
     )

@@ -1,7 +1,7 @@
 """RDRs and absolute risks, preferences over RDRs, and the largest ε that meets a preference.
 
-Takes Contributions and a mechanism; gives numbers per class of equally exposed people, and a Choice. Never reads data
-again, never draws noise.
+Takes Contributions and a mechanism. Gives a Choice, and numbers per class; a class is a set of equally exposed people.
+Never reads the data again, never draws noise.
 """
 
 from dosimeter.risk.absolute import advantage, largest_difference, lee_clifton, own_epsilon, posterior_odds

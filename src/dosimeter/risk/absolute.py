@@ -1,4 +1,8 @@
-"""Absolute risks beside RDRs: own guarantees, odds, being picked out, being told to be in (P1–P4). Pure."""
+"""Absolute risks of one individual, which compare nobody with anybody else (P1–P4). Pure.
+
+They are: own guarantees (P1), the probability of being picked out (P2), the belief that somebody is in the data (P3)
+and the membership advantage (P4).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from dosimeter.influence import Contributions
 
 _PAIR_WORK = 2**28
-"""Pairs × cells that ``largest_difference`` compares one by one, at most: about a second."""
+"""The most pairs × cells that ``largest_difference`` compares one by one: about a second's work."""
 
 
 def own_epsilon(
@@ -30,10 +34,11 @@ def own_epsilon(
     epsilon: float | FloatArray,
     shares: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the guarantee that individuals with these PIS have for themselves (P1, per-instance DP).
+    """Return the own guarantee, in ε, of individuals with these PIS: one per PIS (P1, per-instance DP).
 
-    ``scale`` and ``epsilon``: of all, or of each. ``shares``: where something is drawn by rank, the share of ε that
-    bounds it, whatever the PIS (R12).
+    ``values``: the PIS. ``scale`` and ``epsilon``: one number for all of them, or one per PIS. ``shares``: for a query
+    with measures drawn by rank, the share of ε that bounds each individual's guarantee; the PIS are then not used
+    (R12).
     """
     if shares is not None:
         return epsilon * shares
@@ -58,11 +63,12 @@ def advantage(
     shares: FloatArray | None = None,
     group_delta: float = 0.0,
 ) -> FloatArray:
-    """Return the membership advantage of individuals with these PIS, or a little more (P4).
+    """Return the membership advantage, or a slightly larger bound, of individuals with these PIS: one per PIS (P4).
 
-    ``cells``: how many noisy numbers one individual can move. ``epsilon_svt``: what finding ε with noise cost.
-    ``shares``: where something is drawn by rank, the share of ε that bounds it (R12). ``group_delta``: the chance with
-    which somebody shows up in a group of their own, where nobody declared the groups (H1).
+    ``values``: the PIS. ``grids``: the noise grid of each measure. ``cells``: how many noisy numbers one individual can
+    move. ``epsilon_svt``: the ε that was spent on finding ε with noise. ``shares``: for a query with measures drawn by
+    rank, the share of ε that bounds each individual's own guarantee (R12). ``group_delta``: the δ of thresholded
+    groups, the probability that somebody alone in a group makes it appear (H1).
     """
     if shares is not None or (mechanism.pure and epsilon_svt > 0.0):
         own = own_epsilon(values, mechanism, sensitivity=sensitivity, scale=scale, epsilon=epsilon, shares=shares)
@@ -79,9 +85,9 @@ def advantage(
 
 
 def posterior_odds(prior: float, epsilon: float) -> float:
-    """Return the most that a prior belief can become after outputs charged ε in all (P3).
+    """Return the largest probability that a prior belief can become after answers that cost ``epsilon`` in all (P3).
 
-    Holds for pure DP only, not for algorithm 1.
+    Holds only for pure DP and an ε that does not depend on the data: not for an ε found by algorithm 1.
     """
     if not 0.0 <= prior <= 1.0:
         raise OptionError("A prior belief must lie between 0 and 1.")
@@ -93,7 +99,10 @@ def posterior_odds(prior: float, epsilon: float) -> float:
 
 
 def lee_clifton(n: int, epsilon: float, sensitivity: float, largest_difference: float) -> float:
-    """Return Lee and Clifton's bound on the probability of being picked out of the n (P2)."""
+    """Return Lee and Clifton's upper bound on the probability of picking one individual out of ``n`` (P2).
+
+    ``largest_difference``: the largest distance between the contributions of two individuals, P2's Δv.
+    """
     if n < 1:
         raise DataError("There are no individuals to pick from. Check that the table is not empty.")
     exponent = epsilon * (largest_difference / sensitivity) if largest_difference > 0.0 else 0.0
@@ -101,10 +110,11 @@ def lee_clifton(n: int, epsilon: float, sensitivity: float, largest_difference: 
 
 
 def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float, bool]:
-    """Return P2's Δv, the largest ‖c_i − c_j‖ over pairs of individuals, and whether it is exact (or an upper bound).
+    """Return P2's Δv, the largest ‖c_i − c_j‖ over pairs of individuals, and False if it is only an upper bound.
 
-    Rows that share no cell, directly or through others, are as far apart as their norms add up to; only within such
-    a cluster of rows are pairs compared. Where everybody is in one group, a cluster is a group.
+    A cluster is a set of rows that share cells, directly or through other rows. The distance of rows in different
+    clusters follows from their two norms, so only rows of one cluster are compared pair by pair. If nobody is in
+    several groups, the clusters are the groups.
     """
     rows = _merge_attributes(contributions).normalise()
     if rows.n < 2:
@@ -128,7 +138,7 @@ def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float,
 
 
 def _merge_attributes(contributions: Contributions) -> Contributions:
-    """Return the rows with somebody in them, without attributes; rows that differed only in these are merged."""
+    """Return the rows that stand for at least one individual, without attributes and with equal rows merged."""
     people = np.flatnonzero(contributions.people > 0)
     rows = replace(contributions.take(people, contributions.people[people]), attributes={})
     if not contributions.attributes:
@@ -137,7 +147,10 @@ def _merge_attributes(contributions: Contributions) -> Contributions:
 
 
 def _split_clusters(rows: Contributions) -> list[IntArray]:
-    """Return the rows that move something, by connected cells: two rows that share a cell are in one cluster."""
+    """Return the indices of the rows that move at least one cell, one array per cluster.
+
+    Rows that share a cell, directly or through other rows, are in one cluster.
+    """
     filled = np.flatnonzero(np.diff(rows.starts))
     labels: IntArray = np.arange(rows.k)
     owners = rows.entry_rows()
@@ -152,7 +165,11 @@ def _split_clusters(rows: Contributions) -> list[IntArray]:
 
 
 def _join_cells(labels: IntArray, one: IntArray, other: IntArray) -> IntArray:
-    """Return the smallest cell that each cell is connected to, directly or through others."""
+    """Return, for each cell, the smallest cell that it is connected to, directly or through other cells.
+
+    ``labels``: the smallest connected cell known so far, for each cell. ``one`` and ``other``: the two ends of each
+    connection.
+    """
     while True:
         before = labels
         labels = labels.copy()
@@ -166,10 +183,10 @@ def _join_cells(labels: IntArray, one: IntArray, other: IntArray) -> IntArray:
 
 
 def _spread_rows(cluster: Contributions, norm: Norm, *, floor: float, work: int) -> tuple[float, bool]:
-    """Return the largest distance between rows of a cluster, or an upper bound of it, and whether it is exact.
+    """Return the largest distance between two rows of a cluster, or an upper bound of it, and whether it is exact.
 
-    Distances up to ``floor`` are of no interest: if there are no larger ones, any number up to it may be returned.
-    ``work`` limits the pairs × cells that are compared one by one.
+    Only distances above ``floor`` matter: if there are none, any number up to ``floor`` may be returned. ``work``: the
+    most pairs × cells that are compared one by one.
     """
     norms = cluster.norms(norm)
     triangle = _add_largest_two(norms, norm=1)
@@ -213,9 +230,10 @@ def _measure_lengths(vectors: FloatArray, norm: Norm) -> FloatArray:
 
 
 def _add_largest_two(norms: FloatArray, norm: Norm) -> float:
-    """Return the distance between the two largest rows if they share no cell.
+    """Return how far apart the two rows with the largest norms are if they share no cell.
 
-    With norm 1 that is their sum, which is also an upper bound for any two rows (triangle inequality).
+    In norm 1 this distance is the sum of both norms, which is also an upper bound for any two rows (triangle
+    inequality).
     """
     if len(norms) < 2:
         return 0.0

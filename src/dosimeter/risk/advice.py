@@ -1,6 +1,6 @@
-"""What an answer at one ε would give the analyst and ask of people, and what to choose by: values. Words come later.
+"""What an answer at one ε gives the analyst and costs the most exposed people, and what follows: values, no words.
 
-All are private. ``show.advice`` words them, the same for the terminal, a notebook and a page.
+All are private. ``show.advice`` puts them into words, the same for the terminal, a notebook and a page.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AnswerAccuracy:
-    """How far off the numbers of a whole answer are at one ε: 95 % errors, beside the exact numbers. Private.
+    """How far off the numbers of a whole answer are at one ε: 95 % errors, compared with the exact numbers. Private.
 
-    ``errors``: the largest of each column, None where it has none, and whether it is one in rows. ``typical``: that of
-    each column's median group, None where half of the groups or more cannot be told. ``relative``: the largest error
-    divided by its number, of the ``numbers`` that are not 0 and have an error. ``drowned``: how many of these are at
-    most as large as their own error. ``too_few``: how many numbers have too few people behind them to be told.
-    ``without``: how many others have no error at all; those drawn by rank have one in rows.
+    ``errors``: for each column, its largest error (None without one) and whether this error is in rows. ``typical``:
+    for each column, the error of the median group; None if at least half of the groups have too few people to tell.
+    ``numbers``: how many numbers have an error and are not 0. ``relative``: the largest relative error among these.
+    ``drowned``: how many of these are at most as large as their own error. ``too_few``: how many numbers have too few
+    people to tell. ``without``: how many other numbers have no error; numbers drawn by rank are not among them, as
+    their error is in rows.
     """
 
     errors: tuple[tuple[float | None, bool], ...]
@@ -42,7 +43,7 @@ class AnswerAccuracy:
     def of(
         cls, columns: Sequence[Accuracy], errors: Sequence[tuple[float | None, bool]] | None = None
     ) -> AnswerAccuracy:
-        """Return that of an answer with these columns. ``errors``: as a candidate has them, where some are in rows."""
+        """Return the accuracy of an answer with these columns. ``errors``: ``Candidate.errors``, if any is in rows."""
         relative = [each.largest_relative for each in columns if each.largest_relative is not None]
         worst = tuple((each.worst, False) for each in columns) if errors is None else tuple(errors)
         told = [each for each, (_, in_rows) in zip(columns, worst, strict=True) if not in_rows]
@@ -59,23 +60,23 @@ class AnswerAccuracy:
 
     @property
     def largest(self) -> float | None:
-        """Return the largest error of all columns that have one, not in rows."""
+        """Return the largest error over all columns that is not in rows; None if there is no such error."""
         return max((error for error, in_rows in self.errors if error is not None and not in_rows), default=None)
 
     @property
     def widest(self) -> int | None:
-        """Return the column with the largest error, not in rows; None where none has one."""
+        """Return the index of the column with the largest error that is not in rows; None if there is no such error."""
         sizes = [(error, at) for at, (error, in_rows) in enumerate(self.errors) if error is not None and not in_rows]
         return max(sizes)[1] if sizes else None
 
     def usual(self, column: int) -> float | None:
-        """Return the error of a column's typical group; where none is typical, the largest."""
+        """Return the error of the column's median group, or the column's largest error if ``typical`` is None there."""
         typical = self.typical[column]
         return self.errors[column][0] if typical is None else typical
 
     @property
     def worthless(self) -> bool:
-        """Return whether at least half of the numbers drown in their own error, or cannot be told at all."""
+        """Return whether at least half of the numbers are at most as large as their error, or have too few people."""
         numbers, lost = self.numbers + self.too_few, self.drowned + self.too_few
         return numbers > 0 and 2 * lost >= numbers
 
@@ -85,7 +86,7 @@ class AnswerAccuracy:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Standing:
-    """One ε from both sides: what the analyst would get, and what the most exposed would bear. Private."""
+    """One ε, how accurate the answer would be, and the absolute risks of the most exposed people. Private."""
 
     epsilon: float
     accuracy: AnswerAccuracy
@@ -97,7 +98,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Coarser:
-    """The same question without some of its groups, at the same ε and with the same noise. Private."""
+    """The same query without some of its GROUP BY columns, at the same ε and with the same noise. Private.
+
+    ``dropped``: the columns left out. ``numbers``: how many numbers of the answer are not 0. ``drowned``: how many of
+    these are at most as large as their own error.
+    """
 
     dropped: tuple[str, ...]
     numbers: int
@@ -109,14 +114,17 @@ class Coarser:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Part:
-    """One of the conditions that AND joins: the candidates that meet it, from the smallest to the largest. Private."""
+    """One of the conditions that AND joins, with the smallest and the largest candidate that meets it. Private.
+
+    ``smallest`` and ``largest`` are None if no candidate meets it.
+    """
 
     condition: str
     smallest: float | None
     largest: float | None
 
     def describe(self) -> JsonObject:
-        """Return the condition and the ε's that it alone would allow, as JSON has them."""
+        """Return the condition and the smallest and largest ε that meet it alone, as JSON has them."""
         return {"condition": self.condition, "smallest": self.smallest, "largest": self.largest}
 
     def __repr__(self) -> str:
@@ -125,14 +133,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Advice:
-    """What to know before an ε is taken. Private.
+    """What a controller should know before taking an ε. Private.
 
-    ``at``: the ε that the preference gives, or the largest candidate where it gives none. ``up`` and ``down``: the next
-    candidates. ``decides``: whether some candidate meets the preference and another does not (F4); None without one.
-    ``met``: whether any does. ``safe``: the largest candidate at which nobody's advantage exceeds 0.25. ``coarser``: a
-    question that drowns fewer numbers in noise. ``exposed``: how many people share the largest PIS. ``touched``: whom
-    the query touches at all (N5). ``by_cell``: what the cell indicator finds;
-    ``cell_differs``: whether that is smaller, or nothing (R11).
+    ``at``: the ε that the preference gives, or the largest candidate if it gives none. ``up`` and ``down``: the next
+    larger and the next smaller candidate. ``decides``: whether some candidate meets the preference and another does not
+    (F4); None without a preference. ``met``: whether any candidate meets it. ``safe``: the largest candidate at which
+    nobody's membership advantage exceeds 0.25. ``coarser``: a query with fewer groups, of whose numbers fewer are
+    smaller than their errors. ``exposed``: how many people share the largest PIS. ``touched``: how many individuals the
+    query touches (N5). ``by_cell``: the ε that the cell indicator finds; ``cell_differs``: whether that ε is smaller,
+    or the cell indicator finds none (R11).
     """
 
     columns: tuple[str, ...]
@@ -150,7 +159,7 @@ class Advice:
 
     @property
     def shown(self) -> Standing | None:
-        """Return the ε to speak of: the one found, or the safe one where the preference finds none (F4)."""
+        """Return the ε that the advice is about: the one found, or ``safe`` if the preference does not decide (F4)."""
         return self.safe if self.decides is False else self.at
 
     def __repr__(self) -> str:
@@ -158,7 +167,10 @@ class Advice:
 
 
 def find_safe(candidates: Iterable[Candidate]) -> float | None:
-    """Return the largest candidate at which nobody's membership advantage exceeds that of ``balanced`` (P4)."""
+    """Return the largest candidate at which nobody's membership advantage exceeds 0.25, that of ``balanced`` (P4).
+
+    None if there is no such candidate.
+    """
     limit = SAFE_ADVANTAGE * (1.0 + 1e-12)
     safe = [line.epsilon for line in candidates if line.absolute is not None and line.absolute.advantage <= limit]
     return max(safe, default=None)
@@ -170,9 +182,10 @@ def decides(candidates: Iterable[Candidate]) -> bool:
 
 
 def find_conflict(parts: Sequence[str], tested: Sequence[tuple[float, Verdict]]) -> tuple[Part, ...]:
-    """Return why no candidate meets several conditions: one that none meets, two that none meets both of, or all.
+    """Return conditions that no candidate meets together: one that none meets, else a pair, else all of ``parts``.
 
-    Empty where some candidate meets them all, or where there is one condition.
+    ``parts``: the conditions that AND joins, as text. ``tested``: each candidate with the verdict on it. Empty if some
+    candidate meets all conditions, or if there is only one condition.
     """
     if len(parts) < 2 or any(verdict.satisfied for _, verdict in tested):
         return ()

@@ -30,12 +30,15 @@ _PRECISION = 1e-13
 """Relative width at which a bisection stops."""
 
 _WIDEST = 2.0**200
-"""Noise scales beyond this many Δ are not searched: no ε in use comes near."""
+"""The largest noise scale that is searched, as a multiple of Δ: no ε in use needs as much noise."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Judged:
-    """The verdict on each candidate, in the order given, and the largest one that meets the preference (F1)."""
+    """The verdict on each candidate, in the order given, and the largest candidate that meets the preference (F1).
+
+    ``epsilon`` is None if no available candidate meets it.
+    """
 
     epsilon: float | None
     tested: tuple[tuple[float, Verdict], ...]
@@ -46,7 +49,10 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Limit:
-    """The exact largest ε as ``value`` (F2). None when ``every`` ε qualifies, or when there is no such number."""
+    """The exact largest ε that meets a preference, as ``value`` (F2).
+
+    ``value`` is None if every ε meets the preference (then ``every`` is true), or if no such number can be computed.
+    """
 
     value: float | None = None
     every: bool = False
@@ -89,9 +95,10 @@ def _read_candidate(part: object) -> float:
 
 
 def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[float] | None = None) -> Judged:
-    """Return the largest candidate that meets the preference (F1), of those that the odometer leaves (O2).
+    """Return the largest candidate that meets the preference (F1), among those that the account's reading allows (O2).
 
-    Smaller candidates need not meet the preference because a larger one does, so every candidate is tested.
+    ``tested``: each candidate with the verdict on it. ``available``: the candidates allowed; None allows all. A smaller
+    candidate can fail a preference that a larger one meets, so every candidate is tested.
     """
     kept = tuple((epsilon, verdict) for epsilon, verdict in tested if available is None or epsilon in available)
     return Judged(max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None), kept)
@@ -106,7 +113,10 @@ def build_candidates(
     absolutes: Sequence[AbsoluteRisk] | None = None,
     rank_errors: Sequence[tuple[float | None, ...]] | None = None,
 ) -> tuple[Candidate, ...]:
-    """Return the lines of the table that a controller sees; without verdicts where there is no preference."""
+    """Return one Candidate per ε of ``many``, the lines of the table that a controller sees.
+
+    All arguments have one item per ε. Without ``verdicts`` there is no preference, and the lines say nothing of one.
+    """
     return tuple(
         Candidate(
             epsilon=rdrs.epsilon,
@@ -194,9 +204,9 @@ def extremes(sensitivities: Sensitivities) -> tuple[float, float]:
 
 
 def _smallest_scale(qualifies: Callable[[float], bool], *, start: float) -> float | None:
-    """Return the smallest scale at which a condition holds that more noise only helps, by bisection of the logarithm.
+    """Return the smallest noise scale that qualifies, by bisection of its logarithm; None if no searched scale does.
 
-    The condition does not hold without noise, so that halving ends. None when it holds for no scale in reach.
+    ``qualifies`` must be false without noise, and must stay true as the scale grows. ``start``: the scale to begin at.
     """
     high = start
     while not qualifies(high):

@@ -1,4 +1,4 @@
-"""How exposed everybody is by the answer that was drawn (R1, R2). Pure."""
+"""How exposed everybody is by an answer that was already drawn (R1, R2). Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def compute_ex_post(
     contributions: Contributions, residual: FloatArray, mechanism: Mechanism, scale: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return for each row the RDR for this output (R1) and the privacy loss (R2).
+    """Return the RDR for this output (R1) and the privacy loss (R2), each as one number per row of the contributions.
 
-    ``residual``: o − q(x) in all k cells.
+    ``residual``: o − q(x), the noise that was drawn, one number per cell. ``scale``: the noise scale.
     """
     if len(residual) != contributions.k:
         raise ValueError("the residual needs one number per cell")
@@ -36,10 +36,10 @@ def compute_ex_post(
 
 
 def _sum_untouched(rows: Contributions, mass: FloatArray) -> FloatArray:
-    """Return the mass of the cells that each row does not touch, in O(entries + k).
+    """Return, for each row, the sum of ``mass`` over the cells that the row does not change, in O(changes + cells).
 
-    It is added up before the row's first cell, in the gaps, and after its last cell, instead of total − touched:
-    neighbouring cells (the measures of one group) then leave no rounding error of the size of what they hide.
+    The sum is taken before the row's first cell, between its cells and after its last, and not as total − changed: that
+    difference would leave a rounding error as large as the part taken away.
     """
     before = np.append(0.0, np.cumsum(mass))
     after = np.append(np.cumsum(mass[::-1])[::-1], 0.0)

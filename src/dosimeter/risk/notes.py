@@ -38,9 +38,9 @@ def write_notes(
 ) -> tuple[str, ...]:
     """Return what the controller should know, each sentence only where it applies (R7, R8, R10).
 
-    ``measures`` are the classes of the plan's measures, ``groups`` the number of groups, ``epsilons`` the candidates
-    shown. ``preference``, ``found`` and ``limit`` are left out where risk is only looked at. ``ranked``: what is drawn
-    by rank.
+    ``sensitivity``: Δ. ``grids``: the noise grid of each measure. ``measures``: the types of the plan's measures.
+    ``groups``: how many groups there are. ``epsilons``: the candidates shown. ``preference``, ``found`` and ``limit``:
+    None if no ε is to be found. ``ranked``: the names of the measures drawn by rank.
     """
     low, high = extremes(sensitivities)
     shifts_alike = mechanism.shifts_alike and indicator != "exact" and not ranked
@@ -134,7 +134,7 @@ _NOT_SCALE_FREE = (
 def find_empty_filters(
     preference: Preference | None, sensitivities: Sensitivities, found: Judged | None
 ) -> tuple[str, ...]:
-    """Return each FILTER, as it was written, that leaves an aggregate without anybody."""
+    """Return the text of each FILTER that matches nobody, so that an aggregate of the preference is NULL."""
     if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
         return ()
     held = sensitivities.counts > 0
@@ -146,12 +146,15 @@ def find_empty_filters(
 
 
 def note_empty_filter(text: str) -> str:
-    """Return what a FILTER that matches nobody means for its preference."""
+    """Return the sentence on a FILTER that matches nobody. ``text``: its condition."""
     return f"The FILTER (WHERE {text}) matches nobody: its aggregate is NULL, and a comparison with NULL is not met."
 
 
 def _note_reach(reached: int, measures: int) -> Iterator[str]:
-    """Yield a note where an individual's rows can reach several groups (R11)."""
+    """Yield a note if one individual's rows can reach several groups (R11).
+
+    ``reached``: how many noisy numbers they can reach. ``measures``: how many measures each group has.
+    """
     if reached > measures:
         yield (
             f"One individual's rows can reach {reached:,} of the numbers: more groups still allow a larger ε for the "
@@ -162,7 +165,10 @@ def _note_reach(reached: int, measures: int) -> Iterator[str]:
 def _note_own(
     influence: float, mechanism: Mechanism, sensitivity: float, epsilons: Sequence[float | None]
 ) -> Iterator[str]:
-    """Yield what ε guarantees each person (P1), where comparing people says nothing."""
+    """Yield everybody's own guarantee at the largest of these ε (P1), for a query that exposes everybody alike.
+
+    ``influence``: the PIS that everybody has. Yields nothing if it is 0 or if there is no ε.
+    """
     largest = max((epsilon for epsilon in epsilons if epsilon is not None), default=None)
     if largest is None or influence <= 0.0:
         return
@@ -172,9 +178,9 @@ def _note_own(
 
 
 def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
-    """Yield a note where a preference does not depend on ε, or on the level of RDRs, which noise raises (R8, R10).
+    """Yield a note if the preference does not depend on ε, or depends on how large all RDRs are together (R8, R10).
 
-    ``shifts_alike``: noise adds the same to everybody's RDR.
+    ``shifts_alike``: whether noise adds the same number to everybody's RDR.
     """
     if shifts_alike and preference.shift_free:
         yield _NO_DEPENDENCE
@@ -204,7 +210,10 @@ def _falls_on_zero(aggregate: Aggregate, sensitivities: Sensitivities) -> bool:
 
 
 def _note_outcome(found: Judged, limit: Limit, *, rising: bool = False) -> Iterator[str]:
-    """Yield what the limit tells. ``rising``: the preference also asks for accuracy, which noise takes away."""
+    """Yield what the exact limit says about the ε that was found, or why none was.
+
+    ``rising``: whether the preference also asks for accuracy, which more noise makes worse.
+    """
     if limit.every:
         yield "Every ε meets this preference."
     elif found.epsilon is None and limit.value is not None:

@@ -114,24 +114,24 @@ class Preference:
 
     @property
     def measured(self) -> frozenset[str]:
-        """Return the names of the columns and plain terms that are measured besides the RDRs."""
+        """Return the names of all columns and numbers that the preference reads besides the RDRs."""
         parts = [part for c in self.comparisons for side in (c.left, c.right) for part in list_measured(side)]
         names = {part.name if isinstance(part, Plain) else part.column for part in parts}
         return frozenset(names - {*_OF_RDR, "*"})
 
     @property
     def about_rdr(self) -> bool:
-        """Return whether some part of it compares RDRs, so that an indicator matters."""
+        """Return whether the preference compares RDRs, so that the choice of indicator matters."""
         return self.function is not None or any(aggregate.column in _OF_RDR for aggregate in self.aggregates)
 
     def write_parts(self) -> tuple[str, ...]:
-        """Return each of the comparisons that AND joins, as text."""
+        """Return the text of each comparison that AND joins."""
         texts = _write_filters(self.filters)
         return tuple(_write_comparison(comparison, texts) for comparison in self.comparisons)
 
     @property
     def scale_free(self) -> bool:
-        """Return whether multiplying everybody's RDR by one factor changes nothing (R10).
+        """Return whether the verdict stays the same if everybody's RDR is multiplied by one positive factor (R10).
 
         True for a callable, of which nothing is known.
         """
@@ -139,15 +139,15 @@ class Preference:
 
     @property
     def shift_free(self) -> bool:
-        """Return whether adding one number to everybody's RDR changes nothing (R8).
+        """Return whether the verdict stays the same if one number is added to everybody's RDR (R8).
 
-        With the bound, Laplace noise adds one number to everybody's RDR.
+        The bound indicator under Laplace noise adds one such number to everybody's RDR.
         """
         return bool(self.comparisons) and all(is_shift_free(comparison) for comparison in self.comparisons)
 
     @property
     def unnormalised_variance(self) -> bool:
-        """Return whether some comparison holds only raw spread, such as VAR_POP(rdr), against a constant (R10)."""
+        """Return whether some comparison sets a spread of raw RDRs, as VAR_POP(rdr), against a constant (R10)."""
         return any(is_raw_spread(comparison) for comparison in self.comparisons)
 
     def write_aggregate(self, aggregate: Aggregate) -> str:
@@ -158,10 +158,9 @@ class Preference:
 
 
 def parse_preference(source: str | PreferenceFunction, *, threshold: float | None = None) -> Preference:
-    """Read a preference.
+    """Return the preference that a text, a short name, a preset or a callable stands for.
 
-    A ``threshold`` belongs to a callable that returns a number: the preference is met when that is at least the
-    threshold.
+    ``threshold``: only for a callable that returns a number; the preference is met if the number is at least this.
     """
     if isinstance(source, str):
         if threshold is not None:
@@ -190,7 +189,7 @@ def _takes_two(source: Callable[..., object]) -> bool:
 
 
 def _parse_short_names(source: str) -> Preference | None:
-    """Return the preference of short names and presets, joined by commas; None where the text is no such list."""
+    """Return the preference for short names and presets joined by commas; None if the text is no such list."""
     parts = [part.strip() for part in source.split(",")]
     if not all(part.lower() in PRESETS or _SHORT_NAME.fullmatch(part) for part in parts):
         return None
@@ -251,9 +250,9 @@ def _write_comparison(comparison: Comparison, filters: Mapping[str, str]) -> str
 
 
 def _read(source: str) -> exp.Expr:
-    """Parse a preference into one tree, and refuse one that is nested too deeply.
+    """Return a preference's text as one parsed tree. Refuse what cannot be parsed or is nested too deeply.
 
-    The parser lets an unclosed call pass, so parentheses are counted.
+    The parser accepts a call that is never closed, so parentheses are counted here.
     """
     try:
         tokens = [token.token_type for token in sqlglot.tokenize(source, read="duckdb")]
@@ -276,7 +275,7 @@ def _read(source: str) -> exp.Expr:
 
 
 def _write_sql(node: exp.Expr) -> str | None:
-    """Return the node as SQL, or None where it cannot be written without loss."""
+    """Return the node as SQL; None if SQL text cannot express all of it."""
     try:
         return node.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
     except (SqlglotError, ValueError, AttributeError, TypeError):  # a half-filled node fails in many ways
@@ -294,7 +293,7 @@ def _refuse(node: exp.Expr, why: str) -> NoReturn:
 
 
 def _allow(node: exp.Expr, *arguments: str) -> None:
-    """Refuse any argument of the node that is set and not on the list."""
+    """Refuse the node if it has any argument besides those named."""
     for name, value in node.args.items():
         if name not in arguments and name not in PARSER_MARKS and value not in (None, False, []):
             _refuse(node, f"this form ({name}) is not supported. {SUPPORTED}")
@@ -370,7 +369,10 @@ _WRITTEN = {"PERCENTILE_CONT": "QUANTILE_CONT"}  # what the parser calls a funct
 
 
 def _read_call(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
-    """Return the name of a function and its arguments; an empty name where the node is none that a table has."""
+    """Return the name of the function that a node calls, and its arguments.
+
+    The name is empty for a node that is no call, or calls a known SQL function that preferences do not offer.
+    """
     if isinstance(node, exp.Anonymous):
         name, arguments = node.name.upper(), list(node.expressions)
     else:
@@ -439,7 +441,7 @@ def _translate_filter(node: exp.Filter, filters: dict[str, exp.Expression]) -> A
 
 
 def _bare(predicate: exp.Expression) -> exp.Expression:
-    """Return a copy that stands alone: no parent, no comments."""
+    """Return a copy of the predicate without its parent and its comments."""
     copy = predicate.copy()
     for node in copy.walk():
         node.comments = None

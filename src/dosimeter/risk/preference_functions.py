@@ -1,7 +1,6 @@
-"""What a preference may use: columns and functions over people, plain terms, functions of numbers; a table row each.
+"""What a preference may use: columns and functions over people, numbers of the answer, functions of numbers.
 
-A new one is a new row, by the name it is called by in SQL. The row holds everything that reading, notes and checks need
-to know of it, so that nothing has to be guessed.
+Each is a row of a table, under its name in SQL. The row holds all that parsing, notes and checks need to know about it.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One number of everybody, which an aggregate may be over.
+    """A column with one number per individual, which an aggregate of a preference can be over.
 
-    ``follows_rdr``: whether it is multiplied and shifted as RDRs are. ``words``: what it is.
+    ``follows_rdr``: whether multiplying or shifting all RDRs does the same to this column. ``words``: what it is.
     """
 
     follows_rdr: bool
@@ -41,19 +40,18 @@ TERMS: Mapping[str, str] = {
     "error": "the largest 95 % error of a number of the answer",
     "relative_error": "the largest 95 % error of a number, divided by that number; of those that are not 0",
 }
-"""Plain numbers about the answer: what each is. How many numbers of the answer have none is shown beside it."""
+"""The single numbers about the answer that a preference can compare, each with what it is in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function over RDRs.
+    """An aggregate function over people's RDRs.
 
-    ``evaluate``: its value, from distinct RDRs, how many people have each, and the fraction of a quantile.
-    ``degree``: d, when multiplying every RDR by t > 0 multiplies it by t**d (R10).
-    ``shift``: s, when adding t to every RDR adds s·t to it; None when there is no such s (R8).
-    ``of_nobody``: its value over no people; None is SQL's NULL.
-    ``fraction``: the fraction of a quantile, where the function fixes it; ``takes_fraction``: whether it is given.
-    ``takes_star``: whether it may be asked of * instead of an RDR.
+    ``evaluate``: computes its value from distinct RDRs, how many people have each, and the fraction of a quantile.
+    ``degree``: d, if multiplying every RDR by t > 0 multiplies the value by t**d (R10). ``shift``: s, if adding t to
+    every RDR adds s·t to the value; None if there is no such s (R8). ``of_nobody``: the value over no people; None is
+    SQL's NULL. ``fraction``: the fraction of a quantile, if the function itself fixes it. ``takes_fraction``: whether
+    the fraction is an argument. ``takes_star``: whether * is allowed in place of a column.
     """
 
     evaluate: Callable[[FloatArray, IntArray, float], float]
@@ -71,7 +69,10 @@ class Function:
 
 
 def _weighted_variance(values: FloatArray, counts: IntArray) -> float:
-    """Return the variance, in two passes; the second term takes away what rounding left in the mean."""
+    """Return the population variance of values that ``counts`` people have each.
+
+    It takes two passes; the term that is subtracted removes the rounding error of the mean.
+    """
     n = counts.sum()
     deviations = values - np.sum(values * counts) / n
     return max(0.0, float(np.sum(counts * deviations**2) / n - (np.sum(counts * deviations) / n) ** 2))
@@ -94,9 +95,10 @@ FUNCTIONS: Mapping[str, Function] = {
 
 @dataclass(frozen=True, slots=True)
 class NumberFunction:
-    """One function of numbers, of which NULL is left out.
+    """A function of plain numbers; NULLs among its arguments are skipped.
 
-    ``single``: whether it takes one number. ``shifts``: whether adding t to every number adds t to it (R8).
+    ``single``: whether it takes exactly one number. ``shifts``: whether adding t to every argument adds t to its value
+    (R8).
     """
 
     evaluate: Callable[[list[float]], float]

@@ -1,6 +1,6 @@
-"""Short names of preferences, and presets: one row of a table each. What they stand for is always shown.
+"""Short names of preferences, and presets: one row of a table each. The condition behind a name is always shown.
 
-A preset is a sentence over risk and accuracy. The reasons for its numbers are in the controller's guide.
+A preset is a sentence on risk and accuracy. The reasons for its numbers are in the controller's guide.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VARIANCE = Aggregate("VAR_POP", "normalized_rdr")
 
 @dataclass(frozen=True, slots=True)
 class ShortName:
-    """What a short name compares, by which operator, an example, and the largest number that it takes."""
+    """A short name: the term and the operator it stands for, an example, and the largest number that may follow it."""
 
     left: Term
     operator: str
@@ -26,7 +26,7 @@ class ShortName:
 
     @property
     def takes(self) -> str:
-        """Return which numbers it takes, in words."""
+        """Return in words which numbers may follow the short name."""
         return "a positive number" if self.most == math.inf else f"a number above 0 and at most {self.most:g}"
 
     def admits(self, value: float) -> bool:
@@ -45,14 +45,14 @@ SHORT_NAMES: Mapping[str, ShortName] = {
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A preference by its name: the condition it stands for, and what it says in words."""
+    """What a preset's name stands for: its condition, and the same in words."""
 
     condition: str
     words: str
 
 
 SAFE_ADVANTAGE = 0.25
-"""The advantage up to which advice calls an ε safe enough, where a preference decides nothing: that of ``balanced``."""
+"""The advantage up to which advice calls an ε safe if the preference does not decide: that of ``balanced``."""
 
 PRESETS: Mapping[str, Preset] = {
     "cautious": Preset(

@@ -1,7 +1,7 @@
-"""The parts of a preference once it is read: terms over aggregates of the RDRs, compared with each other.
+"""The parts of a parsed preference: terms over aggregates of the RDRs, and comparisons of terms.
 
-Evaluates them on RDRs, writes them as SQL again and tells how they depend on the level of all RDRs. Knows nothing of
-parsing: a FILTER is a name here, its predicate belongs to ``preference``.
+Evaluates them on RDRs, writes them as SQL again, and tells how they change if all RDRs are multiplied or shifted. Knows
+nothing of parsing: a FILTER is only a name here, and ``preference`` holds its predicate.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A plain number about the answer, such as its error."""
+    """A single number about the whole answer, such as its largest error, by its name in SQL."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate over everybody's RDR, or another number of everybody.
+    """An aggregate over people: of their RDRs, or of another column with one number per individual.
 
-    ``fraction`` is p of a quantile, ½ for a median. ``filter`` names an entry of ``Preference.filters``.
+    ``fraction``: p of a quantile, ½ for a median. ``filter``: a key of ``Preference.filters``.
     """
 
     function: str
@@ -82,10 +82,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """The verdict on whether RDRs meet a preference. Private, as the RDRs are.
+    """Whether the RDRs at one ε meet a preference, and by how much. Private, as the RDRs are.
 
     ``value``: the left-hand side of a single comparison, or a callable's number. ``empty``: whether a FILTER matched
-    nobody, so that one of its aggregates is NULL. ``parts``: whether each of the comparisons joined by AND is met.
+    nobody, so that its aggregate is NULL. ``parts``: whether each of the comparisons joined by AND is met.
     """
 
     value: float | None
@@ -121,7 +121,11 @@ def _binding(term: Term) -> int:
 
 
 def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
-    """Write the term as SQL. ``filters`` gives each FILTER's predicate as text."""
+    """Return the term as SQL.
+
+    ``filters``: the predicate of each FILTER, as text. ``above``: how tightly the operator around the term binds; a
+    term that binds less gets parentheses.
+    """
     match term:
         case Number(value):
             text = write_number(value)
@@ -146,9 +150,9 @@ def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
 
 
 def is_met(left: float | None, operator: str, right: float | None) -> bool:
-    """Return whether a comparison is met (F1).
+    """Return whether a comparison is met (F1); one with None (NULL) is not.
 
-    Sides within the tolerance are equal: that meets >=, <= and =, and does not meet > and <.
+    Sides within the tolerance count as equal: then >=, <= and = are met, and > and < are not.
     """
     if left is None or right is None:
         return False
@@ -166,7 +170,7 @@ _COMBINED: Mapping[str, Callable[[float, float], float]] = {"+": add, "-": sub, 
 
 
 def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
-    """Return the term's value, or None for SQL's NULL, which division by zero and overflow give too."""
+    """Return the term's value on these RDRs; None is SQL's NULL, which division by zero and overflow also give."""
     match term:
         case Number(value):
             return value
@@ -238,7 +242,7 @@ def evaluate_function(function: PreferenceFunction, threshold: float | None, rdr
 
 
 def list_measured(term: Term) -> Iterator[Aggregate | Plain]:
-    """Yield what is not known from the text alone: aggregates over people, plain numbers about the answer."""
+    """Yield the parts of a term that are measured: aggregates over people, and numbers of the answer."""
     match term:
         case Aggregate() | Plain():
             yield term
@@ -257,20 +261,20 @@ def list_aggregates(term: Term) -> Iterator[Aggregate]:
 
 
 def constant_of(term: Term) -> float | None:
-    """Return the value of a term that depends on nothing measured, otherwise None."""
+    """Return the value of a term that reads no aggregate and no number of the answer; None for any other term."""
     return None if any(True for _ in list_measured(term)) else evaluate_term(term, None)
 
 
 def _common_degree(terms: tuple[Term, ...]) -> int | None:
-    """Return the degree that all terms share, otherwise None. Zero is of every degree."""
+    """Return the degree that all terms share; None if they share none. The constant 0 has every degree."""
     degrees = {_degree(term) for term in terms if constant_of(term) != 0.0}
     return degrees.pop() if len(degrees) == 1 else None if degrees else 0
 
 
 def _degree(term: Term) -> int | None:
-    """Return d, when multiplying every RDR by t > 0 multiplies the term by t**d; None when there is no such d.
+    """Return d, if multiplying every RDR by t > 0 multiplies the term by t**d; None if there is no such d.
 
-    Normalised RDRs do not change: their ceiling is multiplied too.
+    Normalised RDRs stay the same, since RDR*, which they are divided by, is multiplied too.
     """
     match term:
         case Number() | Plain():
@@ -293,7 +297,7 @@ def _degree(term: Term) -> int | None:
 
 
 def _shift(term: Term) -> float | None:
-    """Return s, when adding t to every RDR adds s·t to the term; None when there is no such s."""
+    """Return s, if adding t to every RDR adds s·t to the term; None if there is no such s."""
     match term:
         case Number():
             return 0.0

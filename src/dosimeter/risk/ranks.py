@@ -1,4 +1,7 @@
-"""RDRs of what is drawn by rank (R12): the distance of what is released from the answer without you. Pure, private."""
+"""RDRs of numbers that are drawn by rank (R12): how far a drawn number lies from the answer without one individual.
+
+Pure. All values are private.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,16 @@ if TYPE_CHECKING:
 
 
 _LEAST = float(np.finfo(np.float64).tiny)
-"""Every candidate has a chance, so what is drawn is never expected at the exact answer: rounding must not say so."""
+"""The least expected distance: a drawn number can differ from the exact answer, so rounding must not make it 0."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RankCell:
-    """One number that is drawn by rank: its cell, the counts of its values, and the exact answer. Private."""
+    """One number that is drawn by rank, in one group. Private.
+
+    ``cell``: its index among all cells. ``column``: the group's values and how often each occurs; None for an empty
+    group. ``answer``: the exact number. ``weight``: the factor from the measure's own units to those of the norm.
+    """
 
     cell: int
     rank: Rank
@@ -34,7 +41,7 @@ class RankCell:
     weight: float
 
     def distances(self, epsilon: float, points: FloatArray) -> FloatArray:
-        """Return how far what is drawn lies from these answers on average, in the units of the norm."""
+        """Return the expected distance of the drawn number from each of ``points``, in the units of the norm."""
         counts = self.rank.count(self.column)
         return self.weight * self.rank.distances(counts, epsilon, points)
 
@@ -44,7 +51,7 @@ class RankCell:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RankCells:
-    """All numbers of one answer that are drawn by rank, and the cells of those that get noise. Private."""
+    """All numbers of one answer that are drawn by rank. ``noisy``: the indices of all other cells. Private."""
 
     cells: tuple[RankCell, ...]
     plan: QueryPlan
@@ -53,7 +60,7 @@ class RankCells:
 
     @classmethod
     def of(cls, plan: QueryPlan, measured: Measured) -> RankCells:
-        """Return the cells of a measured answer."""
+        """Return the numbers drawn by rank, from the exact measured numbers."""
         cells: list[RankCell] = []
         first = 0
         for block, found in zip(plan.blocks, measured.blocks, strict=True):
@@ -69,7 +76,10 @@ class RankCells:
         return cls(tuple(cells), plan, np.flatnonzero(noisy))
 
     def level(self, epsilon: float) -> float:
-        """Return Σ E|M(x) − q(x)| over the cells, at this ε of the whole answer."""
+        """Return Σ E|M(x) − q(x)| over the cells drawn by rank, in the units of the norm.
+
+        ``epsilon``: that of the whole answer.
+        """
         if epsilon not in self._levels:
             share = self.plan.rank_share(epsilon)
             empty: dict[Rank, float] = {}  # one empty group is like any other
@@ -86,7 +96,10 @@ class RankCells:
         return self._levels[epsilon]
 
     def expect(self, vectors: Contributions, epsilon: float) -> FloatArray:
-        """Return Σ E|M(x) − q(x₋ᵢ)| over the cells drawn by rank, for each row of the contributions."""
+        """Return Σ E|M(x) − q(x₋ᵢ)| over the cells drawn by rank, one sum per row of ``vectors``.
+
+        ``vectors``: the contributions. ``epsilon``: that of the whole answer.
+        """
         share = self.plan.rank_share(epsilon)
         more = np.zeros(len(vectors.changes))
         order = np.argsort(vectors.cells, kind="stable")
@@ -114,7 +127,11 @@ def compute_rank_rdr(
     indicator: Indicator,
     grids: FloatArray,
 ) -> RDRs:
-    """Return the RDR of every class (R12). Numbers that get noise add what they always do (R3, R5)."""
+    """Return the RDR of every class at one ε, for a query with measures drawn by rank (R12), and RDR* (R9).
+
+    ``cells``: the numbers drawn by rank; the others get noise of this scale and add what they do without ranks (R3,
+    R5). ``grids``: the noise grid of each measure.
+    """
     norms = sensitivities.values
     noisy = len(cells.noisy)
     around = cells.level(epsilon) + noisy * scale
@@ -138,7 +155,7 @@ def compute_rank_rdr(
 
 
 def keep_cells(vectors: Contributions, kept: IntArray) -> Contributions:
-    """Return the contributions to some of the cells alone, numbered among these."""
+    """Return the contributions to the cells in ``kept`` alone; these cells are numbered 0, 1 … in that order."""
     place = np.full(vectors.k, -1)
     place[kept] = np.arange(len(kept))
     inside = place[vectors.cells] >= 0

@@ -1,8 +1,8 @@
-"""How exposed each individual is. Takes Sensitivities and plain numbers; gives RDRs and numbers. Pure: no data is read,
-nothing is drawn at random, nothing is stored.
+"""How exposed each individual is: RDRs from Sensitivities and plain numbers. Pure: no data is read, nothing is drawn.
 
-Everything is in the units of the norm (S5), by class of equally exposed individuals, and counts people, not classes.
-The labels (N1, R1–R9, P1–P3, C9) lead to the project's page of formulas.
+Everything is in the units of the norm (S5). Arrays have one item per class, a set of equally exposed individuals;
+averages and quantiles are over people, not over classes. The labels (N1, R1–R9, P1–P3, C9) lead to the project's page
+of formulas.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _MOST_AT_ONCE = 2**17
-"""RDRs that are summarised at once, at most: 1 MB, which stays near the processor."""
+"""The most RDRs that are summarised at once: 1 MB, which fits the processor's cache."""
 
 
 def compute_rdr(
@@ -37,11 +37,12 @@ def compute_rdr(
     indicator: Indicator,
     grids: FloatArray,
 ) -> RDRs:
-    """Return the RDR of every class at one ε (R3–R6), whose noise has this scale, and the ceiling RDR* (R9).
+    """Return the RDR of every class of equally exposed people at one ε (R3–R6), and RDR*, which none exceeds (R9).
 
-    ``grids``: the noise grid of each measure, for the exact Laplace indicator only; without vectors this indicator
-    takes a class's PIS for a change in a single cell. Scale 0 (ε = ∞) gives RDR = PIS. The cell indicator is the bound
-    over fewer numbers: ``sensitivities.k`` is k₁ then (R11).
+    ``sensitivity``: Δ. ``scale``: the noise scale at this ε; scale 0 (ε = ∞) gives RDR = PIS. ``grids``: the noise grid
+    of each measure, which only the exact Laplace indicator reads. Without ``sensitivities.vectors`` the exact indicator
+    takes each PIS for a change in a single cell. The cell indicator is the bound over fewer numbers:
+    ``sensitivities.k`` must then be k₁ (R11).
     """
     if not 0.0 <= scale < math.inf:
         raise ValueError("the scale of the noise must be finite and not negative")
@@ -63,12 +64,12 @@ def compute_rdr(
 
 
 def summarise_rdr(rdrs: RDRs) -> Spread:
-    """Return how RDRs are spread over people; the variance is that of the population."""
+    """Return the spread of RDRs over people; the variance is that of the population."""
     return summarise_rdrs([rdrs])[0]
 
 
 def summarise_rdrs(many: Sequence[RDRs]) -> list[Spread]:
-    """Return the same for RDRs of the same classes at several ε, in one pass where they are few enough."""
+    """Return the spread over people of each of several RDRs, which must be of the same classes at different ε."""
     if not many:
         return []
     counts = many[0].counts
@@ -81,7 +82,7 @@ def summarise_rdrs(many: Sequence[RDRs]) -> list[Spread]:
 
 
 def _summarise(values: FloatArray, counts: IntArray) -> list[Spread]:
-    """Return the spread of each row of RDRs."""
+    """Return the spread over people of each row of ``values``. ``counts``: how many people each column stands for."""
     n = int(counts.sum())
     low, high = values.min(axis=1), values.max(axis=1)
     above = values - low[:, np.newaxis]  # what matters to the variance, without the level and its rounding
@@ -98,9 +99,10 @@ def _summarise(values: FloatArray, counts: IntArray) -> list[Spread]:
 
 
 def weighted_quantile(values: FloatArray, counts: IntArray, p: float) -> float:
-    """Return QUANTILE_CONT over everybody: linear between the order statistics around place p(n − 1).
+    """Return SQL's QUANTILE_CONT over people, at the fraction ``p``. ``counts``: how many people have each value.
 
-    p is taken for the decimal it prints as, so that the place is exact however many people there are.
+    It interpolates between the values around rank p(n − 1), counted from 0. ``p`` is taken for the decimal that it
+    prints as, so that the rank is exact however many people there are.
     """
     if not 0.0 <= p <= 1.0:
         raise OptionError("A quantile must be asked for at a fraction between 0 and 1.")
@@ -112,7 +114,7 @@ def weighted_quantile(values: FloatArray, counts: IntArray, p: float) -> float:
 
 
 def _find_quantile(values: FloatArray, counts: IntArray, p: float) -> FloatArray:
-    """Return the quantile of ascending values; of each row where there are several."""
+    """Return the quantile of ascending values; one per row if ``values`` has several rows."""
     ends = np.cumsum(counts)
     place = Fraction(str(float(p))) * (int(ends[-1]) - 1)
     below = math.floor(place)
@@ -122,7 +124,7 @@ def _find_quantile(values: FloatArray, counts: IntArray, p: float) -> FloatArray
 
 
 def _keep_inhabited(values: FloatArray, counts: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return the last axis of the values, and the counts, without classes that nobody is in."""
+    """Return ``values`` and ``counts`` without classes that nobody is in; classes are the last axis."""
     inhabited = counts > 0
     if inhabited.all() and len(counts):
         return values, counts

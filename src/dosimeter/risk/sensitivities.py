@@ -23,12 +23,13 @@ _EXACT_INTEGERS = 2.0**53
 
 
 def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_vectors: bool) -> Sensitivities:
-    """Merge rows into classes of equal PIS and attributes (and equal vectors, C9), ascending by PIS, people added up.
+    """Merge rows into classes of equal PIS and attributes, ascending by PIS, with the number of people in each.
 
-    A PIS that came out without rounding (one cell, or integers) is only ever merged with an equal one. Otherwise
-    those within 1e-12 of the next smaller one are taken for one number, written differently by rounding, and the
-    smallest stands for all; a run of close values that is wider than that altogether is data, and stays apart.
-    Vectors are merged only when they are equal in every cell.
+    ``keep_vectors``: also tell apart rows that differ in any cell, and keep each class's contributions (C9).
+
+    A PIS that needed no rounding (one cell, or integers) is merged only with an equal one. Any other PIS within a
+    relative 1e-12 of the next smaller one counts as the same number, and the smallest stands for all; but if a run of
+    such close values spans more than 1e-12 from end to end, its values stay apart.
     """
     rows = contributions.normalise()
     norms = rows.norms(norm)
@@ -59,7 +60,7 @@ def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_ve
 
 
 def _norms_are_exact(rows: Contributions, norm: Norm) -> bool:
-    """Return whether no norm was rounded: one cell at most (|c| itself, which √(c²) gives back), or integers."""
+    """Return whether no norm was rounded: each row changes one cell at most (√(c²) gives |c| back), or by integers."""
     if np.diff(rows.starts).max(initial=0) <= 1:
         return True
     if not np.array_equal(rows.changes, np.rint(rows.changes)):
@@ -68,7 +69,10 @@ def _norms_are_exact(rows: Contributions, norm: Norm) -> bool:
 
 
 def _merge_equal(norms: FloatArray, *, exact: bool) -> tuple[FloatArray, IntArray]:
-    """Return the distinct values, ascending, and for each norm the index of its value."""
+    """Return the distinct norms, ascending, and for each norm the index of its distinct one.
+
+    ``exact``: whether no norm was rounded; otherwise norms within the tolerance count as equal.
+    """
     distinct, codes = np.unique(norms, return_inverse=True)
     if exact or len(distinct) < 2:
         return distinct, codes
@@ -80,13 +84,16 @@ def _merge_equal(norms: FloatArray, *, exact: bool) -> tuple[FloatArray, IntArra
 
 
 def _combine_codes(major: IntArray, minor: IntArray) -> IntArray:
-    """Return dense codes of pairs, by the major code first. Both are dense, so that their product fits 63 bits."""
+    """Return one code per pair of codes, 0, 1 … without gaps, ordered by ``major`` first.
+
+    Both inputs must have no gaps either, so that their product fits 63 bits.
+    """
     _, codes = np.unique(major * (minor.max(initial=0) + 1) + minor, return_inverse=True)
     return codes.astype(np.int64)
 
 
 def _code_vectors(rows: Contributions) -> IntArray:
-    """Return equal codes for equal rows, whatever the order of the rows."""
+    """Return one code per row; two rows have the same code if they change the same cells by the same amounts."""
     _, change_codes = np.unique(rows.changes, return_inverse=True)
     entries = _combine_codes(rows.cells, change_codes)
     lengths = np.diff(rows.starts)

@@ -1,6 +1,6 @@
-"""Which groups of the data would be shown, where nobody declared them (H1): for the controller alone.
+"""Which thresholded groups of the data an answer would show (H1): for the controller alone.
 
-Numbers in, numbers out: the exact number of individuals of every group, and the noise that would be added to it.
+Takes the exact number of individuals in every group, and the scale of the noise that would be added to this number.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 
 HARDLY = 0.01
-"""A group that appears less often than this counts as one that does not appear."""
+"""A group with a smaller probability of being shown than this counts as hidden."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownAt:
-    """What is shown at one ε. ``threshold``: a group of as many individuals has an even chance, a smaller one less.
+    """How many thresholded groups would be shown at one ε.
 
-    ``expected``: how many groups are shown on average. ``hidden_people``: how many individuals are in groups that
-    hardly ever appear; somebody in several groups counts in each.
+    ``threshold``: a group of as many individuals is shown about half of the time, a smaller one less often.
+    ``expected``: how many groups are shown on average. ``hidden_people``: how many individuals are in groups that are
+    shown less than once in 100 answers; somebody in several such groups counts once in each.
     """
 
     epsilon: float
@@ -43,9 +44,10 @@ class ShownAt:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ShownGroups:
-    """The groups of the data, and what is shown of them at each ε. Private.
+    """The thresholded groups in the data, and how many of them an answer would show at each ε. Private.
 
-    ``observed``: how many groups there are. ``people``: how many individuals they have, counted in each group.
+    ``observed``: how many groups the data have. ``people``: the individuals in them; somebody in several groups counts
+    once in each. ``group_delta``: the δ that the threshold costs. ``lines``: one per ε.
     """
 
     observed: int
@@ -69,10 +71,10 @@ class ShownGroups:
 def foresee_groups(
     sizes: IntArray, mechanism: Mechanism, scales: Mapping[float, float], *, group_delta: float, most: int
 ) -> ShownGroups:
-    """Return what is shown of groups with so many individuals each.
+    """Return how many thresholded groups would be shown at each ε.
 
-    ``scales``: for each ε, the scale of the noise of the number of individuals. ``most``: in how many groups one
-    individual can be.
+    ``sizes``: the number of individuals in each group. ``scales``: for each ε, the scale of the noise that this number
+    gets. ``group_delta``: the δ that the threshold costs. ``most``: in how many groups one individual can be.
     """
     distinct, times = np.unique(sizes, return_counts=True)
     lines = []

@@ -1,4 +1,4 @@
-"""How exposed everybody is, and the ε that was chosen: frozen values. All are private, so their repr is redacted."""
+"""Values that say how exposed everybody is, and which ε was chosen. Frozen and private, so their repr is redacted."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sensitivities:
-    """Per-instance sensitivities by class of equally exposed individuals, ascending.
+    """Per-instance sensitivities (PIS), one per class of equally exposed individuals, ascending.
 
-    Without attributes and vectors a class is a distinct value. ``vectors`` (the class's Contributions rows, in
-    the same order) are kept where the norm alone does not decide the risk (C9). ``k``: how many noisy numbers count in
-    everybody's RDR; with the cell indicator those that one individual can reach (R11). ``shares``: of ε, what bounds
-    each class's own guarantee, where something is drawn by rank (R12).
+    ``values``: the PIS of each class. ``counts``: how many individuals are in it. Individuals are in one class if their
+    PIS, their attributes and, if these are kept, their vectors are equal. ``vectors``: one row of Contributions per
+    class, kept if the RDR depends on more than the PIS (C9). ``k``: how many noisy numbers count in everybody's RDR;
+    with the cell indicator, those that one individual can reach (R11). ``shares``: for a query with measures drawn by
+    rank, the share of ε that bounds the own guarantee of each class (R12).
     """
 
     values: FloatArray
@@ -48,10 +49,12 @@ class Sensitivities:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RDRs:
-    """Relative disclosure risk indicators at one ε, by class, in the order of the Sensitivities they came from.
+    """Relative disclosure risk indicators at one ε, one per class, in the order of the Sensitivities they came from.
 
-    ``ceiling`` is RDR* (R9): ``values / ceiling`` is the normalised RDR. ``columns``: what else a preference aggregates
-    over people, by class. ``terms``: the plain numbers that it compares. Both only where a preference asks for them.
+    A class is a set of equally exposed individuals; ``counts``: how many are in it. ``ceiling``: RDR*, the largest RDR
+    that anybody could have (R9); ``values / ceiling`` is the normalised RDR. ``columns``: the other columns that a
+    preference aggregates over people, one number per class. ``terms``: the numbers of the answer that a preference
+    compares. ``columns`` and ``terms`` are empty unless a preference names any.
     """
 
     epsilon: float
@@ -75,10 +78,11 @@ class RDRs:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExposedPerson:
-    """Individuals who are equally and most exposed, and why. Private.
+    """A record among the most exposed, and why it is; individuals with the same record count together. Private.
 
-    ``columns``: what is shown of their record, identifying columns masked. ``times_average``: their RDR, as a multiple
-    of the average person's. ``own_epsilon``: what the answer guarantees them (P1).
+    ``people``: how many individuals have it. ``sensitivity``: their PIS. ``columns``: the values shown of their record,
+    identifying columns masked. ``times_average``: their RDR divided by the average person's. ``own_epsilon``: their own
+    guarantee, in ε (P1).
     """
 
     people: int
@@ -105,7 +109,7 @@ class ExposedPerson:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GroupRisk:
-    """The RDRs of one group of people, as multiples of the average person's. Private."""
+    """The median and the largest RDR of one group of people, divided by the RDR of the average person. Private."""
 
     group: JsonScalar
     people: int
@@ -122,13 +126,14 @@ class GroupRisk:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AbsoluteRisk:
-    """The absolute risks at one ε, beside the relative indicator (P1–P4), of the most exposed. Private.
+    """The absolute risks of the most exposed person at one ε: they compare nobody with anybody else (P1–P4). Private.
 
-    ``identification``: how likely somebody can be picked out of the ``people``; ``identification_exact``: whether that
-    is exact, and not an upper bound. ``posterior``: what a belief of ``prior`` that somebody is in the data can become.
-    Both are None where they need pure differential privacy and the noise does not give it. ``advantage``: twice how
-    much better than a coin anybody can tell whether the most exposed person is in. All are those of an ε that was fixed
-    beforehand or found with noise: under algorithm 1 the noise itself tells (G2).
+    ``own_epsilon``: the person's own guarantee. ``identification``: the probability with which one individual can be
+    picked out of ``people``; ``identification_exact``: whether it rests on an exact distance and not on an upper bound
+    of it. ``posterior``: the largest probability that a belief of ``prior`` that somebody is in the data can become.
+    Both probabilities are None unless the answer is purely differentially private; ``identification`` is also None if
+    something is drawn by rank. ``advantage``: the membership advantage. All hold for an ε that was fixed beforehand or
+    selected by a noisy test: an ε found by algorithm 1 tells something by itself (G2).
     """
 
     epsilon: float
@@ -141,7 +146,7 @@ class AbsoluteRisk:
     people: int
 
     def describe(self) -> JsonObject:
-        """Return the numbers as JSON has them; null where one does not apply."""
+        """Return the numbers as JSON has them; null for one that does not apply."""
         return {
             "own_epsilon": self.own_epsilon,
             "advantage": self.advantage,
@@ -158,7 +163,7 @@ class AbsoluteRisk:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Spread:
-    """The spread of RDRs over people at one ε. Private."""
+    """The smallest, largest, mean and median RDR over people at one ε, and the population variance. Private."""
 
     min: float
     max: float
@@ -168,12 +173,12 @@ class Spread:
 
     @property
     def ratio(self) -> float:
-        """Return the least exposed person's RDR divided by the most exposed person's; 1 when everybody has 0."""
+        """Return the least exposed person's RDR divided by the most exposed person's; 1 if everybody's RDR is 0."""
         return self.min / self.max if self.max > 0.0 else 1.0
 
     @property
     def relative(self) -> tuple[float, float]:
-        """Return the least and the most exposed person, as multiples of the average person (R8)."""
+        """Return the smallest and the largest RDR, each divided by the average RDR (R8); 1 if all are 0."""
         return (self.min / self.mean, self.max / self.mean) if self.mean > 0.0 else (1.0, 1.0)
 
     def describe(self) -> dict[str, float]:
@@ -193,10 +198,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Candidate:
-    """One ε, what it does to everybody, and how accurate the answer would be. Private.
+    """One ε, how exposed it leaves everybody, and how accurate the answer would be. Private.
 
-    ``noise_scale``: None where nothing gets noise. ``rank_errors``: of each column that ``error_95`` is about, the
-    error in rows if it is drawn by rank (E3).
+    ``noise_scale``: None if nothing gets noise. ``error_95``: the largest 95 % error of each aggregate column.
+    ``value`` and ``satisfied``: the preference's left-hand side, and whether it is met; None without a preference.
+    ``rank_errors``: one per column of ``error_95``, the error in rows if the column is drawn by rank, otherwise None
+    (E3).
     """
 
     epsilon: float
@@ -211,7 +218,7 @@ class Candidate:
 
     @property
     def errors(self) -> tuple[tuple[float | None, bool], ...]:
-        """Return the 95 % error of each column, and whether it is one in rows."""
+        """Return, for each aggregate column, its 95 % error and whether this error is in rows."""
         ranks = self.rank_errors or (None,) * len(self.error_95)
         pairs = zip(self.error_95, ranks, strict=True)
         return tuple((error if rows is None else rows, rows is not None) for error, rows in pairs)
@@ -222,13 +229,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Choice:
-    """The result of finding ε from a preference. ``limit``: the exact largest ε, where there is such a number (F2).
+    """The result of finding ε from a preference. ``epsilon``: the largest candidate that meets it; None if none does.
 
-    ``empty_filters``: the FILTERs of the preference that match nobody, beside which nothing else matters. ``decides``:
-    whether some candidate meets the preference and another does not (F4). ``limit_cell``: the limit by the cell
-    indicator; ``epsilon_cell``: what that finds (R11). ``conflict``: where no candidate meets
-    several conditions, those that cannot be met together. ``preset``: the name that the preference was given by.
-    ``words``: the advice, in sentences.
+    ``limit``: the exact largest ε, if there is such a number (F2). ``empty_filters``: the FILTERs of the preference
+    that match nobody: their aggregates are NULL, and a comparison with NULL is not met. ``decides``: whether some
+    candidate meets the preference and another does not (F4). ``limit_cell`` and ``epsilon_cell``: the exact limit and
+    the ε by the cell indicator (R11). ``conflict``: if no candidate meets several conditions together, those that
+    cannot be met together. ``preset``: the name of the preset, if the preference was given by one. ``words``: the
+    advice, in sentences.
     """
 
     preference: str
@@ -250,7 +258,7 @@ class Choice:
 
     @property
     def asked(self) -> str:
-        """Return the preference; a preset with the condition that it stands for."""
+        """Return the preference's text; for a preset, its name and its condition."""
         return self.preference if self.preset is None else f"{self.preset} ({self.preference})"
 
     def _repr_html_(self) -> str:

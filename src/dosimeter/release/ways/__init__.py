@@ -1,4 +1,5 @@
-"""The three ways to an ε: fixed by the controller, found from a preference, selected by a noisy test.
+"""The three ways to set ε: fixed by the controller, found from a preference, selected by a noisy test.
 
-Each is a class that owns what it refuses, what it records, how it grants, what it promises and what a dry run shows.
+Each is a class with everything that differs between ways: what it refuses, what it records, how it grants an ε, what it
+promises and what a dry run shows.
 """

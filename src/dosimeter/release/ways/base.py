@@ -1,4 +1,4 @@
-"""The interface of every way to an ε, and the values that the ways share."""
+"""The interface of every way to set ε, and the values that the ways share."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The account's decision: a charge, and for a denial its reason, which the controller sees.
+    """The decision on a release: the charge and, for a denial, the reason, which only the controller sees.
 
-    ``number``: the noisy number by which ε was found, where it may be used again (V8).
+    ``number``: the noisy number by which ε was found, if it may be used again (V8).
     """
 
     charge: Charge
@@ -44,7 +44,7 @@ Grant = Callable[["Books"], Granted]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the ledger records about the way of a request."""
+    """What the ledger records about how ε was set: the preference or the threshold τ, the noisy test, its settings."""
 
     preference: str | None = None
     tau: Decimal | None = None
@@ -54,7 +54,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A release as far as SQL, schema and options decide it, for a way to check."""
+    """The part of a release that SQL, schema and options decide; a way checks it. ``n``: the declared individuals."""
 
     plan: QueryPlan
     look: Look
@@ -72,50 +72,59 @@ class Way(ABC):
 
     @property
     def epsilon_svt(self) -> Decimal:
-        """Return what finding ε costs besides the answer."""
+        """Return the ε that finding ε costs, in addition to the answer's own."""
         return Decimal(0)
 
     @property
     def can_be_told_apart(self) -> bool:
-        """Return whether two requests that are written alike are the same request."""
+        """Return whether equal texts mean equal requests; False for a callable preference, which has no text."""
         return True
 
     @property
     def named_epsilon(self) -> float | None:
-        """Return the ε that a dry run can name before anything is measured."""
+        """Return the ε that is known before anything is measured; None if it has to be found."""
         return None
 
     @abstractmethod
     def check(self, subject: Subject) -> None:
-        """Refuse what public facts rule out for this way."""
+        """Refuse a release that public facts rule out for this way."""
 
     @abstractmethod
     def rehearsed(self, candidates: Collection[float]) -> set[float]:
-        """Return the ε's to rehearse: where these work, all others do."""
+        """Return the ε's at which a release is tried on empty groups; if it works at these, it works at all."""
 
     @abstractmethod
     def identify(self, look: Look, candidates: tuple[float, ...]) -> Mapping[str, object]:
-        """Return what of this way makes two requests different. A change here makes every ledger charge again."""
+        """Return what about this way makes requests different. A change here makes every ledger in use charge again."""
 
     def name_number(self, prepared: Prepared, source: str) -> str | None:
-        """Return what a noisy number of this way would be of; None where none may be used again (V8)."""
+        """Return a digest of what a noisy number is drawn for; None if this way has none to use again (V8).
+
+        ``source``: the digest of the data.
+        """
         return None
 
     @abstractmethod
     def record(self) -> Recorded:
-        """Return what the request's record says about this way."""
+        """Return what the ledger records about this way."""
 
     @abstractmethod
     def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
-        """Read everything that needs the data: the exact vector, and how ε will be granted from the account's books."""
+        """Read everything that needs the data: return the exact numbers, and a function that grants or denies.
+
+        The function takes the account's rules and reading.
+        """
 
     @abstractmethod
     def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
-        """Return the sentence that is true of an answer at this ε (G0–G3)."""
+        """Return the sentence on privacy that is true of an answer at this ε (G0–G3).
+
+        ``viewed``: whether the controller saw a dry run or a risk before.
+        """
 
     @abstractmethod
     def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
-        """Return what a dry run shows of this way."""
+        """Return what a dry run shows of this way. ``books``: how the account may be spent, and its reading."""
 
 
 def deny(reason: DenialReason) -> Granted:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fixed(Way):
-    """Release at this ε, if the account admits it."""
+    """The way to set ε by naming it: release at ``epsilon`` if the account admits it."""
 
     algorithm: ClassVar[Algorithm] = "fixed"
 
@@ -41,7 +41,7 @@ class Fixed(Way):
         check_option("epsilon", self.epsilon)
 
     def check(self, subject: Subject) -> None:
-        """Refuse nothing more: any ε may be fixed that noise can be calibrated for."""
+        """Refuse nothing: every ε that noise can be calibrated for may be fixed."""
 
     @property
     def named_epsilon(self) -> float:
@@ -99,7 +99,7 @@ class Fixed(Way):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FixedPreview(Preview):
-    """Beside the ε, how exposed everybody would be at it, and how accurate the answer."""
+    """What a dry run shows of a fixed ε: also the spread of everybody's RDR, and how accurate each column would be."""
 
     rdr: Spread
     accuracy: tuple[Accuracy, ...] = ()

@@ -31,9 +31,9 @@ _MET = "Some candidates meet the preference, but the account admits none of them
 
 @dataclass(frozen=True, slots=True)
 class Found(Way):
-    """Release at the largest remaining candidate that meets the preference.
+    """The way to set ε by a preference: release at the largest candidate that meets it, of those the account admits.
 
-    ``chosen``: the controller's own pick, a remaining candidate not above the one that is found.
+    ``chosen``: a smaller candidate that the controller takes instead; None to take the largest.
     """
 
     algorithm: ClassVar[Algorithm] = "find"
@@ -106,9 +106,10 @@ class Found(Way):
 
 
 def _deny_unmet(prepared: Prepared, books: Books) -> Granted:
-    """Deny since no candidate meets the preference.
+    """Return the denial of a release for which no candidate meets the preference.
 
-    That depends on the data, and with it on which groups they have: the δ of these is charged all the same (H1).
+    The denial depends on the data, and so on which groups they have: the δ of thresholded groups is charged even then
+    (H1).
     """
     if prepared.plan.threshold is None:
         return deny("preference")
@@ -118,7 +119,7 @@ def _deny_unmet(prepared: Prepared, books: Books) -> Granted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FoundPreview(Preview):
-    """What the preference finds, and what the controller should know about it."""
+    """What a dry run shows of a preference: also the choice of ε, with what the controller should know about it."""
 
     choice: Choice
 

@@ -1,4 +1,4 @@
-"""Read the way to an ε from the options of a command, a program or a form: exactly one must be asked for."""
+"""Read the way to set ε from the options of a command, a program or a form: exactly one must be asked for."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def read_way(
     violation: float | None = None,
     chosen: float | None = None,
 ) -> Way:
-    """Return the one way that these options ask for.
+    """Return the one way to set ε that these options ask for.
 
     Args:
         epsilon: a fixed ε.
         prefer: a preference, from which ε is found.
-        svt: what the noisy test may spend on finding ε; goes with ``variance``.
-        variance: the threshold of the noisy test.
+        svt: the ε that the noisy test may spend on finding ε; goes with ``variance``.
+        variance: the threshold of the noisy test: the largest variance of the normalised RDRs.
         selection: which noisy test: sharp, or as in the paper.
-        violation: the chance that is promised for an ε that is released and violates the threshold.
-        chosen: the controller's own pick, not above the ε that the preference finds.
+        violation: the promised probability of releasing an ε that violates the threshold.
+        chosen: a candidate that the controller takes instead of the ε that the preference finds, not above it.
 
     Raises:
         OptionError: none or several ways are asked for, or a number is not positive.

@@ -58,10 +58,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selected(Way):
-    """Spend ``svt`` on finding the first candidate whose variance a noisy test takes for at most ``variance``.
+    """The way to set ε by a noisy test: release at the first candidate that passes it, the largest first.
 
-    ``violation``: the chance with which one above may be found all the same, whatever the data; None without such a
-    promise (V7).
+    A candidate passes if the noisy variance of the normalised RDRs is at most ``variance``. ``svt``: the ε that the
+    test costs. ``violation``: the promised probability of releasing an ε whose exact variance is larger, whatever the
+    data; None without a promise (V7).
     """
 
     algorithm: ClassVar[Algorithm] = "find-and-release"
@@ -84,7 +85,7 @@ class Selected(Way):
         return exact_decimal(self.svt, name=Option("svt"))
 
     def check(self, subject: Subject) -> None:
-        """Refuse measures and indicators that the test is not made for, and what is beyond its own limits."""
+        """Refuse measures, groups and indicators that the test does not cover, and numbers outside its limits."""
         plan, mechanism = subject.plan, subject.mechanism
         if plan.threshold is not None:
             raise OptionError(
@@ -122,10 +123,10 @@ class Selected(Way):
         } | ({} if self.violation is None else {"violation": write_number(self.violation)})
 
     def name_number(self, prepared: Prepared, source: str) -> str | None:
-        """Return what the one noisy number is of (V8): the query, the data as they are, its price and its promise.
+        """Return a digest of what the noisy number is drawn for (V8): the query, the data, its cost and its promise.
 
-        Neither the threshold nor the candidates count: it is read against them afterwards. The mechanism counts where
-        it decides what the number is the variance of. The paper's test has no such number.
+        The threshold and the candidates do not count, since the number is compared with them afterwards. The mechanism
+        counts if it decides what the number is the variance of. None for the paper's test, which has no such number.
         """
         if self.method == "paper":
             return None
@@ -167,11 +168,11 @@ class Selected(Way):
         return risk.measured(), grant
 
     def state_problem(self, prepared: Prepared, risk: Risk) -> SelectionProblem:
-        """Return the noisy test's input.
+        """Return the input of the noisy test.
 
-        Each person's sensitivity must depend on their own rows alone, to the last bit (V2). So nothing is merged here:
-        to merge values that differ only by rounding would mix in other people's. The test is over the declared slots,
-        of which those that nobody fills move nothing (N2, N5).
+        Each person's sensitivity must depend on their own rows alone, to the last bit (V2). So values are not merged
+        here: merging those that differ only by rounding would mix in other people's values. The test is over the
+        declared slots; those that nobody fills move nothing (N2, N5).
         """
         there = risk.contributions
         slots = there.with_empty_slots(max(prepared.n - there.n, 0))
@@ -231,7 +232,10 @@ class Selected(Way):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PossibleEpsilon:
-    """An ε that the noisy test may find: how likely, what it would mean for the preference, and what it would cost."""
+    """An ε that the noisy test may select. ``probability``: that it does. ``cost``: what the answer would cost.
+
+    ``variance``: the exact variance of the normalised RDRs at this ε; ``violates``: whether that exceeds the threshold.
+    """
 
     epsilon: float
     probability: float
@@ -254,7 +258,7 @@ class PossibleEpsilon:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NoOutcome(Preview):
-    """The account admits no candidate: the test would not run, and the denial is certain."""
+    """What a dry run shows if the account admits no candidate: the test would not run, and the denial is certain."""
 
     def describe_way(self) -> JsonObject:
         return {"candidates": [], "denial": 1.0, "violation": 0.0}
@@ -262,9 +266,11 @@ class NoOutcome(Preview):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Outcomes(Preview):
-    """Everything the noisy test may do, with exact probabilities (V3). ``cost`` is that of a denial.
+    """What a dry run shows of the noisy test: every outcome with its probability (V3). ``cost`` is that of a denial.
 
-    ``kept``: the noisy number was paid for before, so that the outcome is certain, and finding ε costs nothing (V8).
+    ``denial``: the probability of a denial. ``violation``: that of releasing an ε that violates the threshold;
+    ``violation_share``: the same if an ε is released. ``kept``: whether the noisy number was paid for before, so that
+    the outcome is certain and finding ε costs nothing (V8).
     """
 
     way: Selected
