@@ -114,7 +114,7 @@ def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp
     groups = [_alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
     named = [_alias(tree, f"m{at}") for at, tree in enumerate(totals)]
     if plan.arguments:
-        arguments = [_alias(_pass_null(argument.column()), f"a{at}") for at, argument in enumerate(plan.arguments)]
+        arguments = [_alias(_pass_null(argument.tree.copy()), f"a{at}") for at, argument in enumerate(plan.arguments)]
         rows = _as_subquery(_select([*groups, *arguments], relation.copy(), where=plan.where), "contributions")
         kept = [_alias(column_tree(group.alias), group.alias) for group in groups]
         query = _select([*kept, *named], rows, group=len(groups))
