@@ -67,7 +67,7 @@ class _PlainFirst:
 
 
 def read_plainly(kind: Any, value: Any) -> Any:
-    """Return the value converted to the type ``kind``; None if it is not written plainly, and Typer has to read it."""
+    """Return the value in the type ``kind``; None if Typer has to read it: 0.1 is written plainly, 1e-1 is not."""
     if type(value) is not str:
         return value if type(value) is kind and kind in (int, float) else None
     if kind is str or (get_origin(kind) is Literal and value in get_args(kind)):

@@ -33,7 +33,7 @@ def identify_files(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _identify_packed(path: str) -> set[str]:
-    """Return the identity of the unpacked bytes; none where they cannot be unpacked, since nobody can read them."""
+    """Return the digest of a packed file's unpacked bytes; empty where it cannot be unpacked, and so not be read."""
     digest = hashlib.sha256()
     try:
         with gzip.open(path, "rb") as stream:

@@ -513,7 +513,10 @@ class SparkLostError(SourceUnreachable):
 
 @contextmanager
 def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]:
-    """Translate Spark's errors, and silence its loggers meanwhile. ``label``: the source's name, for messages."""
+    """Raise Spark's errors as this project's, and keep its loggers silent, while the block runs.
+
+    ``label``: the source's name, for messages.
+    """
     with _without_version_warnings():
         from pyspark.errors import PySparkException
 

@@ -92,8 +92,8 @@ def read_column(name: str, native: str, kind: ColumnType, null: str | None, writ
     """Write a column of the source in its column type ``kind``, odd cells as NULL (N4).
 
     ``native``: the name of Spark's own type, without its parameters. ``null``: the text that stands for NULL in a CSV,
-    whose cells are all text; None where the source has types. ``writing``: how such a CSV's cells are written. NaN lies
-    above all numbers in Spark.
+    whose cells are all text; None where the source has types. ``writing``: how such a CSV's cells are written. In Spark
+    NaN is above all numbers, so that tests of bounds leave it out.
     """
     column = _column(name)
     if null is not None:

@@ -182,11 +182,10 @@ def _find_places(
 
 
 def _exponents(facts: ColumnFacts, digits: int) -> range:
-    """Return the exponents of the powers of ten to try as a column's grid, descending; none for too small numbers.
+    """Return the exponents of the powers of ten to try as a column's grid, descending.
 
-    The first is 0 (steps of 1), or the exponent of the largest number if that is below 1. ``digits``: how many powers
-    of ten below the largest number are tried. Numbers are too small if no resolution of a schema is fine enough for
-    them.
+    The first is 0 (steps of 1), or the exponent of the largest number where that is below 1; ``digits`` more follow.
+    Empty where the numbers are smaller than the finest resolution of a schema.
     """
     size = _size(float(facts.low), float(facts.high))
     coarsest = min(size, 0)

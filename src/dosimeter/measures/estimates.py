@@ -30,7 +30,7 @@ class Estimate(ABC):
 
     @property
     def alone(self) -> int | None:
-        """Return the number of the measure that the estimate is equal to; None where it is computed from several."""
+        """Return the plan's index of the measure that the estimate equals; None if it is computed from several."""
         return None
 
     @property
@@ -101,7 +101,7 @@ class Identity(Estimate):
 
     @property
     def alone(self) -> int:
-        """Return the number of the measure."""
+        """Return the index of the one measure that this estimate is, among the plan's measures."""
         return self.measures[0]
 
     @property

@@ -147,7 +147,7 @@ class Mean(_AnyMean):
         return 1
 
     def native(self) -> Native:
-        """Return AVG(x)."""
+        """Return AVG(x) in the engine's own SQL."""
         return Native(exp.Avg(this=self.column()), float(self.unit), float(self.empty / self.unit))
 
 

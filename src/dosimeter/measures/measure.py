@@ -246,7 +246,7 @@ class ArgumentMeasure(Measure, ABC):
     def condition(self, seen: Seen | None) -> exp.Expression:
         """Write the SQL test that the records behind one profile row pass.
 
-        ``seen``: what the row holds of the argument; None where the argument is NULL.
+        ``seen``: the argument's value in that row; None where it is NULL.
         """
         tree = wrap(self.argument.tree.copy())
         if seen is None:

@@ -124,7 +124,7 @@ _SUPPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A writer that rebuilds checked copies of expressions after the noise.
+    """A writer that checks expressions over noisy numbers, and rebuilds them as copies.
 
     ``leaf`` returns the tree for a column or a measured aggregate, and None for nodes that are rebuilt from their
     parts. ``aggregates``: whether aggregates of released rows are allowed here.

@@ -134,7 +134,7 @@ def joined_rows(table: JoinTable, tables: Tables) -> exp.Expression:
 
 
 def list_stages(plan: QueryPlan) -> Iterator[PersonStage]:
-    """Yield every step of a plan's person stage, and every step of its joined subqueries."""
+    """Yield every step that computes columns from an individual's own rows (Q2): the plan's, and its joined tables'."""
     for stage in (*([] if plan.person is None else [plan.person]), *joined_stages(plan.joins)):
         yield from stage.chain()
 

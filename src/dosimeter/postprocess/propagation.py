@@ -32,11 +32,11 @@ _STEPS, _PRECISION = 100, 1e-13  # of Newton's method, which stops by itself lon
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The noisy numbers that another number is computed from. ``values``: for each of them, an array over cells.
+    """The noisy numbers that another number is computed from. ``values``: for each, an array with one element per row.
 
-    ``scales``: the noise scale of each cell and number, in the number's own units. ``grids``: the grid of each number.
-    ``terms``: how many noisy numbers each cell adds up. ``levels``: a code per cell; cells with the same code have the
-    same noise scales.
+    Rows are those of the released table. ``scales``: the noise scale of each row and number, in the number's own units.
+    ``grids``: the grid of each number. ``terms``: how many noisy numbers were added up in each row. ``levels``: a code
+    per row; rows with the same code have the same noise scales.
     """
 
     mechanism: Mechanism

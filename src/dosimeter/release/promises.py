@@ -48,7 +48,7 @@ def promise_violation(violation: float | None, variance: float, n: int) -> str:
 
 
 def promise_chosen() -> str:
-    """Return the sentence for an ε that was found from a preference (G2)."""
+    """Return the sentence that an answer carries whose ε was found from a preference: what is not promised (G2)."""
     return (
         "ε was chosen from the data and is withheld. Because the amount of noise depends on the data, this answer is "
         "not differentially private at the chosen ε, nor at any candidate; it hides individuals only as far as the "

@@ -266,9 +266,9 @@ def select_epsilon(problem: SelectionProblem, *, method: Selection) -> float | N
 def outcome_distribution(problem: SelectionProblem, *, method: Selection) -> Outcome:
     """Return the probability of every outcome of the noisy test (V3), from the same integers that the test uses.
 
-    For the sharp test it is exact. For the paper's test, noise is taken to be continuous instead of integer: one step
-    moves the probability of a comparison by at most its density, ε_svt/2³⁰, so that all candidates together are off by
-    less than |E|·ε_svt/2³⁰: 4e-8 for 37 candidates at ε_svt = 1.
+    For the sharp test (V5) it is exact. For the paper's test, the integer noise is taken to be continuous. That moves
+    the probability of each comparison by at most ε_svt/2³⁰, the noise's largest density over one step, and all
+    probabilities together by less than ε_svt/2³⁰ times the number of candidates: 4e-8 for 37 of them at ε_svt = 1.
     """
     test = prepare_test(problem, method=method)
     gaps = np.array([float(threshold - level) for threshold, level in zip(test.thresholds, test.levels, strict=True)])

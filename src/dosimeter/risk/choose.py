@@ -142,10 +142,11 @@ def exact_limit(
     indicator: Indicator,
     grids: FloatArray,
 ) -> Limit:
-    """Return the largest ε of all that meets a ratio or variance preference (F2), where more noise never hurts.
+    """Return the largest ε, not only among candidates, that meets a ratio or variance preference (F2).
 
-    More noise means a larger scale (b or σ), so that ε* belongs to the smallest scale that qualifies; if no noise at
-    all qualifies, every ε does. With x, y two PIS, x < y, and t = kσ²:
+    It is defined where more noise, a larger scale b or σ, never hurts: then ε* belongs to the smallest scale that
+    meets the preference, and every ε meets it if even a scale of 0 does. With k numbers on a grid g, x and y two PIS,
+    x < y, c a PIS, and t = kσ²:
 
     - bound, Laplace: (x + kb)/(y + kb) grows with b, and every gap (y − x)/(Δ + kb) of normalised RDRs shrinks.
     - bound, Gaussian: (x² + t)/(y² + t) grows with t, and the gap of normalised RDRs,

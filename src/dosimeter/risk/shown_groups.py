@@ -71,10 +71,10 @@ class ShownGroups:
 def foresee_groups(
     sizes: IntArray, mechanism: Mechanism, scales: Mapping[float, float], *, group_delta: float, most: int
 ) -> ShownGroups:
-    """Return how many thresholded groups would be shown at each ε.
+    """Return how many thresholded groups are expected to be shown at each ε.
 
-    ``sizes``: the number of individuals in each group. ``scales``: for each ε, the scale of the noise that this number
-    gets. ``group_delta``: the δ that the threshold costs. ``most``: in how many groups one individual can be.
+    ``sizes``: the number of individuals in each group. ``scales``: for each ε, the scale of the noise that is added to
+    it. ``group_delta``: the δ that the threshold costs. ``most``: in how many groups one individual can be.
     """
     distinct, times = np.unique(sizes, return_counts=True)
     lines = []

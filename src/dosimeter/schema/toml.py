@@ -57,7 +57,7 @@ def _locate_tables(schema: Schema, folder: Path) -> Schema:
 
 
 def _locate_source(source: str | None, folder: Path) -> str | None:
-    """Return a file's path from this folder. Names of database tables, and sources with a scheme, are unchanged."""
+    """Return a relative file path resolved against the folder; None, table names and URLs unchanged."""
     if source is None:
         return None
     if source.startswith("duckdb:"):

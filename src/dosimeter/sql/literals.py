@@ -48,7 +48,7 @@ def check_truth(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_null(node: exp.Expression, scope: Scope) -> Checked:
-    """Check NULL."""
+    """Accept NULL, which has no parts to check."""
     return Checked(exp.Null(), Type.NULL)
 
 

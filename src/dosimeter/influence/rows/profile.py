@@ -44,9 +44,9 @@ class Profile:
     """The result of the profile query, as arrays: one element per distinct contribution.
 
     ``keys``: the groups. ``group``: an index into ``keys``, or -1 for a group that nobody declared (C7). ``inside``:
-    whether it meets the WHERE. ``people``: how many individuals contribute it. ``inputs``: by column name, what
-    measures read, in whole grid steps, and whether it is not NULL. ``attributes``: whether a preference's FILTER holds,
-    and the value of the ``--by`` column.
+    whether it meets the WHERE. ``people``: how many individuals contribute it. ``inputs``: by column name, an array of
+    what measures read, in whole grid steps, and an array of whether it is not NULL. ``attributes``: whether a
+    preference's FILTER holds, and the value of the ``--by`` column.
     """
 
     plan: QueryPlan

@@ -240,7 +240,10 @@ def show_data_normalisation() -> Demonstration:
 
 
 def show_non_additive() -> Demonstration:
-    """Show that MEDIAN and COUNT(DISTINCT) move q_svt by more than 1/n when one person leaves (V2)."""
+    """Return examples where one person moves the variance that the noisy test compares by more than 1/n (V2).
+
+    They are of MEDIAN and COUNT(DISTINCT).
+    """
     median = []
     for zeros in (501, 500):
         with _open([0] * zeros + [1] * 500, bounds=(0, 1), slots=1001) as dataset:

@@ -235,9 +235,10 @@ def _time_recompute(dataset: Dataset, query: PaperQuery, rows: int, runs: int, l
 
 
 def _expect_next(seconds: float, rows: int, sizes: Sequence[int]) -> float:
-    """Estimate the seconds of one run at the next larger size; infinite if there is none.
+    """Return an estimate of the seconds of one run at the next larger size; infinite if there is none.
 
-    They grow by less than the square of the size, because distinct records grow more slowly than records.
+    ``seconds``: measured with so many ``rows``. The estimate grows with the size to the power of 1.5: by less than its
+    square, because distinct records grow more slowly than records.
     """
     larger = [size for size in sizes if size > rows]
     return seconds * (min(larger) / rows) ** 1.5 if larger else math.inf

@@ -114,7 +114,7 @@ def _share_budget(books: Books, after: Reading) -> tuple[float | None, float | N
 
 
 def _compare_policies(books: Books, epsilon: float) -> str:
-    """Say what this account counts for an answer at this ε, and what one with another policy would count."""
+    """Say what an answer at this ε is charged in this account, and in accounts with the other policies."""
     price = books.price(epsilon)
     plain, rho = format_epsilon(float(price.epsilon + price.epsilon_svt)), format_number(float(price.rho or 0), 4)
     if books.policy.in_zcdp:

@@ -146,7 +146,7 @@ def show_schema(
     dataset: Annotated[str, Field(max_length=200)] = "",
     find: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
-    """Show the public facts of another dataset, or other columns of it; what was typed stays."""
+    """Show the public facts of the dataset that was chosen, of the columns that ``find`` names; the form is kept."""
     served = require_dataset(state, dataset)
     return render_public(request, "fragments/schema.html", user, schema=_find_schema(state, served, find))
 
