@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dosimeter.planning import Advice, Change, Explanation, explain_plan, plan_query
+from dosimeter.planning import Advice, Change, Explanation, PlanOptions, explain_plan, plan_query
 from dosimeter.schema import Schema, read_schema
 
 VISITS: dict[str, Any] = {
@@ -41,8 +41,8 @@ def explain(sql: str, schema: Schema = BY_ROW) -> Explanation:
     return explain_plan(plan_query(sql, schema))
 
 
-def advised(sql: str, schema: Schema = BY_ROW) -> dict[Change, Advice]:
-    found = explain(sql, schema).less_noise
+def advised(sql: str, schema: Schema = BY_ROW, **options: Any) -> dict[Change, Advice]:
+    found = explain_plan(plan_query(sql, schema, PlanOptions(**options))).less_noise
     assert found is not None
     return {advice.change: advice for advice in found.advice}
 
@@ -132,6 +132,17 @@ def test_bounds_half_as_wide() -> None:
     assert (advice.column, advice.given, advice.instead) == ("cost", "-100 to 300", "-100 to 100")
     assert advice.factors == {"SUM(cost)": pytest.approx(1 / 3)}
     assert Change.NARROWER_BOUNDS not in advised("SELECT COUNT(cost) FROM visits WHERE age > 5")
+
+
+def test_queries_are_compared_under_the_same_options() -> None:
+    """A MEDIAN with the paper's noise would seem to gain much from one that is drawn by rank."""
+    noisy = advised("SELECT MEDIAN(age), COUNT(*) FROM visits", quantiles="noise")
+    assert noisy[Change.NARROWER_BOUNDS].factors == {"MEDIAN(age)": pytest.approx(1 / 2), "COUNT(*)": 1.0}
+    assert noisy[Change.LEAVE_OUT].factors in ({"COUNT(*)": 0.5}, {"MEDIAN(age)": 0.5})
+    thresholded = advised(
+        "SELECT pid, COUNT(*), SUM(age) FROM visits GROUP BY pid", groups="thresholded", group_delta=1e-6
+    )
+    assert thresholded[Change.LEAVE_OUT].factors["COUNT(*)"] == pytest.approx(1 / 2)
 
 
 @pytest.mark.parametrize(

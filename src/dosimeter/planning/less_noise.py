@@ -120,13 +120,17 @@ def _scales(plan: QueryPlan) -> dict[tuple[str, str], float]:
 
 
 def _plan_other(plan: QueryPlan, sql: str, schema: Schema | None = None) -> QueryPlan | None:
-    """Return the plan of another query, or of the same under another schema; None if it is refused.
+    """Return the plan of another query, or of the same under another schema, with the same options.
 
-    Groups, ``min_rows`` and a sensitivity given by hand are those of ``plan``; other options have their defaults.
+    None if it is refused.
     """
     floors = [floor for measure in plan.measures if (floor := measure.parameters[1]) is not None]
     options = PlanOptions(
-        "declared" if plan.declared else "observed", floors[0] if floors else None, plan.hand_sensitivity
+        "thresholded" if plan.threshold is not None else "declared" if plan.declared else "observed",
+        floors[0] if floors else None,
+        plan.hand_sensitivity,
+        "ranks" if plan.ranks else "noise",
+        None if plan.threshold is None else plan.threshold.delta,
     )
     try:
         return plan_query(sql, plan.table_schema if schema is None else schema, options)
