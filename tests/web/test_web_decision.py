@@ -164,7 +164,7 @@ def test_ended_session_leads_back(site: Site, open_page: OpenPage) -> None:
     with site.guest("anna") as analyst:
         query_id = analyst.ask()
     carol = open_page(site, "carol")
-    carol.goto(f"/decide/{query_id}/confirm?epsilon=0.05")
+    carol.goto(f"/decide/{query_id}/confirm?epsilon=0.05", wait_until="networkidle")
     carol.fill("[name=reason]", "agreed with the board")
     end_sessions(site, "carol")
     carol.click("main button.primary")
@@ -174,6 +174,7 @@ def test_ended_session_leads_back(site: Site, open_page: OpenPage) -> None:
     carol.click("main button")
     carol.wait_for_url(f"**/decide/{query_id}/confirm?epsilon=0.05")
     expect(carol.locator("[name=reason]")).to_have_value("agreed with the board")
+    carol.wait_for_load_state("networkidle")  # a part of the page that came later would lead to the sign-in by itself
     end_sessions(site, "carol")
     carol.goto(f"/decide/{query_id}?preset=ratio&percent=90")
     carol.fill("[name=name]", "carol")
