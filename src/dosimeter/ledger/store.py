@@ -29,18 +29,19 @@ class Transaction:
         self._connection = connection
         self._backend = backend
         self._writing = writing
+        self._select = _select_columns(backend.texts_as_bytes)
 
     def rows(self, start: int = 1) -> Generator[Row, None, None]:
         """Yield the stored rows of all records from number ``start`` on, in the order of their numbers."""
-        query = f"{_select_columns(self._backend.texts_as_bytes)} WHERE seq >= :start ORDER BY seq"
+        query = f"{self._select} WHERE seq >= :start ORDER BY seq"
         if start <= 1:  # whatever stands there: after tampering, a number may be anything
-            query = f"{_select_columns(self._backend.texts_as_bytes)} ORDER BY seq"
+            query = f"{self._select} ORDER BY seq"
         with _translated(self._backend, writing=self._writing):
             yield from self._connection.stream(query, {} if start <= 1 else {"start": start})
 
     def row(self, seq: int) -> Row | None:
         """Return the stored row of one record; None if there is none."""
-        found = self._fetch(f"{_select_columns(self._backend.texts_as_bytes)} WHERE seq = :seq", {"seq": seq})
+        found = self._fetch(f"{self._select} WHERE seq = :seq", {"seq": seq})
         return next(iter(found), None)
 
     def last_checkpoint(self, before: int | None = None) -> int | None:
@@ -63,14 +64,13 @@ class Transaction:
         names = [f"text_{number}" for number in range(len(marks))]
         found = [f"{self._backend.text_after(each)} = :{name}" for each, name in zip(marks, names, strict=True)]
         conditions = " AND ".join([f"kind = '{kind}'", self._backend.contains(mark), *found])
-        query = f"{_select_columns(self._backend.texts_as_bytes)} WHERE {conditions} ORDER BY seq DESC"
+        query = f"{self._select} WHERE {conditions} ORDER BY seq DESC"
         written = [json.dumps(text, ensure_ascii=False)[1:-1].partition('"')[0] for text in texts]  # as it is cut out
         return self._fetch(_limit(query, limit), dict(zip(names, written, strict=True)))
 
     def find_by_entry(self, entry: str) -> Sequence[Row]:
         """Return the stored rows of an entry, in the order of their numbers."""
-        columns = _select_columns(self._backend.texts_as_bytes)
-        return self._fetch(f"{columns} WHERE entry <> '' AND entry = :entry ORDER BY seq", {"entry": entry})
+        return self._fetch(f"{self._select} WHERE entry <> '' AND entry = :entry ORDER BY seq", {"entry": entry})
 
     def numbers(
         self, dataset: str, kind: str, *, before: int | None = None, limit: int | None = None

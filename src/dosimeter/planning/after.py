@@ -93,6 +93,18 @@ class Relation:
         return After(None if self.plain else self.query, self.traced, self.steps, self.blocks)
 
 
+def seek_column(node: exp.Column, relations: Mapping[str, Relation]) -> list[tuple[str, Field]]:
+    """Return the columns that a name can mean, each with the name of its relation."""
+    table, name = node.table.lower(), node.name.lower()
+    return [
+        (source, each)
+        for source, relation in relations.items()
+        if table in ("", source)
+        for each in relation.fields
+        if each.name.lower() == name
+    ]
+
+
 def read_scalar(relation: Relation, node: exp.Expression) -> exp.Subquery:
     """Return a relation of one column as a subquery that can stand for a value. ``node``: its SQL, for the message.
 

@@ -19,6 +19,7 @@ from dosimeter.planning.after import (
     read_rows,
     read_scalar,
     require_one_row,
+    seek_column,
     unwrapped,
     write_order,
 )
@@ -116,7 +117,7 @@ class OuterSelect:
             for each in relation.fields
         }
         formula = self._formula(node)
-        same = [each for _, each in self._seek(node)] if isinstance(node, exp.Column) else []
+        same = [each for _, each in seek_column(node, self.sources)] if isinstance(node, exp.Column) else []
         group = same[0].group if same and formula is not None else None
         length = limit_length(tree, lengths, node)
         kind, public = (same[0].type, same[0].public) if same else (None, False)
@@ -216,7 +217,7 @@ class OuterSelect:
 
     def _leaf(self, node: exp.Expression) -> exp.Expression | None:
         if isinstance(node, exp.Column):
-            known = self._seek(node)
+            known = seek_column(node, self.sources)
             if known:
                 return self._reference(*self._find(node))
             if not node.table and node.name.lower() in self.named:
@@ -239,7 +240,7 @@ class OuterSelect:
 
         def leaf(part: exp.Expression) -> exp.Expression | None:
             if isinstance(part, exp.Column):
-                known = self._seek(part)
+                known = seek_column(part, self.sources)
                 if not known:
                     raise _OtherCells
                 formula = known[0][1].formula
@@ -255,19 +256,9 @@ class OuterSelect:
         except _OtherCells:
             return None
 
-    def _seek(self, node: exp.Column) -> list[tuple[str, Field]]:
-        table, name = node.table.lower(), node.name.lower()
-        return [
-            (source, each)
-            for source, relation in self.sources.items()
-            if table in ("", source)
-            for each in relation.fields
-            if each.name.lower() == name
-        ]
-
     def _find(self, node: exp.Column) -> tuple[str, Field]:
         expect_only(node, "this", "table")
-        found = self._seek(node)
+        found = seek_column(node, self.sources)
         if len(found) > 1 and (node.table or node.name.lower() not in self.merged):
             raise refusal(node, f"{node.name} stands in several tables. Write table.{node.name}.")
         if not found:

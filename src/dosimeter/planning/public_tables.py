@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.after import Field, Relation
+from dosimeter.planning.after import Field, Relation, seek_column
 from dosimeter.planning.after_expressions import SHORT
 from dosimeter.planning.joins import write_commas_as_joins
 from dosimeter.planning.parsing import unaliased
@@ -128,7 +128,7 @@ def _find_sides(
     using, on = join.args.get("using") or [], join.args.get("on")
     if len(using) == 1:
         column = exp.column(using[0].name)
-        lefts, keys = _seek(column, before)[:1], _seek(column, {name: relation})
+        lefts, keys = seek_column(column, before)[:1], seek_column(column, {name: relation})
         if not lefts or not keys:
             raise refuse_join(join, table, f"both sides of USING need a column {column.name}")
         return lefts[0], keys[0][1]
@@ -138,24 +138,16 @@ def _find_sides(
         raise refuse_join(
             join, table, "after grouping it is joined on one column = one column, and other conditions stand in WHERE"
         )
+    for side in sides:
+        expect_only(side, "this", "table")
     for one, other in (sides, sides[::-1]):
-        lefts, keys = _seek(one, before), _seek(other, {name: relation})
-        clear = (one.table or not _seek(one, {name: relation})) and (other.table or not _seek(other, before))
+        lefts, keys = seek_column(one, before), seek_column(other, {name: relation})
+        clear = (one.table or not seek_column(one, {name: relation})) and (
+            other.table or not seek_column(other, before)
+        )
         if len(lefts) == 1 and len(keys) == 1 and clear:
             return lefts[0], keys[0][1]
     raise refuse_join(join, table, "write the tables' names before the columns, on both sides")
-
-
-def _seek(node: exp.Column, relations: Mapping[str, Relation]) -> list[tuple[str, Field]]:
-    expect_only(node, "this", "table")
-    table, name = node.table.lower(), node.name.lower()
-    return [
-        (source, each)
-        for source, relation in relations.items()
-        if table in ("", source)
-        for each in relation.fields
-        if each.name.lower() == name
-    ]
 
 
 def _pick_field(each: Field, is_key: bool, relation: Relation, left: Field) -> Field:

@@ -181,9 +181,8 @@ class CellErrors:
                 value = self._measured[:, estimate.alone]
                 return (value if estimate.whole else np.abs(value)) > self._least_divisor(estimate.alone)
         known = self._told_all(tree)
-        number = (
-            tree if self._is_smooth(tree) else exp.Neg(this=as_double(tree.copy()))
-        )  # a condition divides as 1 or 0
+        # A condition divides as 1 or 0.
+        number = tree if self._is_smooth(tree) else exp.Neg(this=as_double(tree.copy()))
         try:
             with np.errstate(all="ignore"):
                 size = np.abs(self._evaluate(number)(self._values(), self._everywhere))
