@@ -24,7 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import AccountAlgorithm, AccountOpening, Algorithm, Ledger, Record, Request, Reservation, Standing
+from dosimeter.ledger import (
+    AccountAlgorithm,
+    AccountOpening,
+    AccountSummary,
+    Algorithm,
+    Ledger,
+    Record,
+    Request,
+    Reservation,
+)
 from dosimeter.ledger.accounting import Policy, admits_charge
 from dosimeter.ledger.readings import Charge
 from dosimeter.mechanisms.zcdp import pure_rho
@@ -65,10 +74,10 @@ def make_request(request_digest: str = "request-1", algorithm: Algorithm = "fixe
 
 def decide_on(
     epsilon: str, policy: str = "budget:1", request: Request | None = None, **charge: str
-) -> Callable[[Standing | None], Reservation]:
+) -> Callable[[AccountSummary | None], Reservation]:
     """Open the account if need be, and charge ε; refuse by ValueError what the policy does not admit."""
 
-    def decide(account: Standing | None) -> Reservation:
+    def decide(account: AccountSummary | None) -> Reservation:
         wanted = Charge(Decimal(epsilon), **{part: Decimal(amount) for part, amount in charge.items()})
         if (account.policy if account else Policy.parse(policy)).in_zcdp:
             wanted = replace(wanted, rho=pure_rho(wanted.epsilon))
@@ -89,7 +98,7 @@ def release_one(
 ) -> None:
     """Reserve, answer, settle, as a controller does. The outbox is what the analyst gets to see."""
 
-    def decide(account: Standing | None) -> Reservation:
+    def decide(account: AccountSummary | None) -> Reservation:
         reached("inside the decision")
         return decide_on("0.001", policy)(account)
 
@@ -180,7 +189,7 @@ def join_crowd(target: str, each: int, epsilon: str) -> list[dict[str, object]]:
         for _ in range(each):
             seen: list[str] = []
 
-            def decide(account: Standing | None, seen: list[str] = seen) -> Reservation:
+            def decide(account: AccountSummary | None, seen: list[str] = seen) -> Reservation:
                 seen.append("0" if account is None else str(account.reading.epsilon))
                 return decide_on(epsilon)(account)
 
@@ -195,7 +204,7 @@ def join_crowd(target: str, each: int, epsilon: str) -> list[dict[str, object]]:
 
 
 def hold_lock(target: str, seconds: float) -> None:
-    def decide(account: Standing | None) -> Reservation:
+    def decide(account: AccountSummary | None) -> Reservation:
         sys.stdout.write("holding\n")
         sys.stdout.flush()
         time.sleep(seconds)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 
-from dosimeter.ledger import Charge, Entry, Ledger, Request, Reservation, Standing
+from dosimeter.ledger import AccountSummary, Charge, Entry, Ledger, Request, Reservation
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request
 
 NAMES = ("clinic", "Süd", "third")
@@ -32,7 +32,7 @@ def grow_ledger(ledger: Ledger, dataset: str, request: Request, entries: int) ->
 def release(ledger: Ledger, number: int, dataset: str = "clinic") -> Entry:
     request = make_request(f"request-{number}", plan_digest=f"plan-{number % 7}", source_digest=f"source {dataset}")
 
-    def decide(account: Standing | None) -> Reservation:
+    def decide(account: AccountSummary | None) -> Reservation:
         opening = None if account else make_opening("budget:1000", source_digest=f"source {dataset}")
         return Reservation(request=request, charge=Charge(Decimal("0.001")), opening=opening)
 
@@ -52,7 +52,7 @@ def text(value: object) -> str:
 
 def use_all(ledger: Ledger) -> list[Callable[[], object]]:
     return [
-        lambda: ledger.standing("clinic"),
+        lambda: ledger.summary("clinic"),
         lambda: ledger.reserve("clinic", decide_on("0.1")),
         lambda: ledger.account("clinic"),
         lambda: ledger.find_answer("clinic", "request-1"),

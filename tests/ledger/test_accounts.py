@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Continuation, Identification, Ledger, Reservation, Standing
+from dosimeter.ledger import AccountSummary, Continuation, Identification, Ledger, Reservation
 from dosimeter.ledger.readings import Charge
 from dosimeter.ledger.records import seal_record
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets, insert_raw
 
 
-def decide_always(reservation: Reservation) -> Callable[[Standing | None], Reservation]:
+def decide_always(reservation: Reservation) -> Callable[[AccountSummary | None], Reservation]:
     return lambda _: reservation
 
 
@@ -155,7 +155,7 @@ def test_the_account_keeps_its_terms(target: str) -> None:
 def test_a_denial_after_the_noisy_test_costs_epsilon_svt(target: str) -> None:
     asked = make_request(algorithm="find-and-release")
 
-    def deny(account: Standing | None) -> Reservation:
+    def deny(account: AccountSummary | None) -> Reservation:
         opening = None if account else make_opening("paper", "find-and-release")
         svt = Decimal(1) if account is None else Decimal(0)
         return Reservation(request=asked, charge=Charge(Decimal(0), svt), status="denied", opening=opening)
@@ -282,10 +282,10 @@ def test_datasets_are_told_apart(target: str) -> None:
         assert all(len(account.entries) == 1 for account in ledger.accounts())
 
 
-def open_with(source: str, epsilon: str = "0.9") -> Callable[[Standing | None], Reservation]:
+def open_with(source: str, epsilon: str = "0.9") -> Callable[[AccountSummary | None], Reservation]:
     """Open an account on these data, or continue one with them."""
 
-    def decide(account: Standing | None) -> Reservation:
+    def decide(account: AccountSummary | None) -> Reservation:
         request = make_request(source_digest=source)
         agreed = Continuation(schema_digest=SCHEMA, source_digest=source)
         charge = Charge(Decimal(epsilon))
@@ -296,10 +296,12 @@ def open_with(source: str, epsilon: str = "0.9") -> Callable[[Standing | None], 
     return decide
 
 
-def identified(source: str, *identities: str, apart: tuple[str, ...] = ()) -> Callable[[Standing | None], Reservation]:
+def identified(
+    source: str, *identities: str, apart: tuple[str, ...] = ()
+) -> Callable[[AccountSummary | None], Reservation]:
     """Open an account on these data, or continue one with them, knowing which stored data they are."""
 
-    def decide(account: Standing | None) -> Reservation:
+    def decide(account: AccountSummary | None) -> Reservation:
         request, charge, found = make_request(source_digest=source), Charge(Decimal("0.1")), frozenset(identities)
         if account is None:
             opening = make_opening(source_digest=source, identities=found, apart=apart)

@@ -70,14 +70,14 @@ def test_what_was_followed_a_moment_ago_is_no_excuse(tampered: tuple[sqlite3.Con
     """A process remembers what it followed, and still reads every record that a use relies on."""
     raw, ledger = tampered
     record = last_of(raw, kind)
-    before = [ledger.standing("clinic"), ledger.standing("clinic")]
+    before = [ledger.summary("clinic"), ledger.summary("clinic")]
     assert before[0] == before[1]
     raw.execute("UPDATE dosimeter_ledger SET payload = payload || ' ' WHERE seq = ?", (record.seq,))
     for _ in range(2):
         with pytest.raises(LedgerError, match=f"altered at record {record.seq}"):
-            ledger.standing("clinic")
+            ledger.summary("clinic")
     put(raw, record)
-    assert ledger.standing("clinic") == before[0]
+    assert ledger.summary("clinic") == before[0]
 
 
 @pytest.mark.parametrize("kind", ["state", "checkpoint"])
@@ -110,7 +110,7 @@ def test_an_older_record_is_found_by_verify_and_by_a_repeat(tampered: tuple[sqli
     first = last_of(raw, "checkpoint", before=last_of(raw, "checkpoint").seq)
     old = last_of(raw, "settle", before=first.seq - 10)
     raw.execute("UPDATE dosimeter_ledger SET payload = replace(payload, '[[', '[[9') WHERE seq = ?", (old.seq,))
-    before = ledger.standing("clinic")
+    before = ledger.summary("clinic")
     assert before is not None
     assert release(ledger, 1000).reading == before.reading.epsilon + Decimal("0.001")
     assert ledger.verify().first_bad == (old.seq, "its content does not match its digest")
@@ -140,9 +140,9 @@ def test_a_forged_checkpoint_at_the_end_is_named_by_verify(tampered: tuple[sqlit
     )
     checkpoint = sealed(last_of(raw, "checkpoint"), seq=forged.seq + 1, previous=forged.digest, payload=names)
     put(raw, checkpoint)
-    standing = ledger.standing("clinic")
-    assert standing is not None
-    assert standing.reading.epsilon < Decimal("0.01")  # it is believed until somebody verifies
+    summary = ledger.summary("clinic")
+    assert summary is not None
+    assert summary.reading.epsilon < Decimal("0.01")  # it is believed until somebody verifies
     result = ledger.verify(head)
     assert result.first_bad == (forged.seq, "it does not state what the records before it add up to")
     for whole in (ledger.accounts, ledger.describe, lambda: ledger.find_answer("clinic", "request-1")):
@@ -216,7 +216,7 @@ def test_tampering_with_checkpoints_is_seen_on_postgresql(create_database: Calla
             raw.execute(f"UPDATE dosimeter_ledger SET payload = left(payload, -1) WHERE seq = {found[0]}")
         assert ledger.verify().intact
         raw.execute("UPDATE dosimeter_ledger SET at = '' WHERE seq = 3")
-        assert ledger.standing("clinic") is not None
+        assert ledger.summary("clinic") is not None
         with pytest.raises(LedgerError, match="altered at record 3"):
             ledger.find_answer("clinic", "request-0")
 

@@ -21,13 +21,13 @@ import pytest
 from dosimeter.errors import DatasetStopped, LedgerError
 from dosimeter.ledger import (
     Account,
+    AccountSummary,
     Charge,
     Continuation,
     Identification,
     Ledger,
     Record,
     Reservation,
-    Standing,
 )
 from dosimeter.ledger.pages import FEW_FOLLOWING, MOST_FOLLOWING, Pages
 from dosimeter.ledger.store import Transaction
@@ -53,9 +53,9 @@ def act_at_random(ledger: Ledger, moves: random.Random, steps: int) -> list[str]
                 with suppress(LedgerError, DatasetStopped):
                     release(ledger, step, dataset)
             case 3:
-                standing = ledger.standing(dataset)
-                if standing is not None and standing.stopped is None:
-                    unsettled.append(ledger.reserve(dataset, reserve_only(step, standing)).id)
+                summary = ledger.summary(dataset)
+                if summary is not None and summary.stopped is None:
+                    unsettled.append(ledger.reserve(dataset, reserve_only(step, summary)).id)
             case 4:
                 ledger.record_view(dataset, f"digest-{step % 20}", "risk", analyst=moves.choice([None, "Zoë", "Ben"]))
             case 5:
@@ -74,9 +74,9 @@ def act_at_random(ledger: Ledger, moves: random.Random, steps: int) -> list[str]
     return unsettled
 
 
-def reserve_only(number: int, standing: Standing) -> Callable[[Standing | None], Reservation]:
+def reserve_only(number: int, summary: AccountSummary) -> Callable[[AccountSummary | None], Reservation]:
     """Reserve, now and then on data that the account did not know before."""
-    source = f"moved {number}" if number % 5 == 0 else standing.source_digest
+    source = f"moved {number}" if number % 5 == 0 else summary.source_digest
     moved = Continuation(schema_digest=SCHEMA, source_digest=source, by="Ben") if number % 5 == 0 else None
     request = make_request(f"open-{number}", source_digest=source)
     return lambda _: Reservation(request=request, charge=Charge(Decimal("0.0003")), continuation=moved)
@@ -87,14 +87,14 @@ def check_the_same(ledger: Ledger) -> None:
     assert ledger.verify().intact
     assert ledger.head() == ledger.verify().head
     for dataset in NAMES:
-        whole, standing = ledger.account(dataset), ledger.standing(dataset)
+        whole, summary = ledger.account(dataset), ledger.summary(dataset)
         if whole is None:
-            assert standing is None
+            assert summary is None
             continue
-        assert standing is not None
-        for field in fields(Standing):
-            assert getattr(standing, field.name) == getattr(whole, field.name), field.name
-        assert standing.entry_count == len(whole.entries)
+        assert summary is not None
+        for field in fields(AccountSummary):
+            assert getattr(summary, field.name) == getattr(whole, field.name), field.name
+        assert summary.entry_count == len(whole.entries)
         check_lookups(ledger, whole)
     with ledger._store.reading() as transaction:
         all_pages, pages = Pages.read_all(transaction), Pages.read(transaction)
@@ -168,11 +168,11 @@ def test_an_infinite_reading_stays_infinite(tmp_path: Path) -> None:
             for number in range(MOST_FOLLOWING):
                 writer.append("view", {"digest": f"d{number}", "what": "risk", "analyst": None})
             writer.finish()
-        standing, account = ledger.standing("clinic"), ledger.account("clinic")
-        assert standing is not None
+        summary, account = ledger.summary("clinic"), ledger.account("clinic")
+        assert summary is not None
         assert account is not None
-        assert standing.reading.infinite
-        assert standing.reading == account.reading
+        assert summary.reading.infinite
+        assert summary.reading == account.reading
         assert ledger.verify().intact
 
 
@@ -202,7 +202,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_use_reads_few_records_however_long_the_ledger_is(target: str, counted: list[int]) -> None:
     uses: dict[str, Callable[[Ledger], object]] = {
-        "standing": lambda ledger: ledger.standing("clinic"),
+        "summary": lambda ledger: ledger.summary("clinic"),
         "stopped": lambda ledger: ledger.stopped("clinic"),
         "head": lambda ledger: ledger.head(),
         "viewed": lambda ledger: ledger.viewed("clinic", "digest-1"),
@@ -263,8 +263,8 @@ def test_many_datasets_share_a_checkpoint(tmp_path: Path) -> None:
         for number in range(40):
             release(ledger, 1000 + number, "dataset-5")
         records = read_kinds(ledger)
-        assert len(ledger.standings()) == 60
-        assert [standing.dataset for standing in ledger.standings()] == [f"dataset-{n}" for n in range(60)]
+        assert len(ledger.summaries()) == 60
+        assert [summary.dataset for summary in ledger.summaries()] == [f"dataset-{n}" for n in range(60)]
         assert ledger.verify().intact
     places = [seq for seq, kind, _ in records if kind == "checkpoint"]
     states = [seq for seq, kind, _ in records if kind == "state"]
@@ -299,10 +299,10 @@ def test_killed_while_a_checkpoint_is_written(target: str, tmp_path: Path, step:
             assert ledger.verify() == before
         else:
             assert kinds[-3:] == ["reserve", "state", "checkpoint"]
-        standing, whole = ledger.standing("clinic"), ledger.account("clinic")
-        assert standing is not None
+        summary, whole = ledger.summary("clinic"), ledger.account("clinic")
+        assert summary is not None
         assert whole is not None
-        assert standing.reading == whole.reading
+        assert summary.reading == whole.reading
         assert ledger.reserve("clinic", decide_on("0.001")).reading == whole.reading.epsilon + Decimal("0.001")
 
 
@@ -358,14 +358,14 @@ def test_a_ledger_without_checkpoints_gets_one_at_its_next_use(
         head = ledger.verify().head
         assert ledger.verify().records == 101
         counted[0] = 0
-        standing = ledger.standing("clinic")  # the first use reads it all, once
+        summary = ledger.summary("clinic")  # the first use reads it all, once
         assert counted[0] <= 101 + 6
-        assert standing is not None
-        assert standing.reading.epsilon == Decimal("0.050")
+        assert summary is not None
+        assert summary.reading.epsilon == Decimal("0.050")
         result = ledger.verify(head)
         assert (result.intact, result.records) == (True, 103)
         counted[0] = 0
-        assert ledger.standing("clinic") == standing
+        assert ledger.summary("clinic") == summary
         assert counted[0] <= 6
         found = ledger.find_answer("clinic", "request-3")
         assert found is not None
@@ -380,9 +380,9 @@ def test_a_ledger_without_checkpoints_that_cannot_be_written_is_read(
     forget_checkpoints(str(tmp_path / "ledger.db"), monkeypatch)
     with Ledger.open(tmp_path / "ledger.db", create=False) as ledger:
         monkeypatch.setattr(Transaction, "append", refuse_to_append)
-        standing = ledger.standing("clinic")
-        assert standing is not None
-        assert standing.entry_count == 50
+        summary = ledger.summary("clinic")
+        assert summary is not None
+        assert summary.entry_count == 50
         assert ledger.find_answer("clinic", "request-3") is not None
         assert ledger.verify().records == 101
 

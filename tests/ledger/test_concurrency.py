@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Ledger, Reservation, Standing
+from dosimeter.ledger import AccountSummary, Ledger, Reservation
 from dosimeter.ledger.readings import Charge
 from tests.ledger.ledger_worker import decide_on, make_request
 from tests.waiting import LONGEST_WAIT, wait_until
@@ -91,7 +91,7 @@ def test_nobody_decides_while_another_does(target: str) -> None:
     asking = threading.Event()
     with Ledger.open(target) as ledger:
 
-        def decide_second(account: Standing | None) -> Reservation:
+        def decide_second(account: AccountSummary | None) -> Reservation:
             assert account is not None
             seen.append(account.reading.epsilon)
             return Reservation(request=make_request(), charge=Charge(Decimal("0.4")))
@@ -105,7 +105,7 @@ def test_nobody_decides_while_another_does(target: str) -> None:
 
         second = threading.Thread(target=ask_second)
 
-        def decide_first(account: Standing | None) -> Reservation:
+        def decide_first(account: AccountSummary | None) -> Reservation:
             second.start()
             wait_until(asking.is_set, "the second asks")
             time.sleep(0.2)  # time enough to be decided, if nothing kept it from that

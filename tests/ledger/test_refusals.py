@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Continuation, Ledger, Reservation, Standing
+from dosimeter.ledger import AccountSummary, Continuation, Ledger, Reservation
 from dosimeter.ledger.readings import Charge
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
 
 
-def refuse(account: Standing | None) -> Reservation:
+def refuse(account: AccountSummary | None) -> Reservation:
     raise RuntimeError("decided against it")
 
 

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Ledger, Reservation, Standing
+from dosimeter.ledger import AccountSummary, Ledger, Reservation
 from dosimeter.ledger.backends import SQLite
 from tests.ledger.ledger_worker import NOBODY, decide_on
 
@@ -235,7 +235,7 @@ def test_databases_that_cannot_be_used(create_database: Callable[[], str]) -> No
 def test_a_lost_connection_is_one_clear_error(create_database: Callable[[], str]) -> None:
     url = create_database()
 
-    def cut_off(account: Standing | None) -> Reservation:
+    def cut_off(account: AccountSummary | None) -> Reservation:
         with psycopg.connect(url, autocommit=True) as raw:
             raw.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dosimeter ledger'"

@@ -19,7 +19,7 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError, OptionError
-from dosimeter.ledger import Charge, Entry, Record, Reservation, Standing
+from dosimeter.ledger import AccountSummary, Charge, Entry, Record, Reservation
 from dosimeter.ledger.records import COLUMNS
 from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon
 from dosimeter.release import add_noise, noisy_vector
@@ -142,7 +142,7 @@ def test_everything_that_is_public_may_mix(table: Dataset, ledger: Ledger) -> No
 def test_accounts_of_one_algorithm_go_on_as_they_were(ledger: Ledger) -> None:
     """Accounts that an earlier version opened, budget or not."""
     ledger.reserve("clinic", decide_on("0.1", "budget:2"))
-    account = ledger.standing("clinic")
+    account = ledger.summary("clinic")
     assert account is not None
     assert account.algorithm == "fixed"
     with pytest.raises(LedgerError, match="was opened for a fixed ε"):
@@ -157,7 +157,7 @@ def test_as_many_answers_follow_as_are_said_to_be_left(
 ) -> None:
     options: dict[str, Any] = {"epsilon": 0.1, "mechanism": mechanism, "ledger": ledger, "again": True}
     table.release(COUNT.format(1), policy=policy, **options)
-    account = ledger.standing("t")
+    account = ledger.summary("t")
     assert account is not None
     described = account.remaining.describe()
     counts = described["gaussian" if mechanism == "gaussian" else "answers"]
@@ -171,16 +171,16 @@ def test_as_many_answers_follow_as_are_said_to_be_left(
     statuses = [table.release(COUNT.format(1), **options).status for _ in range(count + 1)]
     assert statuses == ["released"] * count + ["denied"]
     assert last(ledger).reason == "budget"
-    left = ledger.standing("t")
+    left = ledger.summary("t")
     assert left is not None
     assert left.remaining.describe()["answers"] is not None
     assert (left.remaining.gaussian if mechanism == "gaussian" else left.remaining.answers)[0.1] == 0
 
 
-def _spend(account: Standing, times: int) -> Any:
+def _spend(account: AccountSummary, times: int) -> Any:
     """Charge so many answers like the first at once, as one entry."""
 
-    def decide(found: Standing | None) -> Reservation:
+    def decide(found: AccountSummary | None) -> Reservation:
         assert found is not None
         assert found.reading.rho is not None
         schema, source = account.agreed[-1]
@@ -217,10 +217,10 @@ def test_a_checkpoint_holds_rho_and_no_epsilon(tampered: tuple[sqlite3.Connectio
     raw, ledger = tampered
     state = json.loads(read_last(raw, "state").payload)
     assert sorted(state["account"]["reading"]) == ["delta", "rho"]
-    account, standing = ledger.account("clinic"), ledger.standing("clinic")
+    account, summary = ledger.account("clinic"), ledger.summary("clinic")
     assert account is not None
-    assert standing is not None
-    assert account.reading == standing.reading
+    assert summary is not None
+    assert account.reading == summary.reading
     assert account.reading.rho == sum(entry.rho or 0 for entry in account.entries)
     opened = [entry for entry in account.entries if entry.status == "reserved"]
     assert len(opened) == 6
@@ -282,4 +282,4 @@ def test_the_ledger_refuses_a_charge_that_is_counted_otherwise(ledger: Ledger) -
                 request=make_request(), charge=beyond, opening=make_opening(POLICY, delta_total=Decimal(0))
             ),
         )
-    assert ledger.standing("clinic") is None
+    assert ledger.summary("clinic") is None

@@ -107,6 +107,6 @@ def test_a_server_does_not_start_on_an_altered_ledger(start_site: Callable[..., 
         raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
         raw.execute("UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
     with Ledger.open(site.settings.database) as ledger:
-        assert ledger.standing("clinic") is not None
+        assert ledger.summary("clinic") is not None
     with pytest.raises(LedgerError, match="altered at record 5"):
         start_site(database=site.settings.database, tokens=site.tokens, datasets=site.settings.datasets)

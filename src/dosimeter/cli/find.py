@@ -14,7 +14,7 @@ from dosimeter.errors import OptionError
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.json_values import JsonObject
-    from dosimeter.ledger import Standing
+    from dosimeter.ledger import AccountSummary
     from dosimeter.risk import Choice
 
 
@@ -63,7 +63,7 @@ def find(
     opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
     with opened as dataset:
 
-        def work(meter: Meter) -> tuple[Risk, Choice, Standing | None]:
+        def work(meter: Meter) -> tuple[Risk, Choice, AccountSummary | None]:
             assessed = dataset.assess(query, look, progress=meter.steps, mentioned=prefer)
             account = looks.record_look(ledger, dataset, assessed)
             return assessed, assessed.find(preference, available=looks.leave_remaining(account, assessed)), account

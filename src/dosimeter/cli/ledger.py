@@ -13,7 +13,7 @@ from dosimeter.cli import options as o
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
-    from dosimeter.ledger import Entry, Ledger, Standing
+    from dosimeter.ledger import AccountSummary, Entry, Ledger
 
 
 def ledger(
@@ -136,7 +136,7 @@ class _Shown:
 
 
 def _show(books: Ledger, dataset: str | None, shown: _Shown, *, json: bool) -> None:
-    accounts, stops = books.standings(), books.stopped_datasets()
+    accounts, stops = books.summaries(), books.stopped_datasets()
     if dataset is not None:
         accounts = tuple(account for account in accounts if account.dataset == dataset)
         stops = tuple(incident for incident in stops if incident.dataset == dataset)
@@ -155,7 +155,7 @@ def _show(books: Ledger, dataset: str | None, shown: _Shown, *, json: bool) -> N
         print_ledger([(account, *_list_entries(books, account, shown)) for account in accounts])
 
 
-def _list_entries(books: Ledger, account: Standing, shown: _Shown) -> tuple[Sequence[Entry], bool]:
+def _list_entries(books: Ledger, account: AccountSummary, shown: _Shown) -> tuple[Sequence[Entry], bool]:
     """Return the entries of an account to be printed, oldest first, and whether earlier ones exist."""
     if shown.before is not None and getattr(books.entry(shown.before), "dataset", None) != account.dataset:
         raise OptionError(f"The account of {account.dataset} has no entry {shown.before}.")
@@ -163,7 +163,7 @@ def _list_entries(books: Ledger, account: Standing, shown: _Shown) -> tuple[Sequ
     return found[: shown.last][::-1], len(found) > shown.last
 
 
-def _save_staircase(books: Ledger, accounts: Sequence[Standing], path: Path, *, by_time: bool) -> None:
+def _save_staircase(books: Ledger, accounts: Sequence[AccountSummary], path: Path, *, by_time: bool) -> None:
     from dosimeter.show.charts import save_chart, staircase_chart
 
     if len(accounts) > 1:

@@ -13,7 +13,7 @@ from dosimeter.json_values import JsonObject
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.dataset import Dataset
-    from dosimeter.ledger import Standing
+    from dosimeter.ledger import AccountSummary
     from dosimeter.release import Aftermath
 
 LedgerTarget = Annotated[
@@ -44,7 +44,7 @@ def check_books(target: str | None, release: str | None, schema: object, **other
         raise OptionError(f"--release shows one answer. Leave {', '.join(given)} out.")
 
 
-def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Standing | None:
+def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSummary | None:
     """Record in the ledger that the risk was looked at, before anything is shown (G1). Return the dataset's account.
 
     None, and no record, without a ledger (``target``); None if the dataset has no account yet.
@@ -58,10 +58,10 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> Standing | 
 
     with Ledger.open(target) as ledger:
         ledger.record_view(dataset.schema.account_name, digest_measured(risk.plan), "risk")
-        return ledger.standing(dataset.schema.account_name)
+        return ledger.summary(dataset.schema.account_name)
 
 
-def leave_remaining(account: Standing | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
+def leave_remaining(account: AccountSummary | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
     """Return a function that keeps those candidates which the account still admits (O2); all without an account."""
     if account is None:
         return lambda candidates: candidates
@@ -79,7 +79,7 @@ def leave_remaining(account: Standing | None, risk: Risk) -> Callable[[Sequence[
     ).remaining
 
 
-def describe_reading(account: Standing | None, risk: Risk) -> JsonObject:
+def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
     """Return the account's reading as JSON, null if it is infinite, and the candidates that are no longer admitted."""
     left = set(leave_remaining(account, risk)(risk.candidates))
     reading = 0.0 if account is None else None if account.reading.infinite else float(account.reading.epsilon)

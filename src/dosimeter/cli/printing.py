@@ -39,7 +39,7 @@ from dosimeter.show.terminal import (
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
-    from dosimeter.ledger import Entry, Incident, ReleasedAnswer, Remaining, Standing
+    from dosimeter.ledger import AccountSummary, Entry, Incident, ReleasedAnswer, Remaining
     from dosimeter.release import Aftermath, Answer, Cost, DryRun, Outcomes
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
 
@@ -374,7 +374,7 @@ def print_stops(incidents: Sequence[Incident]) -> None:
         console.print(Text(f"No release is answered until a controller clears it: {clear}"))
 
 
-def _show_exact(account: Standing, epsilon: Decimal) -> str:
+def _show_exact(account: AccountSummary, epsilon: Decimal) -> str:
     """Write an ε of an account: a sum of charges to the last digit, one computed from ρ rounded up to four digits."""
     if epsilon.is_infinite():
         return "∞"
@@ -383,7 +383,7 @@ def _show_exact(account: Standing, epsilon: Decimal) -> str:
     return f"{epsilon:f}"
 
 
-def _print_remaining(console: Console, account: Standing, reading: str) -> None:
+def _print_remaining(console: Console, account: AccountSummary, reading: str) -> None:
     """Print what is left of an account: in ε, and as how many more answers it allows at three values of ε."""
     left = account.remaining
     if left.epsilon is not None:
@@ -401,7 +401,7 @@ def _count_more(left: Remaining, epsilon: float) -> str:
     return words if gaussian == count else f"{words} ({gaussian:,} with Gaussian noise)"
 
 
-def print_ledger(accounts: Sequence[tuple[Standing, Sequence[Entry], bool]]) -> None:
+def print_ledger(accounts: Sequence[tuple[AccountSummary, Sequence[Entry], bool]]) -> None:
     """Print accounts: each with the entries to be shown, oldest first, and whether earlier ones exist."""
     console = make_console()
     if not accounts:

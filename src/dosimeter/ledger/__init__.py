@@ -3,7 +3,7 @@
     book.py      Ledger: what the controller calls
     lookups.py   find entries by an index, and check the chain of records from them on
     pages.py     check the chain from a checkpoint or the first record, append to it, write checkpoints
-    replay.py    records → Standing, Account and Entry, or the reason why a record is invalid
+    replay.py    records → AccountSummary, Account and Entry, or the reason why a record is invalid
     incidents.py failures that stop a dataset until a controller clears it
     accounting.py policies, and what they grant; remaining.py: how many more answers there are
     readings.py  prices, charges and readings; decimals.py: exact numbers
@@ -47,10 +47,10 @@ from dosimeter.ledger.remaining import Remaining
 from dosimeter.ledger.values import (
     Account,
     AccountOpening,
+    AccountSummary,
     Continuation,
     Identification,
     Reservation,
-    Standing,
     Verification,
     choose_algorithm,
 )
@@ -62,6 +62,7 @@ __all__ = [
     "Account",
     "AccountAlgorithm",
     "AccountOpening",
+    "AccountSummary",
     "Algorithm",
     "Books",
     "Charge",
@@ -86,7 +87,6 @@ __all__ = [
     "Remaining",
     "Request",
     "Reservation",
-    "Standing",
     "Verification",
     "check_apart",
     "choose_algorithm",

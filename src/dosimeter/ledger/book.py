@@ -46,10 +46,10 @@ from dosimeter.ledger.remaining import Remaining
 from dosimeter.ledger.replay import DatasetReplay, name_view
 from dosimeter.ledger.values import (
     Account,
+    AccountSummary,
     Continuation,
     Identification,
     Reservation,
-    Standing,
     Verification,
     describe_without_account,
     write_decision,
@@ -114,7 +114,7 @@ class Ledger:
         return f"Ledger({self._store.label!r})"
 
     def account(self, dataset: str) -> Account | None:
-        """Return an account with its whole history; None without one. Reads every record; ``standing`` does not."""
+        """Return an account with its whole history; None without one. Reads every record; ``summary`` does not."""
         with self._store.reading() as transaction:
             return Pages.read_all(transaction).of(dataset).account
 
@@ -124,10 +124,10 @@ class Ledger:
             pages = Pages.read_all(transaction)
         return tuple(page.account for _, page in pages.each() if page.account is not None)
 
-    def standing(self, dataset: str) -> Standing | None:
+    def summary(self, dataset: str) -> AccountSummary | None:
         """Return an account as it is now, without its entries; None without one. Reads from the last checkpoint on."""
         with self._using() as transaction:
-            return Pages.read(transaction).of(dataset).standing
+            return Pages.read(transaction).of(dataset).summary
 
     def remaining(self, dataset: str) -> Remaining | None:
         """Return what is left of an account: of its budget, and how many more answers; None without an account.
@@ -135,17 +135,17 @@ class Ledger:
         Args:
             dataset: the account's name.
         """
-        standing = self.standing(dataset)
-        return None if standing is None else standing.remaining
+        summary = self.summary(dataset)
+        return None if summary is None else summary.remaining
 
-    def standings(self) -> tuple[Standing, ...]:
+    def summaries(self) -> tuple[AccountSummary, ...]:
         """Return every account as it is now, in the order in which their datasets first appear."""
         with self._using() as transaction:
-            found = (page.standing for _, page in Pages.read(transaction).each())
-            return tuple(standing for standing in found if standing is not None)
+            found = (page.summary for _, page in Pages.read(transaction).each())
+            return tuple(summary for summary in found if summary is not None)
 
     def datasets(self) -> tuple[str, ...]:
-        return tuple(standing.dataset for standing in self.standings())
+        return tuple(summary.dataset for summary in self.summaries())
 
     def entry(self, entry_id: str) -> Entry | None:
         """Return an entry by its name; None if there is none. The chain of records from it to the end is checked."""
@@ -205,10 +205,10 @@ class Ledger:
         """Return the present reading of an account after ``most`` earlier ones or fewer: number of entries, time, ε."""
         with self._using() as transaction:
             page = Pages.read(transaction).of(dataset)
-            if page.standing is None or not page.standing.entry_count:
+            if page.summary is None or not page.summary.entry_count:
                 return ()
             earlier = list_readings(transaction, dataset, most)
-            return *earlier, (page.standing.entry_count, self._now(), page.standing.reading.epsilon)
+            return *earlier, (page.summary.entry_count, self._now(), page.summary.reading.epsilon)
 
     def check_holder(
         self,
@@ -324,7 +324,7 @@ class Ledger:
                 raise BadRecord(*found.first_bad)
         return found
 
-    def reserve(self, dataset: str, decide: Callable[[Standing | None], Reservation]) -> Entry:
+    def reserve(self, dataset: str, decide: Callable[[AccountSummary | None], Reservation]) -> Entry:
         """Read the account, decide and charge, in one transaction in which nobody else writes; return the entry.
 
         ``decide`` gets the account as it is now. What it returns is on disk when this method returns; what it raises is
@@ -337,11 +337,11 @@ class Ledger:
             page = pages.of(dataset)
             if page.stopped is not None:
                 raise refuse_stopped(dataset)
-            reservation = decide(page.standing)
+            reservation = decide(page.summary)
             request = reservation.request
             writer = Writer(transaction, pages, dataset, self._now())
             _agree(pages, writer, dataset, reservation)
-            _check_reservation(dataset, page.standing, reservation)
+            _check_reservation(dataset, page.summary, reservation)
             looks = page.find_views(request.plan_digest, request.measured_digest)
             payload = {
                 "status": reservation.status,
@@ -515,7 +515,7 @@ def _require_entry(page: DatasetReplay, entry_id: str) -> Entry:
 
 def _agree(pages: Pages, writer: Writer, dataset: str, reservation: Reservation) -> None:
     """Open, continue or identify the account, as the reservation says, or refuse to."""
-    account = pages.of(dataset).standing
+    account = pages.of(dataset).summary
     opening, continuation = reservation.opening, reservation.continuation
     agreed = opening or continuation
     if agreed is not None:
@@ -534,7 +534,7 @@ def _agree(pages: Pages, writer: Writer, dataset: str, reservation: Reservation)
 
 
 def _write_identification(pages: Pages, writer: Writer, dataset: str, found: Identification) -> None:
-    account = pages.of(dataset).standing
+    account = pages.of(dataset).summary
     if account is None or not account.is_of(found.schema_digest, found.source_digest):
         raise LedgerError(f"The account of {dataset!r} never agreed to these data: they cannot be identified.")
     if (found.schema_digest, found.source_digest) not in account.identified:  # another process may have been faster
@@ -574,7 +574,7 @@ def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
         )
 
 
-def _check_reservation(dataset: str, account: Standing | None, reservation: Reservation) -> None:
+def _check_reservation(dataset: str, account: AccountSummary | None, reservation: Reservation) -> None:
     """Refuse a reservation that the terms of the account do not allow, whatever the caller decided (O2, O3)."""
     if account is None:
         raise LedgerError(

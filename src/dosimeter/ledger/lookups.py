@@ -119,9 +119,9 @@ def list_readings(transaction: Transaction, dataset: str, most: int) -> Iterator
     """
     for record in _list_records(transaction, dataset, "state", most):
         with refusing_bad_records():
-            standing = DatasetReplay.read_state(record).standing
-        if standing is not None and standing.entry_count:
-            yield standing.entry_count, record.at, standing.reading.epsilon
+            summary = DatasetReplay.read_state(record).summary
+        if summary is not None and summary.entry_count:
+            yield summary.entry_count, record.at, summary.reading.epsilon
 
 
 def _list_records(transaction: Transaction, dataset: str, kind: str, most: int | None) -> Iterator[Record]:

@@ -37,7 +37,7 @@ from dosimeter.ledger.records import (
     refusing_bad_records,
     write_canonical_json,
 )
-from dosimeter.ledger.values import Account, AccountOpening, Continuation, Pair, Standing, read_identities
+from dosimeter.ledger.values import Account, AccountOpening, AccountSummary, Continuation, Pair, read_identities
 
 
 class Older(Protocol):
@@ -297,10 +297,10 @@ class DatasetReplay:
         return tuple(self._incidents)
 
     @property
-    def standing(self) -> Standing | None:
+    def summary(self) -> AccountSummary | None:
         """Return the account as it is now, without its entries; None if there is none."""
         fields = self._standing()
-        return None if fields is None else Standing(**fields)
+        return None if fields is None else AccountSummary(**fields)
 
     @property
     def account(self) -> Account | None:

@@ -222,7 +222,7 @@ def write_decision(reservation: Reservation) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Standing:
+class AccountSummary:
     """The account of one dataset as it is now, without its entries: everything that a release needs of it.
 
     ``schema_digest`` and ``source_digest``: the latest pair that the account agreed to; ``agreed``: all such pairs, the
@@ -334,7 +334,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Account(Standing):
+class Account(AccountSummary):
     """The account of one dataset with its whole history."""
 
     entries: tuple[Entry, ...]

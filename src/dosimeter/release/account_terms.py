@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dosimeter.errors import OptionError
 from dosimeter.ledger import (
     AccountOpening,
+    AccountSummary,
     Books,
     Continuation,
     Identification,
@@ -20,7 +21,6 @@ from dosimeter.ledger import (
     Ledger,
     Policy,
     Request,
-    Standing,
     check_apart,
     choose_algorithm,
     exact_decimal,
@@ -50,18 +50,18 @@ class Agreement:
     changed data or a changed schema, ``identification`` adds which individuals the data hold.
     """
 
-    terms: Standing | AccountOpening
+    terms: AccountSummary | AccountOpening
     opening: AccountOpening | None = None
     continuation: Continuation | None = None
     identification: Identification | None = None
 
 
-def require_running(ledger: Ledger, schema: Schema) -> Standing | None:
+def require_running(ledger: Ledger, schema: Schema) -> AccountSummary | None:
     """Return the dataset's account as it is now; None if it has none.
 
     Raises DatasetStopped if an incident has stopped the dataset (N4). Nothing else is looked at before.
     """
-    account = ledger.standing(schema.account_name)
+    account = ledger.summary(schema.account_name)
     stopped = ledger.stopped(schema.account_name) if account is None else account.stopped
     if stopped is not None:
         raise refuse_stopped(schema.account_name)
@@ -69,15 +69,15 @@ def require_running(ledger: Ledger, schema: Schema) -> Standing | None:
 
 
 def enter_books(
-    ledger: Ledger, prepared: Prepared, source: str, engine: Engine, account: Standing | None = None
-) -> tuple[Standing | None, Agreement, frozenset[str] | None]:
+    ledger: Ledger, prepared: Prepared, source: str, engine: Engine, account: AccountSummary | None = None
+) -> tuple[AccountSummary | None, Agreement, frozenset[str] | None]:
     """Return the account as it is now, what a release would record in it, and the identities of the data's individuals.
 
     Refuses, before any data are measured, what contradicts the account's terms, and data that another account holds.
     Identities need a scan of the whole table; they are None if the account already knows them. ``account``: as it was
     when the release began, if it was read already. ``source``: the digest of the data.
     """
-    account = account or ledger.standing(prepared.dataset)
+    account = account or ledger.summary(prepared.dataset)
     agree_on_terms(account, prepared, source, None)  # first what can be refused without a scan
     identities = None
     if account is None or (prepared.schema_digest, source) not in account.identified:
@@ -94,7 +94,7 @@ def enter_books(
 
 
 def agree_on_terms(
-    account: Standing | None, prepared: Prepared, source: str, identities: frozenset[str] | None
+    account: AccountSummary | None, prepared: Prepared, source: str, identities: frozenset[str] | None
 ) -> Agreement:
     """Return the terms of a new account, or those of ``account`` with what must be recorded to go on with it.
 
@@ -153,12 +153,12 @@ def _read_cap(terms: Terms) -> Decimal | None:
     return None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name=Option("max_epsilon"))
 
 
-def open_books(terms: Standing | AccountOpening, prepared: Prepared) -> Books:
+def open_books(terms: AccountSummary | AccountOpening, prepared: Prepared) -> Books:
     """Return the rules by which the account may be spent, with its reading.
 
     For an account that is about to be opened, these are the terms it will have and a reading of nothing spent.
     """
-    reading = terms.reading if isinstance(terms, Standing) else terms.policy.start(terms.delta_total)
+    reading = terms.reading if isinstance(terms, AccountSummary) else terms.policy.start(terms.delta_total)
     return _open_books(terms.policy, terms.max_epsilon, reading, prepared)
 
 

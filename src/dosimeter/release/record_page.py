@@ -13,7 +13,7 @@ from dosimeter.ledger import REASON_WORDS
 from dosimeter.show import format_epsilon, format_measured
 
 if TYPE_CHECKING:
-    from dosimeter.ledger import Account, Entry, Standing, Verification
+    from dosimeter.ledger import Account, AccountSummary, Entry, Verification
 
 MOST_ROWS = 200
 _CHOSEN = {
@@ -50,7 +50,7 @@ code { font-size: 9pt }
 
 
 def write_record(
-    entry: Entry, account: Account | Standing | None, verified: Verification | None, *, controller: bool = False
+    entry: Entry, account: Account | AccountSummary | None, verified: Verification | None, *, controller: bool = False
 ) -> str:
     """Return the page as HTML. ``controller``: add what only the controller may see, marked as such.
 
@@ -164,7 +164,7 @@ def _write_checks(entry: Entry, verified: Verification | None) -> list[str]:
     ]
 
 
-def _write_private(entry: Entry, account: Account | Standing | None) -> list[str]:
+def _write_private(entry: Entry, account: Account | AccountSummary | None) -> list[str]:
     """Return the part that only the controller may see: the charge, the reading, an ε that was found from the data."""
     reading = "∞" if entry.reading.is_infinite() else f"{entry.reading:f}"
     facts = [

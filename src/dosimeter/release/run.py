@@ -19,13 +19,13 @@ from dosimeter.errors import DataError, DosimeterError, SourceUnreachable
 from dosimeter.influence import Measured
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner
 from dosimeter.ledger import (
+    AccountSummary,
     Details,
     Entry,
     IncidentKind,
     Ledger,
     Request,
     Reservation,
-    Standing,
     exact_decimal,
     refuse_stopped,
 )
@@ -89,7 +89,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
         raise _changed(prepared)
     _price_beforehand(prepared, entered)
 
-    def decide(account: Standing | None) -> Reservation:
+    def decide(account: AccountSummary | None) -> Reservation:
         agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
         opening = agreement.opening
         if opening is not None and entered.opening is not None:

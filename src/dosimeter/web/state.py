@@ -16,10 +16,10 @@ from itsdangerous import URLSafeSerializer
 from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError, OptionError, SchemaError
 from dosimeter.ledger import (
+    AccountSummary,
     Books,
     Entry,
     Policy,
-    Standing,
     Verification,
     exact_decimal,
 )
@@ -140,7 +140,7 @@ class ServerState:
         self.settings = settings
         self.database = Database(settings.database)
         self.datasets: dict[str, ServedDataset] = {}
-        self._accounts: dict[str, tuple[float, Standing | None]] = {}
+        self._accounts: dict[str, tuple[float, AccountSummary | None]] = {}
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
         self._claims: set[str] = set()
@@ -181,7 +181,7 @@ class ServerState:
             )
         with _named_as_settings(name):
             served.check_settings()
-        account = self.database.ledger.standing(schema.account_name)
+        account = self.database.ledger.summary(schema.account_name)
         if account is None:
             return
         with _named_as_settings(name):
@@ -203,7 +203,7 @@ class ServerState:
     def dataset(self, name: str) -> ServedDataset | None:
         return self.datasets.get(name)
 
-    def account(self, name: str, *, fresh: bool = False) -> Standing | None:
+    def account(self, name: str, *, fresh: bool = False) -> AccountSummary | None:
         """Return the account of a dataset, at most ``FRESH`` seconds old; None if there is none.
 
         It is kept so long because following the ledger's chain takes a while. ``fresh``: read it now.
@@ -212,7 +212,7 @@ class ServerState:
             known = self._accounts.get(self.account_name(name))
         if not fresh and known is not None and time.monotonic() - known[0] < FRESH:
             return known[1]
-        account = self.database.ledger.standing(self.account_name(name))
+        account = self.database.ledger.summary(self.account_name(name))
         with self._guard:
             self._accounts[self.account_name(name)] = (time.monotonic(), account)
         return account

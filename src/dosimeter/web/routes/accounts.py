@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dosimeter.dataset import Dataset
-from dosimeter.ledger import REASON_WORDS, Entry, Ledger, Policy, Standing
+from dosimeter.ledger import REASON_WORDS, AccountSummary, Entry, Ledger, Policy
 from dosimeter.show import TextTable, format_number
 from dosimeter.show.charts import MOST_STEPS, PAGE, Step, staircase_spec
 from dosimeter.web.account_exposure import Sums, sum_guarantees
@@ -41,7 +41,7 @@ def list_accounts(request: Request, state: StateOf, user: Controller) -> Respons
     return render(request, "accounts.html", user, accounts=shown)
 
 
-def _share_spent(account: Standing | None, budget: Decimal | None) -> float:
+def _share_spent(account: AccountSummary | None, budget: Decimal | None) -> float:
     """Return how much of a budget is spent, in percent."""
     if account is None or not budget:
         return 0.0
@@ -80,7 +80,7 @@ def show_account(
     )  # fmt: skip
 
 
-def list_steps(ledger: Ledger, account: Standing) -> list[Step]:
+def list_steps(ledger: Ledger, account: AccountSummary) -> list[Step]:
     """Return the reading of an account after each of its entries; for a long account, after some of them."""
     if account.entry_count <= MOST_STEPS:
         entries = ledger.entries(account.dataset, MOST_STEPS)[::-1]

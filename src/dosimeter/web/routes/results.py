@@ -114,7 +114,7 @@ def show_full_record(state: StateOf, user: Controller, entry_id: EntryId, privat
         raise Refused(404, "not_found", "There is no such entry.")
     shared = private or entry.status == "denied"
     note(state.database, user.name, "viewed record", dataset=entry.dataset, detail=entry_id)
-    account = state.database.ledger.standing(entry.dataset) if shared else None
+    account = state.database.ledger.summary(entry.dataset) if shared else None
     return send_record(write_record(entry, account, state.verify()[1], controller=shared))
 
 
