@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dosimeter.assessment.coarser import find_coarser
-from dosimeter.risk import Advice, AnswerAccuracy, Coarser, Standing, find_safe
+from dosimeter.risk import Advice, AnswerAccuracy, Coarser, RiskAndAccuracy, find_safe
 
 if TYPE_CHECKING:
     from dosimeter.assessment.risk import Risk
@@ -31,25 +31,27 @@ def build_advice(
     met = [at for at, line in enumerate(ordered) if line.satisfied]
     place = next((at for at, line in enumerate(ordered) if line.epsilon == epsilon), (met or [len(ordered) - 1])[-1])
 
-    def stand(at: int) -> Standing | None:
+    def weigh(at: int) -> RiskAndAccuracy | None:
         if not 0 <= at < len(ordered):
             return None
         line = ordered[at]
         absolute = risk.absolute(line.epsilon) if line.absolute is None else line.absolute
-        return Standing(line.epsilon, AnswerAccuracy.of(risk.foresee(line.epsilon, read=True), line.errors), absolute)
+        return RiskAndAccuracy(
+            line.epsilon, AnswerAccuracy.of(risk.foresee(line.epsilon, read=True), line.errors), absolute
+        )
 
-    here = stand(place)
+    here = weigh(place)
     assert here is not None
     safest = find_safe(lines)
-    safe = None if safest is None else stand([line.epsilon for line in ordered].index(safest))
+    safe = None if safest is None else weigh([line.epsilon for line in ordered].index(safest))
     shown = safe if decides is False else here
     counts, shares = risk.sensitivities.counts, risk.sensitivities.shares
     exposure = risk.sensitivities.values if shares is None else shares
     return Advice(
         columns=tuple(output.name for output in risk.plan.outputs if output.is_aggregate),
         at=here,
-        up=stand(place + 1),
-        down=stand(place - 1),
+        up=weigh(place + 1),
+        down=weigh(place - 1),
         decides=decides,
         met=bool(met),
         safe=safe,
@@ -61,6 +63,6 @@ def build_advice(
     )
 
 
-def _find_coarser(risk: Risk, shown: Standing) -> Coarser | None:
+def _find_coarser(risk: Risk, shown: RiskAndAccuracy) -> Coarser | None:
     """Return a query with fewer groups and more accurate numbers, if there is one; None for a study."""
     return find_coarser(risk.plan, risk.measured(), shown.accuracy) if risk.plan.digest else None

@@ -85,7 +85,7 @@ class AnswerAccuracy:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Standing:
+class RiskAndAccuracy:
     """One ε, how accurate the answer would be, and the absolute risks of the most exposed people. Private."""
 
     epsilon: float
@@ -93,7 +93,7 @@ class Standing:
     absolute: AbsoluteRisk
 
     def __repr__(self) -> str:
-        return f"Standing(epsilon={self.epsilon!r}, redacted)"
+        return f"RiskAndAccuracy(epsilon={self.epsilon!r}, redacted)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -145,12 +145,12 @@ class Advice:
     """
 
     columns: tuple[str, ...]
-    at: Standing
-    up: Standing | None
-    down: Standing | None
+    at: RiskAndAccuracy
+    up: RiskAndAccuracy | None
+    down: RiskAndAccuracy | None
     decides: bool | None
     met: bool
-    safe: Standing | None
+    safe: RiskAndAccuracy | None
     coarser: Coarser | None
     exposed: int
     touched: int | None
@@ -158,7 +158,7 @@ class Advice:
     cell_differs: bool = False
 
     @property
-    def shown(self) -> Standing | None:
+    def shown(self) -> RiskAndAccuracy | None:
         """Return the ε that the advice is about: the one found, or ``safe`` if the preference does not decide (F4)."""
         return self.safe if self.decides is False else self.at
 

@@ -14,7 +14,7 @@ from dosimeter.show.candidates import format_error, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_people, format_percent, format_times
 
 if TYPE_CHECKING:
-    from dosimeter.risk import AbsoluteRisk, Advice, Candidate, Part, Standing
+    from dosimeter.risk import AbsoluteRisk, Advice, Candidate, Part, RiskAndAccuracy
 
 _IDENTIFIED = 0.5
 """From this belief on, a suspicion of one in a hundred has become a finding."""
@@ -197,7 +197,7 @@ def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
     return f"of 100 guesses whether {who} is in the table, at most {more} more are right than by tossing a coin"
 
 
-def word_gain(columns: Sequence[str], shown: Standing, *, most: int | None = None) -> str:
+def word_gain(columns: Sequence[str], shown: RiskAndAccuracy, *, most: int | None = None) -> str:
     """Say how large the 95 % errors at one ε are, and how many numbers of the answer exceed their error.
 
     ``most``: how many columns are named at most; by default all.
@@ -256,7 +256,7 @@ def word_steps(advice: Advice) -> list[str]:
     return [_word_step(advice, other) for other in (advice.up, advice.down) if other is not None]
 
 
-def _word_step(advice: Advice, other: Standing) -> str:
+def _word_step(advice: Advice, other: RiskAndAccuracy) -> str:
     """Say what the candidate ``other`` would change: the error of the column with the largest, and right guesses."""
     here, there = advice.at.accuracy, other.accuracy
     way = "up" if other.epsilon > advice.at.epsilon else "down"
@@ -270,7 +270,7 @@ def _word_step(advice: Advice, other: Standing) -> str:
     return f"{change}{guesses[0]} instead of {guesses[1]} more right guesses of 100."
 
 
-def word_worth(advice: Advice, shown: Standing) -> Iterator[str]:
+def word_worth(advice: Advice, shown: RiskAndAccuracy) -> Iterator[str]:
     """Yield a warning if at least half of the numbers drown in their errors or cannot be told, else nothing.
 
     A number drowns if it is no larger than its error. A second sentence names a coarser query that would do better, if
