@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
     from dosimeter.assessment.risk import Risk
     from dosimeter.options import Indicator
-    from dosimeter.postprocess import Accuracy
+    from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.risk import Candidate, RDRs, Sensitivities, Verdict
 
 
@@ -92,7 +92,7 @@ def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | N
 
 def foresee_each(
     risk: Risk, epsilons: Sequence[float], *, clamp: bool = False, read: bool = False
-) -> list[tuple[Accuracy, ...]]:
+) -> list[tuple[ColumnAccuracy, ...]]:
     """Return, for each ε, the accuracy of each aggregate column of the answer; results are remembered in ``risk``.
 
     ``clamp``: whether released numbers would be put back into their bounds. ``read``: read the exact numbers even if no

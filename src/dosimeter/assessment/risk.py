@@ -40,7 +40,7 @@ from dosimeter.planning import (
     note_values,
     scope_of,
 )
-from dosimeter.postprocess import Accuracy, measure_scales
+from dosimeter.postprocess import ColumnAccuracy, measure_scales
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
@@ -109,7 +109,7 @@ class Risk:
     _sensitivities: Sensitivities | None = field(default=None, init=False)
     _difference: tuple[float, bool] | None = field(default=None, init=False)
     _rank_cells: RankCells | None = field(default=None, init=False)
-    foreseen: dict[tuple[float, bool, bool], tuple[Accuracy, ...]] = field(default_factory=dict, init=False)
+    foreseen: dict[tuple[float, bool, bool], tuple[ColumnAccuracy, ...]] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"Risk(n={self.n}, redacted)"
@@ -197,7 +197,7 @@ class Risk:
             object.__setattr__(self, "_rank_cells", found)
         return found
 
-    def foresee(self, epsilon: float, *, clamp: bool = False, read: bool = False) -> tuple[Accuracy, ...]:
+    def foresee(self, epsilon: float, *, clamp: bool = False, read: bool = False) -> tuple[ColumnAccuracy, ...]:
         """Return the accuracy of each aggregate column of the answer at one ε, over its groups (E1).
 
         Exact numbers come from the profile if it holds them, and from the data if errors depend on them.

@@ -5,7 +5,7 @@ public tables alone.
 """
 
 from dosimeter.postprocess.about import Facts, list_facts, note_errors, word_facts
-from dosimeter.postprocess.accuracy import Accuracy, error_95, foresee_accuracy, list_group_errors
+from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_accuracy, list_group_errors
 from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_cells, state_plainly
 from dosimeter.postprocess.cells import Cell
 from dosimeter.postprocess.errors import Noise, measure_scales, needs_values
@@ -13,9 +13,9 @@ from dosimeter.postprocess.estimates import estimate_group, find_counts
 from dosimeter.postprocess.ranks import find_rank_columns, rank_errors, tell_ranks
 
 __all__ = [
-    "Accuracy",
     "Assembled",
     "Cell",
+    "ColumnAccuracy",
     "Facts",
     "Noise",
     "assemble_answer",

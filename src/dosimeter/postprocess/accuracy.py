@@ -23,7 +23,7 @@ from dosimeter.postprocess.quotients import list_estimates
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Accuracy:
+class ColumnAccuracy:
     """How far off one column of an answer would be, over the groups and totals. Private.
 
     ``typical`` and ``worst``: the median and the largest 95 % error of the groups that have one. ``relative`` and
@@ -64,7 +64,7 @@ class Accuracy:
         }
 
     def __repr__(self) -> str:
-        return f"Accuracy(column={self.column!r}, redacted)"
+        return f"ColumnAccuracy(column={self.column!r}, redacted)"
 
 
 def foresee_accuracy(
@@ -74,7 +74,7 @@ def foresee_accuracy(
     numbers: Sequence[tuple[Keys | None, Numbers]] | None = None,
     *,
     clamp: bool = False,
-) -> list[tuple[Accuracy, ...]]:
+) -> list[tuple[ColumnAccuracy, ...]]:
     """Return, for each noise scale, the accuracy of each aggregate column.
 
     ``scales``: in the units of the norm (S5). ``numbers``: for each block of the plan, its groups and their exact
@@ -101,14 +101,14 @@ def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[Ce
 
 def _foresee(
     name: str, at: int, known: Sequence[tuple[QueryPlan, CellErrors, int]], levels: int, values: bool
-) -> list[Accuracy]:
-    """Return the accuracy of one column over the rows of all blocks, one Accuracy per noise scale.
+) -> list[ColumnAccuracy]:
+    """Return the accuracy of one column over the rows of all blocks, one ColumnAccuracy per noise scale.
 
     ``at``: the column's index among the outputs. ``known``: for each block its plan, its errors and how many rows it
     has. ``levels``: how many noise scales there are. ``values``: whether exact numbers are known.
     """
     groups = sum(count for _, _, count in known) if values else None
-    none = [Accuracy(name, None, None, groups=groups, without=groups or 0)] * levels
+    none = [ColumnAccuracy(name, None, None, groups=groups, without=groups or 0)] * levels
     errors, told, sizes = [], [], []
     for block, cells, count in known:
         formula = block.outputs[at].formula
@@ -126,7 +126,7 @@ def _foresee(
     every = np.concatenate(errors, axis=1)
     typical, worst = _summarise(every)
     if not values:
-        return [Accuracy(name, *each) for each in zip(typical, worst, strict=True)]
+        return [ColumnAccuracy(name, *each) for each in zip(typical, worst, strict=True)]
     size = np.concatenate(sizes, axis=1)
     kept = np.isfinite(every) & np.isfinite(size)
     with np.errstate(all="ignore"):
@@ -138,7 +138,7 @@ def _foresee(
     shared = np.isfinite(ratios).sum(axis=1).tolist()
     without = (~kept).sum(axis=1).tolist()
     return [
-        Accuracy(
+        ColumnAccuracy(
             name,
             typical[level],
             worst[level],

@@ -14,7 +14,7 @@ from dosimeter.risk.preference_names import SAFE_ADVANTAGE
 
 if TYPE_CHECKING:
     from dosimeter.json_values import JsonObject
-    from dosimeter.postprocess import Accuracy
+    from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.risk.preference_terms import Verdict
     from dosimeter.risk.values import AbsoluteRisk, Candidate
 
@@ -41,7 +41,7 @@ class AnswerAccuracy:
 
     @classmethod
     def of(
-        cls, columns: Sequence[Accuracy], errors: Sequence[tuple[float | None, bool]] | None = None
+        cls, columns: Sequence[ColumnAccuracy], errors: Sequence[tuple[float | None, bool]] | None = None
     ) -> AnswerAccuracy:
         """Return the accuracy of an answer with these columns. ``errors``: ``Candidate.errors``, if any is in rows."""
         relative = [each.largest_relative for each in columns if each.largest_relative is not None]

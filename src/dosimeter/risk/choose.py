@@ -23,7 +23,7 @@ from dosimeter.risk.values import AbsoluteRisk, Candidate, RDRs, Sensitivities
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
-    from dosimeter.postprocess import Accuracy
+    from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.risk.preference import Preference, Verdict
 
 _PRECISION = 1e-13
@@ -108,7 +108,7 @@ def build_candidates(
     many: Sequence[RDRs],
     *,
     noise_scales: Sequence[float | None],
-    accuracies: Sequence[tuple[Accuracy, ...]],
+    accuracies: Sequence[tuple[ColumnAccuracy, ...]],
     verdicts: Sequence[Verdict] | None = None,
     absolutes: Sequence[AbsoluteRisk] | None = None,
     rank_errors: Sequence[tuple[float | None, ...]] | None = None,

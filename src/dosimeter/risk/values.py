@@ -15,7 +15,7 @@ from dosimeter.json_values import JsonObject, JsonScalar
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
-    from dosimeter.postprocess import Accuracy
+    from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.risk.advice import Advice, Part
 
 # ---------------------------------------------------------------- private: how people move the answer
@@ -214,7 +214,7 @@ class Candidate:
     satisfied: bool | None = None
     absolute: AbsoluteRisk | None = None
     rank_errors: tuple[float | None, ...] = ()
-    accuracy: tuple[Accuracy, ...] = ()
+    accuracy: tuple[ColumnAccuracy, ...] = ()
 
     @property
     def errors(self) -> tuple[tuple[float | None, bool], ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dosimeter.json_values import JsonObject, JsonValue
     from dosimeter.ledger import Books
     from dosimeter.planning import Look
-    from dosimeter.postprocess import Accuracy
+    from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
     from dosimeter.risk import Spread
@@ -102,7 +102,7 @@ class FixedPreview(Preview):
     """What a dry run shows of a fixed ε: also the spread of everybody's RDR, and how accurate each column would be."""
 
     rdr: Spread
-    accuracy: tuple[Accuracy, ...] = ()
+    accuracy: tuple[ColumnAccuracy, ...] = ()
 
     def describe_way(self) -> JsonObject:
         accuracy: list[JsonValue] = [each.describe() for each in self.accuracy]

@@ -20,7 +20,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.influence import Measured
 from dosimeter.planning import Output, QueryPlan
-from dosimeter.postprocess import Accuracy, assemble_cells, list_group_errors
+from dosimeter.postprocess import ColumnAccuracy, assemble_cells, list_group_errors
 from dosimeter.release import Prepared
 from dosimeter.risk import (
     Advice,
@@ -62,7 +62,7 @@ class MeasuredQuery:
     exact: dict[str, tuple[float, ...]]
     sizes: dict[str, float]
     groups: tuple[Mapping[str, Any], ...]
-    accuracies: dict[float, tuple[Accuracy, ...]]
+    accuracies: dict[float, tuple[ColumnAccuracy, ...]]
     fingerprint: str
     _thread: int = field(default_factory=threading.get_ident)  # measured the query, and alone may read the data
     _choices: dict[str, Choice] = field(default_factory=dict)
@@ -180,7 +180,7 @@ def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> Measure
     lines = risk.list_candidates()
     ratios: dict[float, float | None] = {}
     variances: dict[float, float | None] = {}
-    accuracies: dict[float, tuple[Accuracy, ...]] = {}
+    accuracies: dict[float, tuple[ColumnAccuracy, ...]] = {}
     for done, epsilon in enumerate(risk.candidates):
         if meter.stopped:
             raise Interrupted("Stopped.")
