@@ -17,10 +17,10 @@ from dosimeter.release import selection
 from dosimeter.release.noise import certified_scale
 from dosimeter.release.selection import (
     SelectionProblem,
-    accuracy,
     difference_tail,
     find_margin,
     known_outcome,
+    noisy_test_accuracy,
     normalised_variance,
     outcome_distribution,
     prepare_test,
@@ -263,7 +263,7 @@ def test_tail_of_a_difference_by_simulation() -> None:
 
 def test_accuracy_of_the_paper() -> None:
     problem = varied_problem(LAPLACE, 1)
-    result = accuracy(problem, 0.05, method="paper")
+    result = noisy_test_accuracy(problem, 0.05, method="paper")
     n = problem.n
     assert result.paper_alpha == pytest.approx(6 / n * math.log(2 * 37 / 0.05))
     unit, ratio = (n - 1) / n**2, 2 ** (2 / 3)
@@ -282,12 +282,12 @@ def test_accuracy_of_the_paper() -> None:
 
 def test_accuracy_of_the_sharp_method() -> None:
     problem = varied_problem(LAPLACE, 1)
-    result = accuracy(problem, 0.05)
+    result = noisy_test_accuracy(problem, 0.05)
     scale = (problem.n - 1) / problem.n**2
     assert result.exact_alpha == pytest.approx(scale * math.log(20) * (10 / 11) ** 2, rel=1e-12)
     assert result.by_candidate[-1] == pytest.approx(scale * math.log(20) * (0.001 / 1.001) ** 2, rel=1e-12)
     assert result.warning
-    assert not accuracy(replace(problem, threshold=1e-3), 0.05).warning
+    assert not noisy_test_accuracy(replace(problem, threshold=1e-3), 0.05).warning
 
 
 @pytest.mark.parametrize("mechanism", [LAPLACE, ZCDP], ids=["laplace", "zcdp"])
@@ -308,7 +308,7 @@ def test_accuracy_holds_in_the_exact_distribution(
             two_valued=True,
             violation=violation,
         )
-        alphas = accuracy(problem, beta, method=method).by_candidate
+        alphas = noisy_test_accuracy(problem, beta, method=method).by_candidate
         outcome = outcome_distribution(problem, method=method)
         spreads = [normalised_variance(problem, epsilon) for epsilon in problem.candidates]
         rows = list(zip(outcome.probabilities, spreads, alphas, strict=True))

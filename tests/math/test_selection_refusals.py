@@ -17,7 +17,7 @@ from dosimeter.measures.ranks import Rank
 from dosimeter.measures.sums import CentredSquares, CentredSum, Sum
 from dosimeter.planning.query_plan import After, QueryPlan
 from dosimeter.release.selection import (
-    accuracy,
+    noisy_test_accuracy,
     outcome_distribution,
     prepare_test,
     require_additive,
@@ -105,7 +105,7 @@ def test_options_out_of_range_are_refused(changes: dict[str, Any]) -> None:
 def test_an_unknown_method_is_refused() -> None:
     problem = make_problem([0.0, 1.0])
     unknown: Any = "blunt"
-    for function in (select_epsilon, outcome_distribution, accuracy):
+    for function in (select_epsilon, outcome_distribution, noisy_test_accuracy):
         with pytest.raises(OptionError, match="must be one of sharp, paper"):
             function(problem, method=unknown)
 

@@ -23,7 +23,7 @@ from dosimeter.release.noise import draw_discrete_laplace
 from dosimeter.release.selection import (
     Outcome,
     SelectionProblem,
-    accuracy,
+    noisy_test_accuracy,
     outcome_distribution,
     prepare_test,
     select_epsilon,
@@ -218,7 +218,7 @@ def test_most_of_what_the_printed_test_releases_violates_the_preference(adult: S
     deviation = math.sqrt(share * (1 - share) / sum(counts[:-1]))
     assert abs(share_of_violations(adult, counts) - share) < 3.9 * deviation  # n = 100,000, α = 1e-4, seeded
     assert fit(counts, outcome) > 1e-3
-    assert accuracy(adult, method="paper").warning
+    assert noisy_test_accuracy(adult, method="paper").warning
 
 
 def test_almost_nothing_that_the_sharp_test_releases_violates_it(adult: SelectionProblem) -> None:

@@ -157,7 +157,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
+class NoisyTestAccuracy:
     """How far from the threshold τ the noisy test can err: α, in the units of the variance q_svt (V4). Public.
 
     With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over.
@@ -296,7 +296,9 @@ def violation_share(problem: SelectionProblem, outcome: Outcome) -> float:
     return violation_probability(problem, outcome) / released if released > 0.0 else 0.0
 
 
-def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Selection = "sharp") -> Accuracy:
+def noisy_test_accuracy(
+    problem: SelectionProblem, beta: float = 0.05, *, method: Selection = "sharp"
+) -> NoisyTestAccuracy:
     """Return α, within which the noisy test errs with probability 1 − β: the paper's, and the exact ones (V4).
 
     Public: it reads no PIS. The paper's α is for its budget split 1/3 : 2/3. In the sharp test, noise on Var(t) changes
@@ -315,7 +317,7 @@ def accuracy(problem: SelectionProblem, beta: float = 0.05, *, method: Selection
     else:
         first, second = split_budget(problem.epsilon_svt)
         alphas = (unit * _tail_quantile(1.0 / first, 2.0 / second, beta / tests),) * tests
-    return Accuracy(beta, paper, max(alphas), alphas, problem.threshold < max(alphas))
+    return NoisyTestAccuracy(beta, paper, max(alphas), alphas, problem.threshold < max(alphas))
 
 
 def is_two_valued(plan: QueryPlan) -> bool:

@@ -18,12 +18,12 @@ from dosimeter.release.previews import DENIED, Cost, Preview, describe_released,
 from dosimeter.release.promises import promise_found, promise_violation
 from dosimeter.release.selection import (
     STEPS,
-    Accuracy,
+    NoisyTestAccuracy,
     SelectionProblem,
-    accuracy,
     draw_number,
     is_two_valued,
     known_outcome,
+    noisy_test_accuracy,
     normalised_variance,
     outcome_distribution,
     read_number,
@@ -216,7 +216,7 @@ class Selected(Way):
             denial=outcome.denial,
             violation=violation_probability(problem, outcome),
             violation_share=violation_share(problem, outcome),
-            accuracy=accuracy(problem, method=self.method),
+            accuracy=noisy_test_accuracy(problem, method=self.method),
             kept=prepared.kept is not None,
             cost=Cost.of(books, None),
             sees=describe_released(
@@ -278,7 +278,7 @@ class Outcomes(Preview):
     denial: float
     violation: float
     violation_share: float
-    accuracy: Accuracy
+    accuracy: NoisyTestAccuracy
     kept: bool
 
     def describe_way(self) -> JsonObject:
