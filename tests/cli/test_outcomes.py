@@ -32,8 +32,8 @@ def test_a_full_disk_after_the_release_is_no_bug_and_the_answer_is_kept(
     assert finished.returncode == 2
     assert "cannot be written" in finished.stderr
     assert "bug" not in finished.stderr
-    with Ledger.open(ledger, create=False) as books:
-        account = books.account("patients")
+    with Ledger.open(ledger, create=False) as open_ledger:
+        account = open_ledger.account("patients")
         assert account is not None
         assert [entry.status for entry in account.entries] == ["released"]
 

@@ -82,28 +82,28 @@ def ledger(
         raise OptionError(f"{action.value} takes no dataset here. To show one account only, use --dataset {name}.")
     o.check_writable(plot, (".svg", ".png", ".html"), "a picture is saved")
     o.check_writable(output)
-    with Ledger.open(target, create=False) as books:
+    with Ledger.open(target, create=False) as open_ledger:
         match action:
             case o.LedgerAction.VERIFY:
-                return o.report_verification(books.verify(head), as_json=json)
+                return o.report_verification(open_ledger.verify(head), as_json=json)
             case o.LedgerAction.EXPORT:
-                o.write_to(output, books.export)
+                o.write_to(output, open_ledger.export)
             case o.LedgerAction.ANSWERS:
-                _print_answers(books, name, json=json)
+                _print_answers(open_ledger, name, json=json)
             case o.LedgerAction.CLEAR:
-                _clear(books, name, by, reason, json=json)
+                _clear(open_ledger, name, by, reason, json=json)
             case o.LedgerAction.SHOW:
-                _show(books, dataset, _Shown(plot, by_time, last, before), json=json)
+                _show(open_ledger, dataset, _Shown(plot, by_time, last, before), json=json)
     return 0
 
 
-def _print_answers(books: Ledger, dataset: str | None, *, json: bool) -> None:
+def _print_answers(open_ledger: Ledger, dataset: str | None, *, json: bool) -> None:
     """Print the released answers of a dataset as every analyst may see them: no names, no purposes."""
     if dataset is None:
         raise OptionError("answers needs the dataset: dosimeter ledger L answers DATASET")
-    account = books.account(dataset)
+    account = open_ledger.account(dataset)
     if account is None:
-        known = ", ".join(books.datasets()) or "none yet"
+        known = ", ".join(open_ledger.datasets()) or "none yet"
         raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
     if json:
         o.print_json({"dataset": dataset, "answers": [answer.describe() for answer in account.released_answers()]})
@@ -113,12 +113,12 @@ def _print_answers(books: Ledger, dataset: str | None, *, json: bool) -> None:
     print_answers(account.released_answers())
 
 
-def _clear(books: Ledger, dataset: str | None, by: str | None, reason: str | None, *, json: bool) -> None:
+def _clear(open_ledger: Ledger, dataset: str | None, by: str | None, reason: str | None, *, json: bool) -> None:
     if dataset is None or by is None or reason is None:
         raise OptionError(
             "clear needs the dataset, who clears it, and why: dosimeter ledger L clear DATASET --by NAME --reason TEXT"
         )
-    incident = books.clear(dataset, by=by, reason=reason)
+    incident = open_ledger.clear(dataset, by=by, reason=reason)
     if json:
         o.print_json({"dataset": dataset, "stopped": None, "cleared": incident.describe()})
         return
@@ -135,41 +135,41 @@ class _Shown:
     before: str | None
 
 
-def _show(books: Ledger, dataset: str | None, shown: _Shown, *, json: bool) -> None:
-    accounts, stops = books.summaries(), books.stopped_datasets()
+def _show(open_ledger: Ledger, dataset: str | None, shown: _Shown, *, json: bool) -> None:
+    accounts, stops = open_ledger.summaries(), open_ledger.stopped_datasets()
     if dataset is not None:
         accounts = tuple(account for account in accounts if account.dataset == dataset)
         stops = tuple(incident for incident in stops if incident.dataset == dataset)
         if not accounts and not stops:
-            known = ", ".join(books.datasets()) or "none yet"
+            known = ", ".join(open_ledger.datasets()) or "none yet"
             raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
     if shown.plot is not None:
-        _save_staircase(books, accounts, shown.plot, by_time=shown.by_time)
+        _save_staircase(open_ledger, accounts, shown.plot, by_time=shown.by_time)
     if json:
-        o.print_json(books.describe(dataset))
+        o.print_json(open_ledger.describe(dataset))
         return
     from dosimeter.cli.printing import print_ledger, print_stops
 
     print_stops(stops)
     if accounts or not stops:
-        print_ledger([(account, *_list_entries(books, account, shown)) for account in accounts])
+        print_ledger([(account, *_list_entries(open_ledger, account, shown)) for account in accounts])
 
 
-def _list_entries(books: Ledger, account: AccountSummary, shown: _Shown) -> tuple[Sequence[Entry], bool]:
+def _list_entries(open_ledger: Ledger, account: AccountSummary, shown: _Shown) -> tuple[Sequence[Entry], bool]:
     """Return the entries of an account to be printed, oldest first, and whether earlier ones exist."""
-    if shown.before is not None and getattr(books.entry(shown.before), "dataset", None) != account.dataset:
+    if shown.before is not None and getattr(open_ledger.entry(shown.before), "dataset", None) != account.dataset:
         raise OptionError(f"The account of {account.dataset} has no entry {shown.before}.")
-    found = books.entries(account.dataset, shown.last + 1, before=shown.before)
+    found = open_ledger.entries(account.dataset, shown.last + 1, before=shown.before)
     return found[: shown.last][::-1], len(found) > shown.last
 
 
-def _save_staircase(books: Ledger, accounts: Sequence[AccountSummary], path: Path, *, by_time: bool) -> None:
+def _save_staircase(open_ledger: Ledger, accounts: Sequence[AccountSummary], path: Path, *, by_time: bool) -> None:
     from dosimeter.show.charts import save_chart, staircase_chart
 
     if len(accounts) > 1:
         names = ", ".join(account.dataset for account in accounts)
         raise OptionError(f"A staircase shows one account, and there are several. Choose with --dataset: {names}.")
-    account = next((books.account(account.dataset) for account in accounts), None)
+    account = next((open_ledger.account(account.dataset) for account in accounts), None)
     steps = [] if account is None else [(entry.at, float(entry.reading)) for entry in account.entries]
     budget = None if account is None or account.policy.budget is None else float(account.policy.budget)
     save_chart(staircase_chart(steps, budget=budget, by_time=by_time), path)

@@ -26,13 +26,13 @@ def record(
     from dosimeter.release import write_record
 
     o.check_writable(output, (".html",), "a record is written")
-    with Ledger.open(ledger, create=False) as books:
-        found = books.entry(entry)
+    with Ledger.open(ledger, create=False) as open_ledger:
+        found = open_ledger.entry(entry)
         if found is None:
             raise OptionError(f"The ledger has no entry {entry}. dosimeter ledger {ledger} --json lists the entries.")
         if found.status == "denied" and not controller:
             raise OptionError("A denial is not explained to anybody but the controller. Add --controller.")
-        page = write_record(found, books.account(found.dataset), books.verify(), controller=controller)
+        page = write_record(found, open_ledger.account(found.dataset), open_ledger.verify(), controller=controller)
     try:
         output.write_text(page, encoding="utf-8")
     except OSError:

@@ -95,16 +95,16 @@ def release(
         check_target(output)
     query = o.read_sql(sql)
     opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
-    with opened as dataset, Ledger.open(ledger) as books:
+    with opened as dataset, Ledger.open(ledger) as open_ledger:
         if dry_run:
             found = run_with_progress(
-                dataset.engine, "Looking ahead", lambda _: preview_release(dataset, query, look, order, books)
+                dataset.engine, "Looking ahead", lambda _: preview_release(dataset, query, look, order, open_ledger)
             )
             _print_dry_run(found, json=json)
             return 0 if found.granted else 1
         try:
             answer = run_with_progress(
-                dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, books)
+                dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, open_ledger)
             )
         except DatasetStopped as stopped:
             return _print_stopped(stopped, json=json)
@@ -112,7 +112,7 @@ def release(
         columns = [each.name for each in plan.outputs if each.is_aggregate]
         _print_answer(answer, columns, json=json)
         if output is not None and answer.status == "released":
-            o.confirm_written(*save_answer(answer, books, output))
+            o.confirm_written(*save_answer(answer, open_ledger, output))
     for note in (*answer.notes, *note_singled_out(plan)):
         sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1
