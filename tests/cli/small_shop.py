@@ -61,7 +61,7 @@ class Shop:
     def release(self, sql: str, *options: str) -> Result:
         return self.run(*self.words(sql, *options))
 
-    def books(self) -> list[dict[str, Any]]:
+    def accounts(self) -> list[dict[str, Any]]:
         with Ledger.open(self.ledger, create=False) as ledger:
             assert ledger.verify().intact
             document: dict[str, Any] = ledger.describe()

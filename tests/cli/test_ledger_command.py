@@ -55,7 +55,7 @@ def test_the_ledger_in_parts(shop: Shop) -> None:
     queries = [COUNT.replace("20", str(number)) for number in (10, 11, 12)]
     for query in queries:
         shop.release(query, "--epsilon", "0.3", "--policy", "budget:2")
-    entries = [entry["id"] for entry in shop.books()[0]["entries"]]
+    entries = [entry["id"] for entry in shop.accounts()[0]["entries"]]
     whole = shop.run("ledger", str(shop.ledger))[1]
     assert all(entry in whole for entry in entries)
     assert "Earlier ones" not in whole
@@ -146,7 +146,7 @@ def test_the_books_for_people(shop: Shop) -> None:
     assert "0.9 of 1 spent, 0.1 left" in out
     assert "Ada" in out
     assert "year report" in out
-    entry = shop.books()[0]["entries"][0]
+    entry = shop.accounts()[0]["entries"][0]
     assert (entry["analyst"], entry["purpose"]) == ("Ada", "year report")
 
 
@@ -161,7 +161,7 @@ def test_looking_is_recorded_and_told(shop: Shop) -> None:
     other = COUNT.replace("20", "10")
     status, out, _ = shop.run("find", str(shop.data), other, *look, "--prefer", "ratio:0.5", "--json")
     assert (status, json.loads(out)["reading"], json.loads(out)["cut_off"]) == (0, 0.0, [])
-    assert shop.books() == []
+    assert shop.accounts() == []
     for sql in (COUNT, other):
         _, out, _ = shop.release(sql, "--epsilon", "0.2", "--policy", "budget:2", "--json")
         assert json.loads(out)["guarantee"].endswith("was looked at before.")
@@ -194,7 +194,7 @@ def test_find_honours_the_account(shop: Shop) -> None:
 
 def test_the_risk_after_a_release(shop: Shop) -> None:
     shop.release("SELECT city, AVG(paid) FROM shop GROUP BY city", "--epsilon", "2", "--policy", "paper")
-    entry = shop.books()[0]["entries"][0]["id"]
+    entry = shop.accounts()[0]["entries"][0]["id"]
     look = ("--schema", str(shop.schema), "--ledger", str(shop.ledger), "--release", entry)
     sql = "SELECT city, AVG(paid) FROM shop GROUP BY city"
     status, out, _ = shop.run("risk", str(shop.data), sql, *look, "--json")

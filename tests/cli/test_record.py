@@ -13,7 +13,7 @@ SQL = "SELECT city, COUNT(*) AS n, AVG(paid) AS mean FROM shop WHERE city <> '<b
 
 
 def record(shop: Shop, *options: str) -> str:
-    entry = shop.books()[0]["entries"][-1]["id"]
+    entry = shop.accounts()[0]["entries"][-1]["id"]
     path = shop.directory / "record.html"
     status, out, err = shop.run("record", entry, "--ledger", str(shop.ledger), "-o", str(path), *options)
     assert (status, out, err) == (0, "", f"Wrote {path}.\n")
@@ -65,7 +65,7 @@ def test_what_cannot_be_recorded_is_said(shop: Shop, words: tuple[str, ...], say
 def test_a_denial_is_recorded_for_the_controller_alone(shop: Shop) -> None:
     shop.release(COUNT, "--epsilon", "0.5", "--policy", "budget:1")
     shop.release("SELECT SUM(paid) FROM shop", "--epsilon", "0.9")
-    entry = shop.books()[0]["entries"][-1]
+    entry = shop.accounts()[0]["entries"][-1]
     path = shop.directory / "record.html"
     status, _, err = shop.run("record", entry["id"], "--ledger", str(shop.ledger), "-o", str(path))
     assert (status, path.exists()) == (2, False)
@@ -81,7 +81,7 @@ def test_a_released_table_and_its_companion(shop: Shop) -> None:
     assert path.read_text(encoding="utf-8").split() == ['"n"', str(answer["answer"][0]["n"])]
     document = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     assert document.items() >= answer.items()
-    assert document["entry"] == shop.books()[0]["entries"][0]["id"]
+    assert document["entry"] == shop.accounts()[0]["entries"][0]["id"]
 
 
 def test_a_table_that_cannot_be_written_is_refused_before_anything_is_charged(shop: Shop) -> None:
@@ -91,4 +91,4 @@ def test_a_table_that_cannot_be_written_is_refused_before_anything_is_charged(sh
         )
         assert (status, out) == (2, "")
         assert "Change the ending" in err or "cannot be written" in err
-    assert not shop.ledger.exists() or not shop.books()
+    assert not shop.ledger.exists() or not shop.accounts()

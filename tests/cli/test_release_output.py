@@ -76,7 +76,7 @@ def test_a_denial_says_nothing(shop: Shop, json_option: tuple[str, ...]) -> None
         assert status == 1
         assert out == ('{"status": "denied"}\n' if json_option else "Denied.\n")
     assert expensive == spent
-    (account,) = shop.books()
+    (account,) = shop.accounts()
     assert account["epsilon"] == 0.7
     assert [entry["charge"] for entry in account["entries"]] == [0.2, 0.0, 0.5, 0.0]
     assert [entry["reason"] for entry in account["entries"]] == [None, "cap", None, "budget"]
@@ -125,9 +125,9 @@ def test_the_same_command_again(shop: Shop) -> None:
     first = shop.release(COUNT, *words)
     assert shop.release(COUNT, *words) == first
     assert shop.release(COUNT, "--epsilon", "0.5", "--json", "--analyst", "ada") == first
-    assert len(shop.books()[0]["entries"]) == 1
+    assert len(shop.accounts()[0]["entries"]) == 1
     shop.release(COUNT, *words, "--again")
-    assert shop.books()[0]["epsilon"] == 1.0
+    assert shop.accounts()[0]["epsilon"] == 1.0
 
 
 def test_who_and_what_for_are_on_record(shop: Shop) -> None:
@@ -169,7 +169,7 @@ def test_the_controller_is_told_what_was_charged(shop: Shop) -> None:
     assert shop.release(COUNT, "--epsilon", "0.4", "--again")[2] == ""
     assert shop.release(COUNT, "--epsilon", "0.4", "--json")[2] == ""
     assert shop.release(COUNT, "--epsilon", "0.3", "--json")[2] == ""
-    assert shop.books()[0]["epsilon"] == 1.6
+    assert shop.accounts()[0]["epsilon"] == 1.6
 
 
 def test_round_numbers_are_written_out(shop: Shop) -> None:
@@ -209,7 +209,7 @@ def test_the_dry_run_in_json(shop: Shop) -> None:
     assert len(document["candidates"]) == 37
     total = document["denial"] + sum(line["probability"] for line in document["candidates"])
     assert total == pytest.approx(1.0)
-    assert shop.books() == []
+    assert shop.accounts() == []
 
 
 def test_the_dry_run_for_people(shop: Shop) -> None:
@@ -222,7 +222,7 @@ def test_the_dry_run_for_people(shop: Shop) -> None:
     status, out, _ = shop.release(COUNT, "--epsilon", "3", "--policy", "budget:2", "--dry-run")
     assert status == 1
     assert "would be denied: 0 of budget:2 is spent; this needs 3, 2 is left." in out
-    assert shop.books() == []
+    assert shop.accounts() == []
 
 
 @pytest.mark.parametrize(

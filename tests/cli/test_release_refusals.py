@@ -65,7 +65,7 @@ def test_bad_input_costs_nothing(shop: Shop, options: tuple[str, ...], message: 
         assert err.startswith("dosimeter: ")
         assert err.count("\n") == 1
         assert "Traceback" not in err
-    assert not shop.ledger.exists() or shop.books() == []
+    assert not shop.ledger.exists() or shop.accounts() == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_queries_that_cannot_be_released(shop: Shop, sql: str, message: str) -> 
     status, out, err = shop.release(sql, "--svt", "1", "--variance", "1", "--policy", "paper")
     assert (status, out) == (2, "")
     assert message in err
-    assert shop.books() == []
+    assert shop.accounts() == []
 
 
 def test_a_schema_that_backs_nothing(shop: Shop) -> None:
@@ -96,12 +96,12 @@ def test_a_schema_that_backs_nothing(shop: Shop) -> None:
     status, out, err = shop.run("release", str(shop.data), COUNT, "--ledger", str(shop.ledger), *FIXED)
     assert (status, out) == (2, "")
     assert "--schema FILE" in err
-    assert not shop.ledger.exists() or shop.books() == []
+    assert not shop.ledger.exists() or shop.accounts() == []
 
 
 def test_terms_that_contradict_the_account(shop: Shop) -> None:
     shop.release(COUNT, *FIXED)
-    before = shop.books()
+    before = shop.accounts()
     for options, message in (
         (("--epsilon", "5", "--policy", "budget:9"), "was opened with --policy paper"),
         (("--epsilon", "5", "--max-epsilon", "9"), "was opened with no --max-epsilon"),
@@ -114,20 +114,20 @@ def test_terms_that_contradict_the_account(shop: Shop) -> None:
         status, out, err = shop.release(COUNT, *options)
         assert (status, out) == (2, "")
         assert message in err
-        assert shop.books() == before
+        assert shop.accounts() == before
 
 
 def test_data_and_schemas_that_changed(shop: Shop) -> None:
     shop.release(COUNT, *FIXED)
-    before = shop.books()
+    before = shop.accounts()
     shop.write_data(last="3")
     status, out, err = shop.release(COUNT, "--epsilon", "5")
     assert (status, out) == (2, "")
     assert "--continue" in err
-    assert shop.books() == before
+    assert shop.accounts() == before
     status, _, _ = shop.release(COUNT, "--epsilon", "5", "--continue")
     assert status == 0
-    assert shop.books()[0]["epsilon"] == 5.5
+    assert shop.accounts()[0]["epsilon"] == 5.5
     shop.schema.write_text(SCHEMA.replace("bounds = [0, 50]", "bounds = [0, 60]"), encoding="utf-8")
     assert shop.release(COUNT, "--epsilon", "9")[0] == 2
 
@@ -273,7 +273,7 @@ def test_a_full_disk_never_gives_an_answer_that_is_not_on_record(open_shop: Shop
     assert statuses[:-1] == [0] * len(out)
     assert "ledger" in complaint
     assert "full" in complaint or "disk" in complaint
-    (account,) = shop.books()
+    (account,) = shop.accounts()
     released = [entry for entry in account["entries"][1:] if entry["status"] == "released"]
     assert [entry["answer"] for entry in released] == [json.loads(line)["answer"] for line in out]
     assert account["epsilon"] == 0.5 + 0.25 * (len(account["entries"]) - 1)
