@@ -24,7 +24,7 @@ from dp_accounting.rdp import RdpAccountant
 from mpmath import mp
 
 from dosimeter.errors import OptionError
-from dosimeter.ledger.accounting import Books, Policy, admits_charge
+from dosimeter.ledger.accounting import Policy, RequestCharges, admits_charge
 from dosimeter.ledger.decimals import exact_decimal
 from dosimeter.ledger.readings import Charge, Price
 from dosimeter.ledger.remaining import count_answers
@@ -146,8 +146,8 @@ def test_a_hundred_gaussian_answers_read_less_than_one() -> None:
 def test_a_budget_of_ten_gives_thousands_of_gaussian_answers() -> None:
     policy, charge = Policy.parse(POLICY), gaussian_charge("0.1")
     start = policy.start(Decimal(0))
-    books = Books(policy, None, start, Decimal(0), DELTA, find_rho=lambda _: charge.rho or Decimal(0))
-    found = count_answers(books, 0.1)
+    charges = RequestCharges(policy, None, start, Decimal(0), DELTA, find_rho=lambda _: charge.rho or Decimal(0))
+    found = count_answers(charges, 0.1)
     assert 7_000 < found < 8_000
     assert start.after(charge, found).epsilon <= 10 < start.after(charge, found + 1).epsilon
 

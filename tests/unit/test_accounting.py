@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger.accounting import (
-    Books,
     Policy,
+    RequestCharges,
     admits_charge,
     default_delta_total,
     remaining_candidates,
@@ -252,9 +252,9 @@ def test_an_obstacle_is_what_would_have_to_go(
     """By the rules one at a time: the rule that is named is broken by every ε that no rule before it has ruled out."""
     reading = Sum(Decimal(spent), delta_total=Decimal("1e-3"))
     limit = None if cap is None else Decimal(cap)
-    books = Books(Policy.parse(policy), limit, reading, Decimal(svt), Decimal(delta))
-    obstacle = books.find_obstacle(asked)
-    assert (obstacle is None) == bool(books.remaining(asked))
+    charges = RequestCharges(Policy.parse(policy), limit, reading, Decimal(svt), Decimal(delta))
+    obstacle = charges.find_obstacle(asked)
+    assert (obstacle is None) == bool(charges.remaining(asked))
     if obstacle is None:
         return
     exact = sorted(Fraction(str(epsilon)) for epsilon in asked)

@@ -65,10 +65,10 @@ def leave_remaining(account: AccountSummary | None, risk: Risk) -> Callable[[Seq
     """Return a function that keeps those candidates which the account still admits (O2); all without an account."""
     if account is None:
         return lambda candidates: candidates
-    from dosimeter.ledger import ZERO, Books, exact_decimal
+    from dosimeter.ledger import ZERO, RequestCharges, exact_decimal
     from dosimeter.release import group_delta, price_plan
 
-    return Books(
+    return RequestCharges(
         policy=account.policy,
         max_epsilon=account.max_epsilon,
         reading=account.reading,

@@ -17,10 +17,10 @@ between, too much is charged, never too little. A record never holds rows of the
 """
 
 from dosimeter.ledger.accounting import (
-    Books,
     Obstacle,
     PaperRule,
     Policy,
+    RequestCharges,
     default_delta_total,
     remaining_candidates,
     warn_of_delta,
@@ -64,7 +64,6 @@ __all__ = [
     "AccountOpening",
     "AccountSummary",
     "Algorithm",
-    "Books",
     "Charge",
     "Continuation",
     "DenialReason",
@@ -86,6 +85,7 @@ __all__ = [
     "ReleasedAnswer",
     "Remaining",
     "Request",
+    "RequestCharges",
     "Reservation",
     "Verification",
     "check_apart",

@@ -301,14 +301,14 @@ def remaining_candidates(
     ``epsilon_svt``: what finding ε costs. ``delta``: that of an answer. ``max_epsilon``: the largest ε of one answer.
     If no candidate remains, a request is denied without a noisy test and without a charge.
     """
-    books = Books(
+    charges = RequestCharges(
         policy=policy,
         max_epsilon=None if max_epsilon is None else exact_decimal(max_epsilon, name=Option("max_epsilon")),
         reading=reading,
         epsilon_svt=exact_decimal(epsilon_svt, name="epsilon_svt"),
         delta=exact_decimal(delta, name="delta"),
     )
-    return books.remaining(candidates)
+    return charges.remaining(candidates)
 
 
 def _pure_rho(epsilon: Decimal) -> Decimal:
@@ -343,7 +343,7 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Books:
+class RequestCharges:
     """The terms and the reading of an account at the time of one request, and what the request's answer would cost.
 
     ``max_epsilon``: the largest ε of one answer. ``epsilon_svt``: the ε that finding ε costs. ``delta``: that of the

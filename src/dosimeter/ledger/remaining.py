@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dosimeter.json_values import JsonObject
-from dosimeter.ledger.accounting import Books, Policy, admits_charge
+from dosimeter.ledger.accounting import Policy, RequestCharges, admits_charge
 from dosimeter.ledger.decimals import ZERO, exact_decimal
 from dosimeter.ledger.readings import Reading
 
@@ -47,7 +47,7 @@ class Remaining:
 
 def find_remaining(policy: Policy, reading: Reading, max_epsilon: Decimal | None, individuals: int) -> Remaining:
     """Return what is left of an account at this reading. ``max_epsilon``: the largest ε of one answer, if capped."""
-    pure = Books(policy, max_epsilon, reading, ZERO, ZERO)
+    pure = RequestCharges(policy, max_epsilon, reading, ZERO, ZERO)
     return Remaining(
         epsilon=policy.left(reading),
         answers={epsilon: count_answers(pure, epsilon) for epsilon in EXAMPLES},
@@ -57,16 +57,16 @@ def find_remaining(policy: Policy, reading: Reading, max_epsilon: Decimal | None
     )
 
 
-def count_answers(books: Books, epsilon: float) -> int:
+def count_answers(charges: RequestCharges, epsilon: float) -> int:
     """Return how many more answers at this ε the account admits, one after the other.
 
     A charge that is admitted after more answers is admitted after fewer, so the number is found by bisection.
     """
-    charge = books.charge(epsilon)
+    charge = charges.charge(epsilon)
 
     def admits(count: int) -> bool:
-        before = books.reading.after(charge, count - 1) if count > 1 else books.reading
-        return admits_charge(books.policy, before, charge, max_epsilon=books.max_epsilon)
+        before = charges.reading.after(charge, count - 1) if count > 1 else charges.reading
+        return admits_charge(charges.policy, before, charge, max_epsilon=charges.max_epsilon)
 
     low, high = 0, 1
     while high <= MOST and admits(high):
@@ -77,11 +77,12 @@ def count_answers(books: Books, epsilon: float) -> int:
     return min(low, MOST)
 
 
-def _count_gaussian(pure: Books, epsilon: float, individuals: int) -> int:
+def _count_gaussian(pure: RequestCharges, epsilon: float, individuals: int) -> int:
     from dosimeter.mechanisms import default_delta, round_rho, zcdp_rho  # imported late: they load arrays
 
     delta = default_delta(individuals)
     rho = round_rho(Fraction(zcdp_rho(epsilon, delta)) * _CERTIFIED)
     return count_answers(
-        Books(pure.policy, pure.max_epsilon, pure.reading, ZERO, exact_decimal(delta), find_rho=lambda _: rho), epsilon
+        RequestCharges(pure.policy, pure.max_epsilon, pure.reading, ZERO, exact_decimal(delta), find_rho=lambda _: rho),
+        epsilon,
     )

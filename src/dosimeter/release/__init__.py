@@ -4,7 +4,7 @@ Takes what can be measured, a plan and a ledger; gives an Answer, or a dry run o
 and its only use of OpenDP, are in ``noise``.
 """
 
-from dosimeter.release.account_terms import agree_on_terms, expect_books, open_books
+from dosimeter.release.account_terms import agree_on_terms, expect_charges, find_charges
 from dosimeter.release.dry_run import DryRun, preview_release
 from dosimeter.release.ex_post import Aftermath, ex_post_risk, recall_look
 from dosimeter.release.files import check_target, save_answer
@@ -52,11 +52,11 @@ __all__ = [
     "check_target",
     "draw_discrete_laplace",
     "ex_post_risk",
-    "expect_books",
+    "expect_charges",
+    "find_charges",
     "group_delta",
     "hand_out",
     "is_two_valued",
-    "open_books",
     "outcome_distribution",
     "prepare_release",
     "preview_release",

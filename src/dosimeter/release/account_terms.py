@@ -14,13 +14,13 @@ from dosimeter.errors import OptionError
 from dosimeter.ledger import (
     AccountOpening,
     AccountSummary,
-    Books,
     Continuation,
     Identification,
     KeptNumber,
     Ledger,
     Policy,
     Request,
+    RequestCharges,
     check_apart,
     choose_algorithm,
     exact_decimal,
@@ -68,7 +68,7 @@ def require_running(ledger: Ledger, schema: Schema) -> AccountSummary | None:
     return account
 
 
-def enter_books(
+def check_account(
     ledger: Ledger, prepared: Prepared, source: str, engine: Engine, account: AccountSummary | None = None
 ) -> tuple[AccountSummary | None, Agreement, frozenset[str] | None]:
     """Return the account as it is now, what a release would record in it, and the identities of the data's individuals.
@@ -153,27 +153,27 @@ def _read_cap(terms: Terms) -> Decimal | None:
     return None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name=Option("max_epsilon"))
 
 
-def open_books(terms: AccountSummary | AccountOpening, prepared: Prepared) -> Books:
+def find_charges(terms: AccountSummary | AccountOpening, prepared: Prepared) -> RequestCharges:
     """Return the rules by which the account may be spent, with its reading.
 
     For an account that is about to be opened, these are the terms it will have and a reading of nothing spent.
     """
     reading = terms.reading if isinstance(terms, AccountSummary) else terms.policy.start(terms.delta_total)
-    return _open_books(terms.policy, terms.max_epsilon, reading, prepared)
+    return _compute_charges(terms.policy, terms.max_epsilon, reading, prepared)
 
 
-def expect_books(terms: Terms, prepared: Prepared) -> Books:
+def expect_charges(terms: Terms, prepared: Prepared) -> RequestCharges:
     """Return the rules by which an account with these terms could be spent, with a reading of nothing spent.
 
     For an account that nobody has opened yet.
     """
     policy = Policy.parse(terms.policy or "")
     reading = policy.start(policy.agree_on_delta(_read_delta_total(terms), prepared.n))
-    return _open_books(policy, _read_cap(terms), reading, prepared)
+    return _compute_charges(policy, _read_cap(terms), reading, prepared)
 
 
-def _open_books(policy: Policy, cap: Decimal | None, reading: Reading, prepared: Prepared) -> Books:
-    return Books(
+def _compute_charges(policy: Policy, cap: Decimal | None, reading: Reading, prepared: Prepared) -> RequestCharges:
+    return RequestCharges(
         policy=policy,
         max_epsilon=cap,
         reading=reading,

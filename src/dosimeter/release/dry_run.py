@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from dosimeter.errors import DataError, SourceUnreachable
 from dosimeter.json_values import JsonObject, JsonValue
-from dosimeter.ledger import Algorithm, Books, Entry, Incident, Ledger
+from dosimeter.ledger import Algorithm, Entry, Incident, Ledger, RequestCharges
 from dosimeter.planning import digest_measured
 from dosimeter.problems import Command, Problem, Surface
-from dosimeter.release.account_terms import digest_request, enter_books, open_books, recall_number
+from dosimeter.release.account_terms import check_account, digest_request, find_charges, recall_number
 from dosimeter.release.order import Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import STOPPED, Cost, Preview
@@ -89,18 +89,18 @@ def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrd
     prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
     source = dataset.renew()
     prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
-    account, agreement, _ = enter_books(ledger, prepared, source, dataset.engine)
+    account, agreement, _ = check_account(ledger, prepared, source, dataset.engine)
     ledger.record_view(prepared.dataset, digest_measured(prepared.plan), "dry-run", analyst=order.analyst)
     earlier = None
     if account is not None and not order.again:
         earlier = ledger.find_answer(prepared.dataset, digest_request(prepared, source))
         prepared = prepared if earlier else recall_number(ledger, prepared, source)
-    books = open_books(agreement.terms, prepared)
+    charges = find_charges(agreement.terms, prepared)
     shown = None
     if earlier:
-        found = _preview_repeat(prepared, earlier, books)
+        found = _preview_repeat(prepared, earlier, charges)
     else:
-        found, shown = _preview_new(dataset, prepared, books)
+        found, shown = _preview_new(dataset, prepared, charges)
     stopped = ledger.stopped(prepared.dataset)
     if stopped is not None:
         found = replace(found, reason=found.reason or _explain_stop(stopped), cost=None, sees=STOPPED)
@@ -115,15 +115,17 @@ def _explain_stop(incident: Incident) -> Problem:
     )
 
 
-def _preview_repeat(prepared: Prepared, earlier: Entry, books: Books) -> Preview:
+def _preview_repeat(prepared: Prepared, earlier: Entry, charges: RequestCharges) -> Preview:
     return Preview(
         epsilon=None if earlier.epsilon is None else float(earlier.epsilon),
-        cost=Cost.nothing(books),
+        cost=Cost.nothing(charges),
         sees=repeat_answer(earlier, prepared).describe(),
     )
 
 
-def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> tuple[Preview, ShownGroups | None]:
+def _preview_new(
+    dataset: Measurable, prepared: Prepared, charges: RequestCharges
+) -> tuple[Preview, ShownGroups | None]:
     """Return what a request that was not answered before would do, and how many thresholded groups would be shown.
 
     The second is None if groups are declared or if no ε is known beforehand.
@@ -134,7 +136,7 @@ def _preview_new(dataset: Measurable, prepared: Prepared, books: Books) -> tuple
         raise
     except DataError as error:  # the release would stop the dataset without saying why
         return Preview(reason=error.problem, epsilon=prepared.order.way.named_epsilon, sees=STOPPED), None
-    found = prepared.order.way.preview(prepared, risk, books)
+    found = prepared.order.way.preview(prepared, risk, charges)
     if prepared.plan.threshold is None or found.epsilon is None:
         return found, None
     return found, risk.foresee_groups((found.epsilon,))

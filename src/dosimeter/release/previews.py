@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dosimeter.json_values import JsonObject, JsonValue
-from dosimeter.ledger import ZERO, Books, Obstacle, Reading, write_decimal
+from dosimeter.ledger import ZERO, Obstacle, Reading, RequestCharges, write_decimal
 from dosimeter.postprocess import list_facts, tell_ranks, word_facts
 from dosimeter.problems import Problem, Surface
 from dosimeter.show import format_number
@@ -37,21 +37,21 @@ class Cost:
     rho: float
 
     @classmethod
-    def of(cls, books: Books, epsilon: float | None) -> Cost:
+    def of(cls, charges: RequestCharges, epsilon: float | None) -> Cost:
         """Return the cost of an answer at this ε; None stands for a denial after the noisy test, which also costs."""
-        price, after = books.price(epsilon), books.after(epsilon)
-        added = after.added(books.policy.charge(price))
+        price, after = charges.price(epsilon), charges.after(epsilon)
+        added = after.added(charges.policy.charge(price))
         return cls(
             charge=None if added.is_infinite() else float(added),
-            reading=_number(books.reading),
+            reading=_number(charges.reading),
             reading_after=_number(after),
             epsilon=float(price.epsilon + price.epsilon_svt),
             rho=float(price.rho or 0),
         )
 
     @classmethod
-    def nothing(cls, books: Books) -> Cost:
-        return cls(0.0, _number(books.reading), _number(books.reading), 0.0, 0.0)
+    def nothing(cls, charges: RequestCharges) -> Cost:
+        return cls(0.0, _number(charges.reading), _number(charges.reading), 0.0, 0.0)
 
     def describe(self) -> JsonObject:
         return {

@@ -43,9 +43,9 @@ from dosimeter.postprocess import (
 from dosimeter.release.account_terms import (
     Agreement,
     agree_on_terms,
-    enter_books,
+    check_account,
+    find_charges,
     keep_number,
-    open_books,
     recall_number,
     require_running,
     write_request,
@@ -74,7 +74,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
     prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
     source = dataset.renew()
     prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
-    account, entered, identities = enter_books(ledger, prepared, source, dataset.engine, begun)
+    account, entered, identities = check_account(ledger, prepared, source, dataset.engine, begun)
     request = write_request(prepared, source)
     other = None
     if account is not None and not order.again:
@@ -94,7 +94,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
         opening = agreement.opening
         if opening is not None and entered.opening is not None:
             opening = replace(opening, apart=entered.opening.apart)
-        granted = grant(open_books(agreement.terms, prepared))
+        granted = grant(find_charges(agreement.terms, prepared))
         return Reservation(
             request=request,
             charge=granted.charge,

@@ -17,9 +17,9 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError, OptionError, SchemaError
 from dosimeter.ledger import (
     AccountSummary,
-    Books,
     Entry,
     Policy,
+    RequestCharges,
     Verification,
     exact_decimal,
 )
@@ -32,8 +32,8 @@ from dosimeter.release import (
     Terms,
     Way,
     agree_on_terms,
-    expect_books,
-    open_books,
+    expect_charges,
+    find_charges,
     prepare_release,
     read_way,
 )
@@ -249,15 +249,15 @@ class ServerState:
             self._verified = found
         return found
 
-    def books(self, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> Books:
-        """Return the books for one query: the account's policy and reading, and what an answer costs.
+    def charges(self, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> RequestCharges:
+        """Return the charges for one query: the account's policy and reading, and what an answer costs.
 
         If there is no account yet, as it would be opened. ``fresh``: read the account now.
         """
         account = self.account(served.name, fresh=fresh)
         if account is not None:
-            return open_books(account, prepared)
-        return expect_books(served.terms, prepared)
+            return find_charges(account, prepared)
+        return expect_charges(served.terms, prepared)
 
     def public(self, served: ServedDataset) -> PublicDataset:
         """Return what analysts may know of a dataset, including whether it is stopped."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dosimeter.assessment import Risk
     from dosimeter.influence import Measured
-    from dosimeter.ledger import Algorithm, Books, DenialReason
+    from dosimeter.ledger import Algorithm, DenialReason, RequestCharges
     from dosimeter.mechanisms import Mechanism
     from dosimeter.planning import Look, QueryPlan
     from dosimeter.release.measurable import Measurable
@@ -39,7 +39,7 @@ class Granted:
         return "reserved" if self.reason is None else "denied"
 
 
-Grant = Callable[["Books"], Granted]
+Grant = Callable[["RequestCharges"], Granted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ class Way(ABC):
         """
 
     @abstractmethod
-    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
-        """Return what a dry run shows of this way. ``books``: how the account may be spent, and its reading."""
+    def preview(self, prepared: Prepared, risk: Risk, charges: RequestCharges) -> Preview:
+        """Return what a dry run shows of this way. ``charges``: how the account may be spent, and its reading."""
 
 
 def deny(reason: DenialReason) -> Granted:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject, JsonValue
-    from dosimeter.ledger import Books
+    from dosimeter.ledger import RequestCharges
     from dosimeter.planning import Look
     from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.release.measurable import Measurable
@@ -65,11 +65,11 @@ class Fixed(Way):
         return Recorded()
 
     def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
-        def grant(books: Books) -> Granted:
-            obstacle = books.find_obstacle((self.epsilon,))
+        def grant(charges: RequestCharges) -> Granted:
+            obstacle = charges.find_obstacle((self.epsilon,))
             if obstacle is not None:
                 return deny(obstacle.rule)
-            return Granted(books.charge(self.epsilon))
+            return Granted(charges.charge(self.epsilon))
 
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), grant
 
@@ -78,9 +78,9 @@ class Fixed(Way):
         shown = 0.0 if threshold is None else threshold.delta
         return promise_fixed(prepared.mechanism, epsilon, prepared.n, viewed=viewed, group_delta=shown)
 
-    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
+    def preview(self, prepared: Prepared, risk: Risk, charges: RequestCharges) -> Preview:
         line = risk.candidate(self.epsilon)
-        obstacle = books.find_obstacle((self.epsilon,))
+        obstacle = charges.find_obstacle((self.epsilon,))
         if obstacle is not None:
             reason = Problem(word_obstacle(obstacle))
             return FixedPreview(reason=reason, epsilon=self.epsilon, rdr=line.rdr, sees=DENIED)
@@ -93,7 +93,7 @@ class Fixed(Way):
             about=foresee_about(prepared, self.epsilon),
         )
         return FixedPreview(
-            epsilon=self.epsilon, rdr=line.rdr, accuracy=accuracy, cost=Cost.of(books, self.epsilon), sees=seen
+            epsilon=self.epsilon, rdr=line.rdr, accuracy=accuracy, cost=Cost.of(charges, self.epsilon), sees=seen
         )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject
-    from dosimeter.ledger import Books
+    from dosimeter.ledger import RequestCharges
     from dosimeter.planning import Look
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
@@ -72,40 +72,40 @@ class Found(Way):
         choice = risk.find(self.preference, candidates=prepared.candidates)
         meeting = tuple(line.epsilon for line in choice.candidates if line.satisfied)
 
-        def grant(books: Books) -> Granted:
+        def grant(charges: RequestCharges) -> Granted:
             if not meeting:
-                return _deny_unmet(prepared, books)
-            obstacle = books.find_obstacle(meeting)
+                return _deny_unmet(prepared, charges)
+            obstacle = charges.find_obstacle(meeting)
             if obstacle is not None:
                 return deny(obstacle.rule)
-            remaining = books.remaining(meeting)
+            remaining = charges.remaining(meeting)
             epsilon = max(remaining) if self.chosen is None else self.chosen
             if epsilon > max(remaining):
                 return deny("chosen")
-            obstacle = books.find_obstacle((epsilon,))
+            obstacle = charges.find_obstacle((epsilon,))
             if obstacle is not None:
                 return deny(obstacle.rule)
-            return Granted(books.charge(epsilon))
+            return Granted(charges.charge(epsilon))
 
         return risk.measured(), grant
 
     def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
         return promise_chosen()
 
-    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
-        choice = risk.find(self.preference, candidates=prepared.candidates, available=books.remaining)
+    def preview(self, prepared: Prepared, risk: Risk, charges: RequestCharges) -> Preview:
+        choice = risk.find(self.preference, candidates=prepared.candidates, available=charges.remaining)
         if choice.epsilon is None:
             every = risk.find(self.preference, candidates=prepared.candidates).candidates
             meeting = [line.epsilon for line in every if line.satisfied]
-            obstacle = books.find_obstacle(meeting) if meeting else None
+            obstacle = charges.find_obstacle(meeting) if meeting else None
             reason = _explain_unmet(choice) if obstacle is None else f"{_MET} {word_obstacle(obstacle)}"
             return FoundPreview(reason=Problem(reason), choice=choice, sees=DENIED)
-        cost = Cost.of(books, choice.epsilon)
+        cost = Cost.of(charges, choice.epsilon)
         seen = describe_released(prepared.plan, about=foresee_about(prepared, None))
         return FoundPreview(epsilon=choice.epsilon, choice=choice, cost=cost, sees=seen)
 
 
-def _deny_unmet(prepared: Prepared, books: Books) -> Granted:
+def _deny_unmet(prepared: Prepared, charges: RequestCharges) -> Granted:
     """Return the denial of a release for which no candidate meets the preference.
 
     The denial depends on the data, and so on which groups they have: the δ of thresholded groups is charged even then
@@ -113,8 +113,8 @@ def _deny_unmet(prepared: Prepared, books: Books) -> Granted:
     """
     if prepared.plan.threshold is None:
         return deny("preference")
-    charge = books.charge_groups()
-    return deny("delta") if books.reading.after(charge).infinite else Granted(charge, "preference")
+    charge = charges.charge_groups()
+    return deny("delta") if charges.reading.after(charge).infinite else Granted(charge, "preference")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject
-    from dosimeter.ledger import Books, DenialReason
+    from dosimeter.ledger import DenialReason, RequestCharges
     from dosimeter.planning import Look
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
@@ -151,11 +151,11 @@ class Selected(Way):
         risk = dataset.assess_plan(prepared.plan, prepared.look)
         problem = self.state_problem(prepared, risk)
 
-        def grant(books: Books) -> Granted:
-            obstacle = books.find_obstacle(prepared.candidates)
+        def grant(charges: RequestCharges) -> Granted:
+            obstacle = charges.find_obstacle(prepared.candidates)
             if obstacle is not None:
                 return deny(obstacle.rule)  # O2: no test, no charge
-            left = replace(problem, candidates=books.remaining(prepared.candidates))
+            left = replace(problem, candidates=charges.remaining(prepared.candidates))
             number = None
             if self.method == "paper":
                 epsilon = select_epsilon(left, method=self.method)
@@ -163,7 +163,7 @@ class Selected(Way):
                 number = draw_number(left) if prepared.kept is None else int(prepared.kept.number)  # V8
                 epsilon = read_number(left, number)
             reason: DenialReason | None = "noisy test" if epsilon is None else None
-            return Granted(books.charge(epsilon), reason, number)  # O1: the test is charged even for a denial
+            return Granted(charges.charge(epsilon), reason, number)  # O1: the test is charged even for a denial
 
         return risk.measured(), grant
 
@@ -195,11 +195,11 @@ class Selected(Way):
         kept = promise_violation(self.violation, self.variance, prepared.n)
         return promise_found(epsilon, self.epsilon_svt, largest, prepared.mechanism, viewed=viewed) + kept
 
-    def preview(self, prepared: Prepared, risk: Risk, books: Books) -> Preview:
-        obstacle = books.find_obstacle(prepared.candidates)
+    def preview(self, prepared: Prepared, risk: Risk, charges: RequestCharges) -> Preview:
+        obstacle = charges.find_obstacle(prepared.candidates)
         if obstacle is not None:
             return NoOutcome(reason=Problem(word_obstacle(obstacle)), sees=DENIED)
-        remaining = books.remaining(prepared.candidates)
+        remaining = charges.remaining(prepared.candidates)
         problem = replace(self.state_problem(prepared, risk), candidates=remaining)
         if prepared.kept is None:
             outcome = outcome_distribution(problem, method=self.method)
@@ -209,7 +209,7 @@ class Selected(Way):
         for epsilon, probability in zip(remaining, outcome.probabilities, strict=True):
             variance = normalised_variance(problem, epsilon)
             violates = variance > self.variance * (1 + 1e-12)
-            lines.append(PossibleEpsilon(epsilon, probability, variance, violates, Cost.of(books, epsilon)))
+            lines.append(PossibleEpsilon(epsilon, probability, variance, violates, Cost.of(charges, epsilon)))
         return Outcomes(
             way=self,
             candidates=tuple(lines),
@@ -218,7 +218,7 @@ class Selected(Way):
             violation_share=violation_share(problem, outcome),
             accuracy=noisy_test_accuracy(problem, method=self.method),
             kept=prepared.kept is not None,
-            cost=Cost.of(books, None),
+            cost=Cost.of(charges, None),
             sees=describe_released(
                 prepared.plan,
                 epsilon="the ε that was found",

@@ -1,7 +1,7 @@
 """The cost of an approval in words: what is spent, what is left, and how many answers may still follow.
 
-Takes an Offer with its Books (the account's policy and reading); gives sentences and rows. Uses public facts and the
-account only, nothing of the data.
+Takes an Offer with its RequestCharges (the account's policy and reading, and what an answer costs); gives sentences and
+rows. Uses public facts and the account only, nothing of the data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from dosimeter.ledger import Books, Policy, Reading
+from dosimeter.ledger import Policy, Reading, RequestCharges
 from dosimeter.postprocess import error_95, rank_errors
 from dosimeter.release import Prepared
 from dosimeter.risk import posterior_odds
@@ -61,76 +61,76 @@ ALGORITHMS = {
 }
 
 
-def describe_account(books: Books) -> str:
+def describe_account(charges: RequestCharges) -> str:
     """Say what the account has spent and what is left, before the query is decided."""
-    spent = write_reading(books.reading.epsilon)
-    if books.policy.budget is None:
+    spent = write_reading(charges.reading.epsilon)
+    if charges.policy.budget is None:
         return f"So far ε = {spent} is spent; each further ε must be larger than that."
-    left = books.policy.budget - books.reading.epsilon if not books.reading.infinite else Decimal(0)
-    budget = format_epsilon(float(books.policy.budget))
+    left = charges.policy.budget - charges.reading.epsilon if not charges.reading.infinite else Decimal(0)
+    budget = format_epsilon(float(charges.policy.budget))
     return f"So far ε = {spent} of {budget} is spent; {write_reading(max(left, Decimal(0)))} is left."
 
 
 def count_cost(offer: Offer, epsilon: float) -> Cost:
     """Return what approving at this ε costs. With the noisy test: at the largest ε that it can find."""
-    books, at = offer.books, offer.worst if offer.testing else epsilon
+    charges, at = offer.charges, offer.worst if offer.testing else epsilon
     shortage = offer.find_shortage(at)
     if shortage is not None:
         return Cost((shortage.words,), not offer.remaining)
-    after = books.after(at)
-    budget = books.policy.budget
+    after = charges.after(at)
+    budget = charges.policy.budget
     of = "" if budget is None else f" of {format_epsilon(float(budget))}"
     whole = ", the whole budget" if after.epsilon == budget else of
     most, then = ("at most ", "After that") if offer.testing else ("", "After it")
-    before = write_reading(books.reading.epsilon)
+    before = write_reading(charges.reading.epsilon)
     sentences = [f"What is spent goes from {before} to {most}{write_reading(after.epsilon)}{whole}."]
     if offer.testing:
-        test = books.after(None)
+        test = charges.after(None)
         sentences.append(
             f"That is if the test finds ε = {format_epsilon(at)}, the largest it can find. The test alone costs "
-            f"{format_epsilon(float(books.epsilon_svt))}, also if it denies: then "
+            f"{format_epsilon(float(charges.epsilon_svt))}, also if it denies: then "
             f"{write_reading(test.epsilon)} is spent."
         )
-    more = count_more(books, after, offer.candidates)
+    more = count_more(charges, after, offer.candidates)
     if more > MOST_COUNTED:
         sentences.append(f"{then}, more than {MOST_COUNTED} further answers are possible, at the smallest ε.")
     elif more:
         sentences.append(f"{then}, at most {more} more {'answer is' if more == 1 else 'answers are'} possible.")
     else:
         sentences.append(f"{then}, no more answers are possible on this dataset.")
-    return Cost(tuple(sentences), more == 0, _compare_policies(books, at), *_share_budget(books, after))
+    return Cost(tuple(sentences), more == 0, _compare_policies(charges, at), *_share_budget(charges, after))
 
 
-def _share_budget(books: Books, after: Reading) -> tuple[float | None, float | None]:
+def _share_budget(charges: RequestCharges, after: Reading) -> tuple[float | None, float | None]:
     """Return how much of the budget is spent, and how much an approval adds, in percent; None without a finite share.
 
     ``after``: the reading after the approval.
     """
-    budget = books.policy.budget
-    if budget is None or budget == 0 or books.reading.infinite or after.infinite:
+    budget = charges.policy.budget
+    if budget is None or budget == 0 or charges.reading.infinite or after.infinite:
         return None, None
-    before, then = (min(100.0, 100.0 * float(each.epsilon / budget)) for each in (books.reading, after))
+    before, then = (min(100.0, 100.0 * float(each.epsilon / budget)) for each in (charges.reading, after))
     return round(before, 2), round(then - before, 2)
 
 
-def _compare_policies(books: Books, epsilon: float) -> str:
+def _compare_policies(charges: RequestCharges, epsilon: float) -> str:
     """Say what an answer at this ε is charged in this account, and in accounts with the other policies."""
-    price = books.price(epsilon)
+    price = charges.price(epsilon)
     plain, rho = format_epsilon(float(price.epsilon + price.epsilon_svt)), format_number(float(price.rho or 0), 4)
-    if books.policy.in_zcdp:
+    if charges.policy.in_zcdp:
         return f"This account counts ρ = {rho}; one that adds up ε would count {plain}."
     return f"This account counts {plain}; one with a budget at a δ would count ρ = {rho}."
 
 
-def count_more(books: Books, reading: Reading, candidates: Sequence[float]) -> int:
+def count_more(charges: RequestCharges, reading: Reading, candidates: Sequence[float]) -> int:
     """Return how many more answers fit after this reading, each at the smallest ε that the policy admits then (O2).
 
     Counted up to ``MOST_COUNTED`` and one more.
     """
     count = 0
     for epsilon in sorted(candidates):
-        while count <= MOST_COUNTED and books.remaining((epsilon,), reading):
-            reading = reading.after(books.charge(epsilon))
+        while count <= MOST_COUNTED and charges.remaining((epsilon,), reading):
+            reading = reading.after(charges.charge(epsilon))
             count += 1
     return count
 
@@ -180,7 +180,7 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
                 epsilon=epsilon,
                 errors=tuple(_find_error(rows.get(name), error) for name, error in zip(names, errors, strict=True)),
                 suspicion=f"{math.ceil(100.0 * belief) / 100.0:g} %" if mechanism.pure else "",
-                after=write_reading(offer.books.after(epsilon).epsilon),
+                after=write_reading(offer.charges.after(epsilon).epsilon),
             )
         )
     return choices
@@ -231,8 +231,8 @@ def explain_missing(offer: Offer) -> str:
     smaller = [e for e in offer.candidates if remaining and e < min(remaining)]
     if larger:
         at = format_epsilon(min(larger))
-        sentences.append(f"ε = {at} and more is not offered: {explain_shortage(offer.books, min(larger))}.")
+        sentences.append(f"ε = {at} and more is not offered: {explain_shortage(offer.charges, min(larger))}.")
     if smaller:
         at = format_epsilon(max(smaller))
-        sentences.append(f"ε = {at} and less is not offered: {explain_shortage(offer.books, max(smaller))}.")
+        sentences.append(f"ε = {at} and less is not offered: {explain_shortage(offer.charges, max(smaller))}.")
     return " ".join(sentences)

@@ -59,7 +59,7 @@ def list_displaced(
     priority); otherwise all do.
     """
     left_now = set(offer.remaining)
-    left_then = set(offer.books.remaining(offer.candidates, offer.books.after(epsilon)))
+    left_then = set(offer.charges.remaining(offer.candidates, offer.charges.after(epsilon)))
     displaced: list[DisplacedQuery] = []
     looked, deadline = 0, time.monotonic() + LONGEST
     for done, query in enumerate(waiting[:MOST_LOOKED_AT]):

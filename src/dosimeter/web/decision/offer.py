@@ -1,8 +1,8 @@
 """Which ε may be approved for one query, and why another may not.
 
 The page, the slider, the confirmation and the approval itself ask here. The ledger decides once more, in its own
-transaction. Takes the Books (the account's policy and reading) and the candidates that meet a preference; gives a
-Refusal, or None.
+transaction. Takes the RequestCharges (the account's policy and reading, and what an answer costs) and the candidates
+that meet a preference; gives a Refusal, or None.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 
-from dosimeter.ledger import Algorithm, Books
+from dosimeter.ledger import Algorithm, RequestCharges
 from dosimeter.release import Prepared
 from dosimeter.risk import Choice
 from dosimeter.show import format_epsilon, format_number
@@ -42,7 +42,7 @@ class Refusal:
 class Offer:
     """What a controller may approve for one query.
 
-    ``remaining``: the candidates that the account still grants. ``books``: its policy and reading, and what an answer
+    ``remaining``: the candidates that the account still grants. ``charges``: its policy and reading, and what an answer
     costs. ``meeting``: the candidates that meet the preference, whether they remain or not; None if it was not
     evaluated. ``stopped``: an incident stopped the dataset. Only with algorithm 1 does a preference bind: it merely
     advises on a fixed ε, and the noisy test has its own.
@@ -51,7 +51,7 @@ class Offer:
     algorithm: Algorithm
     candidates: tuple[float, ...]
     remaining: tuple[float, ...]
-    books: Books
+    charges: RequestCharges
     stopped: bool
     meeting: frozenset[float] | None = None
 
@@ -100,30 +100,30 @@ class Offer:
     def find_shortage(self, epsilon: float | None) -> Refusal | None:
         """Return why the account does not grant this ε (for None: any ε); None if it does."""
         if not self.remaining:
-            why = explain_shortage(self.books, min(self.candidates))
+            why = explain_shortage(self.charges, min(self.candidates))
             words = f"Nothing can be granted any more, not even the smallest candidate: {why}."
             return Refusal(Why.ACCOUNT, words)
         if epsilon is None or epsilon in self.remaining:
             return None
-        why = explain_shortage(self.books, epsilon)
+        why = explain_shortage(self.charges, epsilon)
         return Refusal(Why.ACCOUNT, f"ε = {format_epsilon(epsilon)} cannot be granted: {why}.")
 
 
 def make_offer(state: ServerState, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> Offer:
     """Return what may be approved for a query, before any preference. ``fresh``: read the account anew."""
-    books = state.books(served, prepared, fresh=fresh)
+    charges = state.charges(served, prepared, fresh=fresh)
     return Offer(
         algorithm=served.settings.algorithm,
         candidates=served.candidates,
-        remaining=books.remaining(served.candidates),
-        books=books,
+        remaining=charges.remaining(served.candidates),
+        charges=charges,
         stopped=state.is_stopped(served.name),
     )
 
 
-def explain_shortage(books: Books, epsilon: float) -> str:
+def explain_shortage(charges: RequestCharges, epsilon: float) -> str:
     """Say which rule of the account an answer at this ε would break (O1, O2); "" if it breaks none."""
-    obstacle = books.find_obstacle((epsilon,))
+    obstacle = charges.find_obstacle((epsilon,))
     if obstacle is None:
         return ""
     spent = write_reading(obstacle.reading.epsilon)

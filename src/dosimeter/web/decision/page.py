@@ -266,7 +266,7 @@ def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionF
         svt=settings.svt,
         variance=settings.variance,
         violation=settings.violation,
-        account=describe_account(offer.books),
+        account=describe_account(offer.charges),
         form=form,
         refusal=refusal,
         phrase=PHRASES.get(query.phrase or "", ""),

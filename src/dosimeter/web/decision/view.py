@@ -190,7 +190,7 @@ def find_start(offer: Offer, choice: Choice, enough: float | None) -> Start:
     if enough is not None and enough < found:
         found, why = enough, "the smallest ε with the wanted accuracy"
     start = round_down(found, left)
-    if start == max(left) and offer.books.policy.budget is not None:
+    if start == max(left) and offer.charges.policy.budget is not None:
         why = "the largest ε that the account still allows"
     return Start(start, why)
 

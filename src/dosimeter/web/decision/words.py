@@ -169,7 +169,7 @@ def list_states(
         best = max(offer.meeting or ())
         yield (
             f"Stopped by the account, not by the preference: ε = {format_epsilon(best)} would meet it, but "
-            f"{explain_shortage(offer.books, best)}."
+            f"{explain_shortage(offer.charges, best)}."
         )
     yield from _compare_thresholds(preference, offer, own)
 
@@ -268,7 +268,7 @@ def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
 def list_measures(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iterator[Measure]:
     """Yield the absolute risks of the most exposed at this ε; with the noisy test, at the largest it can find."""
     at = offer.worst if offer.testing else epsilon
-    svt = float(offer.books.epsilon_svt)
+    svt = float(offer.charges.epsilon_svt)
     absolute = measured.risk.absolute(at, charge=at + svt)
     if offer.testing:
         yield Measure(

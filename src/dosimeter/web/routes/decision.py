@@ -263,7 +263,7 @@ def show_displaced(request: Request, state: StateOf, user: Controller, query_id:
     offer = make_offer(state, case.served, case.prepared)
     note_look(state, user, case, "viewed what others would lose")
     job = case.served.worker.ask(
-        (*key, str(offer.books.reading.epsilon)), "Looking at the other waiting queries",
+        (*key, str(offer.charges.reading.epsilon)), "Looking at the other waiting queries",
         lambda dataset, meter: list_displaced(case.served, offer, at, waiting, thresholds, dataset, meter),
         wait=PATIENCE, rank=Rank.ASIDE,
     )  # fmt: skip
