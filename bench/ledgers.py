@@ -28,8 +28,8 @@ import pyarrow as pa
 
 from dosimeter import Dataset, Ledger
 from dosimeter.ledger import Charge, Request
+from dosimeter.ledger.checked_chain import CheckedChain, Writer
 from dosimeter.ledger.entries import write_charge
-from dosimeter.ledger.pages import Pages, Writer
 from dosimeter.ledger.records import derive_entry_id
 
 Times = dict[int, list[tuple[float, float]]]
@@ -62,10 +62,10 @@ def grow_ledger(ledger: Ledger, dataset: str, request: Request, entries: int, *,
     """Append that many released entries to an account, by what appends every record, many to a transaction."""
     for first in range(0, entries, BATCH):
         with ledger._store.writing() as transaction:
-            pages = Pages.read(transaction)
-            writer = Writer(transaction, pages, dataset, AT)
+            checked = CheckedChain.read(transaction)
+            writer = Writer(transaction, checked, dataset, AT)
             for number in range(first, min(first + BATCH, entries)):
-                _append_entry(pages, writer, _vary(request, number), number, views=views)
+                _append_entry(checked, writer, _vary(request, number), number, views=views)
                 writer.finish()
 
 
@@ -77,10 +77,10 @@ def _vary(request: Request, number: int) -> Request:
     return replace(request, query=f"SELECT COUNT(*) AS n FROM visits WHERE x < {number}", **digests)
 
 
-def _append_entry(pages: Pages, writer: Writer, request: Request, number: int, *, views: bool) -> None:
+def _append_entry(checked: CheckedChain, writer: Writer, request: Request, number: int, *, views: bool) -> None:
     if views and number % 2 == 0:
         writer.append("view", {"digest": request.measured_digest, "what": "risk", "analyst": None})
-    entry = derive_entry_id(pages.next_seq, pages.head)
+    entry = derive_entry_id(checked.next_seq, checked.head)
     charge = write_charge(Charge(Decimal(str(EPSILON))))
     reserved = {"status": "reserved", "charge": charge, "request": request.to_payload(), "viewed": False, "told": False}
     writer.append("reserve", reserved, entry)

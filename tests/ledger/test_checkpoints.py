@@ -29,7 +29,7 @@ from dosimeter.ledger import (
     Record,
     Reservation,
 )
-from dosimeter.ledger.pages import FEW_FOLLOWING, MOST_FOLLOWING, Pages
+from dosimeter.ledger.checked_chain import FEW_FOLLOWING, MOST_FOLLOWING, CheckedChain
 from dosimeter.ledger.store import Transaction
 from dosimeter.release import save_answer
 from dosimeter.release.run import hand_out
@@ -97,14 +97,14 @@ def check_the_same(ledger: Ledger) -> None:
         assert summary.entry_count == len(whole.entries)
         check_lookups(ledger, whole)
     with ledger._store.reading() as transaction:
-        all_pages, pages = Pages.read_all(transaction), Pages.read(transaction)
-        states = {name: page.write_state() for name, page in all_pages.each()}
-        assert {name: page.write_state() for name, page in pages.each()} == states
-        assert list(states) == [name for name, _ in pages.each()]
+        all_checked, checked = CheckedChain.read_all(transaction), CheckedChain.read(transaction)
+        states = {name: replayed.write_state() for name, replayed in all_checked.each()}
+        assert {name: replayed.write_state() for name, replayed in checked.each()} == states
+        assert list(states) == [name for name, _ in checked.each()]
         for number in range(20):
             for dataset in NAMES:
-                expected = set(all_pages.of(dataset).find_views(f"digest-{number}"))
-                assert set(pages.of(dataset).find_views(f"digest-{number}")) == expected
+                expected = set(all_checked.of(dataset).find_views(f"digest-{number}"))
+                assert set(checked.of(dataset).find_views(f"digest-{number}")) == expected
 
 
 def check_lookups(ledger: Ledger, whole: Account) -> None:
@@ -158,12 +158,12 @@ def test_an_infinite_reading_stays_infinite(tmp_path: Path) -> None:
             Decimal("0.1"), delta=Decimal("1e-5")
         )  # more than δ_g: no policy admits it, a forger might
         with ledger._store.writing() as transaction:
+            from dosimeter.ledger.checked_chain import Writer
             from dosimeter.ledger.entries import write_charge
-            from dosimeter.ledger.pages import Writer
 
-            pages = Pages.read(transaction)
+            checked = CheckedChain.read(transaction)
             payload = {"status": "reserved", "charge": write_charge(pages_delta), "request": request.to_payload()}
-            writer = Writer(transaction, pages, "clinic", "2026-01-01T00:00:00Z")
+            writer = Writer(transaction, checked, "clinic", "2026-01-01T00:00:00Z")
             writer.append("reserve", {**payload, "viewed": False, "told": False}, "overspent")
             for number in range(MOST_FOLLOWING):
                 writer.append("view", {"digest": f"d{number}", "what": "risk", "analyst": None})
@@ -334,7 +334,7 @@ def fill_up(ledger: Ledger, records: int) -> None:
 def forget_checkpoints(target: str, monkeypatch: pytest.MonkeyPatch, entries: int = 50) -> None:
     """Write a ledger as an earlier version wrote it: no checkpoint, and no index."""
     with monkeypatch.context() as patched, Ledger.open(target) as ledger:
-        patched.setattr(Pages, "needs_checkpoint", False)
+        patched.setattr(CheckedChain, "needs_checkpoint", False)
         for number in range(entries):
             release(ledger, number)
         assert {kind for _, kind, _ in read_kinds(ledger)} == {"account", "reserve", "settle"}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger.accounting import admits_charge
+from dosimeter.ledger.checked_chain import CheckedChain, Writer
 from dosimeter.ledger.entries import Details, Entry, KeptNumber, Request, tabulate_answer, write_charge, write_measured
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import (
@@ -33,7 +34,6 @@ from dosimeter.ledger.lookups import (
     list_entries,
     list_readings,
 )
-from dosimeter.ledger.pages import Pages, Writer
 from dosimeter.ledger.records import (
     GENESIS,
     BadRecord,
@@ -116,18 +116,18 @@ class Ledger:
     def account(self, dataset: str) -> Account | None:
         """Return an account with its whole history; None without one. Reads every record; ``summary`` does not."""
         with self._store.reading() as transaction:
-            return Pages.read_all(transaction).of(dataset).account
+            return CheckedChain.read_all(transaction).of(dataset).account
 
     def accounts(self) -> tuple[Account, ...]:
         """Return every account with its whole history, in the order in which their datasets first appear."""
         with self._store.reading() as transaction:
-            pages = Pages.read_all(transaction)
-        return tuple(page.account for _, page in pages.each() if page.account is not None)
+            checked = CheckedChain.read_all(transaction)
+        return tuple(replayed.account for _, replayed in checked.each() if replayed.account is not None)
 
     def summary(self, dataset: str) -> AccountSummary | None:
         """Return an account as it is now, without its entries; None without one. Reads from the last checkpoint on."""
         with self._using() as transaction:
-            return Pages.read(transaction).of(dataset).summary
+            return CheckedChain.read(transaction).of(dataset).summary
 
     def remaining(self, dataset: str) -> Remaining | None:
         """Return what is left of an account: of its budget, and how many more answers; None without an account.
@@ -141,7 +141,7 @@ class Ledger:
     def summaries(self) -> tuple[AccountSummary, ...]:
         """Return every account as it is now, in the order in which their datasets first appear."""
         with self._using() as transaction:
-            found = (page.summary for _, page in Pages.read(transaction).each())
+            found = (replayed.summary for _, replayed in CheckedChain.read(transaction).each())
             return tuple(summary for summary in found if summary is not None)
 
     def datasets(self) -> tuple[str, ...]:
@@ -198,17 +198,17 @@ class Ledger:
     def continuations(self, dataset: str) -> tuple[Continuation, ...]:
         """Return the statements that an account goes on with other data or another schema, the oldest first."""
         with self._using() as transaction:
-            Pages.read(transaction)
+            CheckedChain.read(transaction)
             return list_continuations(transaction, dataset)
 
     def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
         """Return the present reading of an account after ``most`` earlier ones or fewer: number of entries, time, ε."""
         with self._using() as transaction:
-            page = Pages.read(transaction).of(dataset)
-            if page.summary is None or not page.summary.entry_count:
+            replayed = CheckedChain.read(transaction).of(dataset)
+            if replayed.summary is None or not replayed.summary.entry_count:
                 return ()
             earlier = list_readings(transaction, dataset, most)
-            return *earlier, (page.summary.entry_count, self._now(), page.summary.reading.epsilon)
+            return *earlier, (replayed.summary.entry_count, self._now(), replayed.summary.reading.epsilon)
 
     def check_holder(
         self,
@@ -224,14 +224,14 @@ class Ledger:
         this method is for the time before the data are measured.
         """
         with self._using() as transaction:
-            pages = Pages.read(transaction)
-            _check_holder(pages, dataset, source_digest, identities)
-            _check_public(pages, public)
+            checked = CheckedChain.read(transaction)
+            _check_holder(checked, dataset, source_digest, identities)
+            _check_public(checked, public)
 
     def unidentified(self) -> tuple[str, ...]:
         """Return the names of the accounts from version 0.1.0 whose data are known by a digest alone."""
         with self._using() as transaction:
-            return Pages.read(transaction).list_unidentified()
+            return CheckedChain.read(transaction).list_unidentified()
 
     def viewed(self, dataset: str, *digests: str) -> bool:
         """Return whether somebody looked at the risk or a dry run of a query with one of these digests (G1).
@@ -239,29 +239,33 @@ class Ledger:
         ``digests``: of what is measured (``plan_identity``), and of the plan, by which version 0.1.0 recorded looks.
         """
         with self._using() as transaction:
-            return Pages.read(transaction).of(dataset).find_views(*digests) != ()
+            return CheckedChain.read(transaction).of(dataset).find_views(*digests) != ()
 
     def told(self, dataset: str, *digests: str, analyst: str | None) -> bool:
         """Return whether this analyst may be told of a look: one at their own query, or at no particular analyst's."""
         with self._using() as transaction:
-            return name_view(Pages.read(transaction).of(dataset).find_views(*digests), analyst)
+            return name_view(CheckedChain.read(transaction).of(dataset).find_views(*digests), analyst)
 
     def stopped(self, dataset: str) -> Incident | None:
         """Return the incident that stopped a dataset; None if it is not stopped. No account is needed."""
         with self._using() as transaction:
-            return Pages.read(transaction).of(dataset).stopped
+            return CheckedChain.read(transaction).of(dataset).stopped
 
     def incidents(self, dataset: str) -> tuple[Incident, ...]:
         """Return every incident of a dataset, cleared or not, the oldest first. Reads every record if there are any."""
         with self._using() as transaction:
             some = bool(transaction.numbers(dataset, "stop", limit=1))
-            pages = Pages.read_all(transaction) if some else Pages.read(transaction)
-            return pages.of(dataset).incidents
+            checked = CheckedChain.read_all(transaction) if some else CheckedChain.read(transaction)
+            return checked.of(dataset).incidents
 
     def stopped_datasets(self) -> tuple[Incident, ...]:
         """Return the incident of every dataset that is stopped now, with or without an account."""
         with self._using() as transaction:
-            return tuple(page.stopped for _, page in Pages.read(transaction).each() if page.stopped is not None)
+            return tuple(
+                replayed.stopped
+                for _, replayed in CheckedChain.read(transaction).each()
+                if replayed.stopped is not None
+            )
 
     def describe(self, dataset: str | None = None) -> JsonObject:
         """Return accounts, with their readings, entries and stops, as JSON values: of all datasets or of one.
@@ -272,9 +276,9 @@ class Ledger:
             dataset: one dataset's name; by default all.
         """
         with self._store.reading() as transaction:
-            pages = Pages.read_all(transaction)
-        wanted = [page for name, page in pages.each() if dataset in (None, name)]
-        return {"datasets": [described for page in wanted if (described := _describe(page)) is not None]}
+            checked = CheckedChain.read_all(transaction)
+        wanted = [replayed for name, replayed in checked.each() if dataset in (None, name)]
+        return {"datasets": [described for replayed in wanted if (described := _describe(replayed)) is not None]}
 
     def export(self, stream: TextIO) -> None:
         """Write every record as one line of JSON.
@@ -296,25 +300,25 @@ class Ledger:
         if not re.fullmatch(r"[0-9a-f]{64}", wanted):
             raise LedgerError("A head is a digest of 64 hexadecimal digits, as verify prints it.")
         found = wanted == GENESIS
-        pages = Pages()
+        checked = CheckedChain()
         with self._store.reading() as transaction:
             try:
                 with closing(transaction.rows()) as rows:
                     for record in follow_chain(rows):
-                        pages.add(record)
+                        checked.add(record)
                         found = found or record.digest == wanted
             except BadRecord as bad:
-                return Verification(False, transaction.count(), pages.head, (bad.seq, bad.reason))
-        count = pages.next_seq - 1
+                return Verification(False, transaction.count(), checked.head, (bad.seq, bad.reason))
+        count = checked.next_seq - 1
         if not found:
             reason = "no record has the head that was asked for: the tail was cut off, or it is another ledger's"
-            return Verification(False, count, pages.head, (count + 1, reason))
-        return Verification(True, count, pages.head)
+            return Verification(False, count, checked.head, (count + 1, reason))
+        return Verification(True, count, checked.head)
 
     def head(self) -> str:
         """Return the digest of the last record, to be noted beside an answer. Reads from the last checkpoint on."""
         with self._using() as transaction:
-            return Pages.read(transaction).head
+            return CheckedChain.read(transaction).head
 
     def require_intact(self) -> Verification:
         """Check the whole chain of records. Raises LedgerError if the ledger was altered."""
@@ -333,16 +337,16 @@ class Ledger:
         """
         check_text(dataset, "A dataset's name")
         with self._store.writing() as transaction:
-            pages = Pages.read(transaction)
-            page = pages.of(dataset)
-            if page.stopped is not None:
+            checked = CheckedChain.read(transaction)
+            replayed = checked.of(dataset)
+            if replayed.stopped is not None:
                 raise refuse_stopped(dataset)
-            reservation = decide(page.summary)
+            reservation = decide(replayed.summary)
             request = reservation.request
-            writer = Writer(transaction, pages, dataset, self._now())
-            _agree(pages, writer, dataset, reservation)
-            _check_reservation(dataset, page.summary, reservation)
-            looks = page.find_views(request.plan_digest, request.measured_digest)
+            writer = Writer(transaction, checked, dataset, self._now())
+            _agree(checked, writer, dataset, reservation)
+            _check_reservation(dataset, replayed.summary, reservation)
+            looks = replayed.find_views(request.plan_digest, request.measured_digest)
             payload = {
                 "status": reservation.status,
                 "charge": write_charge(reservation.charge),
@@ -350,17 +354,17 @@ class Ledger:
                 "viewed": reservation.viewed or bool(looks),
                 "told": reservation.viewed or name_view(looks, request.analyst),
             } | write_decision(reservation)
-            entry_id = derive_entry_id(pages.next_seq, pages.head)
+            entry_id = derive_entry_id(checked.next_seq, checked.head)
             writer.append("reserve", payload, entry_id)
             writer.finish()
-            return _require_entry(page, entry_id)  # leaving the block commits, or raises
+            return _require_entry(replayed, entry_id)  # leaving the block commits, or raises
 
     def identify(self, dataset: str, identification: Identification) -> None:
         """Record which stored data a schema and source are of, even if another account holds the same data."""
         with self._store.writing() as transaction:
-            pages = Pages.read(transaction)
-            writer = Writer(transaction, pages, dataset, self._now())
-            _write_identification(pages, writer, dataset, identification)
+            checked = CheckedChain.read(transaction)
+            writer = Writer(transaction, checked, dataset, self._now())
+            _write_identification(checked, writer, dataset, identification)
             writer.finish()
 
     def settle(
@@ -402,19 +406,19 @@ class Ledger:
         if incident is not None:
             payload["reason"] = "incident"
         with self._store.writing() as transaction:
-            pages = Pages.read(transaction)
-            entry = find_open(transaction, pages, entry_id) or find_entry(transaction, entry_id)
+            checked = CheckedChain.read(transaction)
+            entry = find_open(transaction, checked, entry_id) or find_entry(transaction, entry_id)
             if entry is None:
                 raise LedgerError(f"The ledger has no entry {entry_id!r}.")
             if entry.status != "reserved":
                 raise LedgerError(f"Entry {entry_id} is {entry.status} already; an entry is settled once.")
-            writer = Writer(transaction, pages, entry.dataset, self._now())
+            writer = Writer(transaction, checked, entry.dataset, self._now())
             writer.append("settle", payload, entry_id)
             if incident is not None:
                 stop = write_incident(incident, entry.request.software, entry.request_digest)
                 writer.append("stop", stop, entry_id)
             writer.finish()
-            return _require_entry(pages.of(entry.dataset), entry_id)
+            return _require_entry(checked.of(entry.dataset), entry_id)
 
     def stop(
         self,
@@ -434,11 +438,11 @@ class Ledger:
         check_text(dataset, "A dataset's name")
         payload = write_incident(kind, software, request_digest, identities)
         with self._store.writing() as transaction:
-            pages = Pages.read(transaction)
-            writer = Writer(transaction, pages, dataset, self._now())
+            checked = CheckedChain.read(transaction)
+            writer = Writer(transaction, checked, dataset, self._now())
             writer.append("stop", payload)
             writer.finish()
-            return pages.of(dataset).open_incidents[0]
+            return checked.of(dataset).open_incidents[0]
 
     def clear(self, dataset: str, *, by: str, reason: str) -> Incident:
         """End the stop of a dataset, and return the incident as it was cleared.
@@ -450,14 +454,14 @@ class Ledger:
         """
         payload = {"by": check_text(by, "The name of who clears it"), "reason": check_text(reason, "The reason")}
         with self._store.writing() as transaction:
-            pages = Pages.read(transaction)
-            page = pages.of(dataset)
-            if page.stopped is None:
+            checked = CheckedChain.read(transaction)
+            replayed = checked.of(dataset)
+            if replayed.stopped is None:
                 raise LedgerError(f"The dataset {dataset!r} is not stopped. There is nothing to clear.")
-            writer = Writer(transaction, pages, dataset, self._now())
+            writer = Writer(transaction, checked, dataset, self._now())
             writer.append("clear", payload)
             writer.finish()
-            return page.incidents[-1]
+            return replayed.incidents[-1]
 
     def record_view(self, dataset: str, digest: str, what: View, *, analyst: str | None = None) -> None:
         """Record that somebody looked at the risk or a dry run of a query. Looking again adds no record.
@@ -470,10 +474,10 @@ class Ledger:
         if what not in ("risk", "dry-run"):
             raise LedgerError("What was viewed is risk or dry-run.")
         with self._store.writing() as transaction:
-            pages = Pages.read(transaction)
-            if not pages.of(dataset).knows_view(digest, what, analyst):
+            checked = CheckedChain.read(transaction)
+            if not checked.of(dataset).knows_view(digest, what, analyst):
                 payload = {"digest": digest, "what": what, "analyst": analyst}
-                writer = Writer(transaction, pages, dataset, self._now())
+                writer = Writer(transaction, checked, dataset, self._now())
                 writer.append("view", payload)
                 writer.finish()
 
@@ -492,69 +496,69 @@ class Ledger:
     def _catch_up(self) -> None:
         """Write a checkpoint. A failure is ignored: reading then only takes longer."""
         with suppress(LedgerError), self._store.writing() as transaction:
-            Writer(transaction, Pages.read(transaction), "", self._now()).finish()
+            Writer(transaction, CheckedChain.read(transaction), "", self._now()).finish()
 
     def _now(self) -> str:
         return self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _describe(page: DatasetReplay) -> JsonObject | None:
+def _describe(replayed: DatasetReplay) -> JsonObject | None:
     """Return one dataset as JSON values; None if it has no account and is not stopped."""
-    account, stopped = page.account, page.stopped
+    account, stopped = replayed.account, replayed.stopped
     if account is not None:
         return account.describe()
     return None if stopped is None else describe_without_account(stopped)
 
 
-def _require_entry(page: DatasetReplay, entry_id: str) -> Entry:
-    entry = page.find_entry(entry_id)
+def _require_entry(replayed: DatasetReplay, entry_id: str) -> Entry:
+    entry = replayed.find_entry(entry_id)
     if entry is None:
         raise LedgerError(f"The ledger has no entry {entry_id!r}.")
     return entry
 
 
-def _agree(pages: Pages, writer: Writer, dataset: str, reservation: Reservation) -> None:
+def _agree(checked: CheckedChain, writer: Writer, dataset: str, reservation: Reservation) -> None:
     """Open, continue or identify the account, as the reservation says, or refuse to."""
-    account = pages.of(dataset).summary
+    account = checked.of(dataset).summary
     opening, continuation = reservation.opening, reservation.continuation
     agreed = opening or continuation
     if agreed is not None:
-        _check_holder(pages, dataset, reservation.request.source_digest, agreed.identities or frozenset())
+        _check_holder(checked, dataset, reservation.request.source_digest, agreed.identities or frozenset())
     if opening is not None:
         if account is not None:
             raise LedgerError(f"The dataset {dataset!r} has an account already; it cannot be opened again.")
-        check_apart(pages.list_unidentified(), opening.apart)
+        check_apart(checked.list_unidentified(), opening.apart)
         writer.append("account", opening.to_payload())
     if continuation is not None:
         if account is None:
             raise LedgerError(f"The dataset {dataset!r} has no account that could be continued.")
         writer.append("continue", continuation.to_payload())
     if reservation.identification is not None:
-        _write_identification(pages, writer, dataset, reservation.identification)
+        _write_identification(checked, writer, dataset, reservation.identification)
 
 
-def _write_identification(pages: Pages, writer: Writer, dataset: str, found: Identification) -> None:
-    account = pages.of(dataset).summary
+def _write_identification(checked: CheckedChain, writer: Writer, dataset: str, found: Identification) -> None:
+    account = checked.of(dataset).summary
     if account is None or not account.is_of(found.schema_digest, found.source_digest):
         raise LedgerError(f"The account of {dataset!r} never agreed to these data: they cannot be identified.")
     if (found.schema_digest, found.source_digest) not in account.identified:  # another process may have been faster
-        writer.append("identify", found.to_payload(pages.list_holders(dataset, found.identities)))
+        writer.append("identify", found.to_payload(checked.list_holders(dataset, found.identities)))
 
 
-def _check_holder(pages: Pages, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
-    for holder, page in pages.each():
-        if page.stopped is not None and not page.stopped.identities.isdisjoint(identities):
+def _check_holder(checked: CheckedChain, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
+    for holder, replayed in checked.each():
+        if replayed.stopped is not None and not replayed.stopped.identities.isdisjoint(identities):
             raise refuse_stopped(holder)
-        if holder != dataset and (page.held(source_digest) or page.shares(identities)):
+        if holder != dataset and (replayed.held(source_digest) or replayed.shares(identities)):
             raise LedgerError(
                 f"The same data have the account {holder!r} in this ledger, or some of them do; releases of them "
                 f'belong there: use account = "{holder}" in the schema.'
             )
 
 
-def _check_public(pages: Pages, public: frozenset[str]) -> None:
-    for holder, page in pages.each():
-        if page.shares(public):
+def _check_public(checked: CheckedChain, public: frozenset[str]) -> None:
+    for holder, replayed in checked.each():
+        if replayed.shares(public):
             raise LedgerError(
                 f"A table that the schema declares public holds people whom the account {holder!r} protects. Declare "
                 "it private: leave public = true out of its section and name its unit."

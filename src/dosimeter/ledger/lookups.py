@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from dosimeter.ledger.checked_chain import MOST_FOLLOWING, CheckedChain
 from dosimeter.ledger.entries import Entry, KeptNumber
-from dosimeter.ledger.pages import MOST_FOLLOWING, Pages
 from dosimeter.ledger.records import Record, read_alone, read_payload, refusing_bad_records
 from dosimeter.ledger.replay import DatasetReplay
 from dosimeter.ledger.values import Continuation
@@ -32,15 +32,15 @@ def find_entry(transaction: Transaction, entry_id: str) -> Entry | None:
     """Return an entry by its name; None if there is none. The chain of records from it to the end is checked."""
     record = _find_reserved(transaction, entry_id)
     if record is None:
-        Pages.read(transaction)
+        CheckedChain.read(transaction)
         return None
     return _follow_to(transaction, record)
 
 
-def find_open(transaction: Transaction, pages: Pages, entry_id: str) -> Entry | None:
+def find_open(transaction: Transaction, checked: CheckedChain, entry_id: str) -> Entry | None:
     """Return an entry that is reserved and not settled, or was settled after the last checkpoint; otherwise None."""
     record = _find_reserved(transaction, entry_id)
-    return None if record is None else pages.of(record.dataset).find_entry(entry_id)
+    return None if record is None else checked.of(record.dataset).find_entry(entry_id)
 
 
 def find_answer(transaction: Transaction, dataset: str, request_digest: str) -> Entry | None:
@@ -49,7 +49,7 @@ def find_answer(transaction: Transaction, dataset: str, request_digest: str) -> 
         entry = _follow_to(transaction, record)
         if entry is not None and entry.status == "released" and entry.request_digest == request_digest:
             return entry
-    Pages.read(transaction)
+    CheckedChain.read(transaction)
     return None
 
 
@@ -68,7 +68,7 @@ def find_reference(transaction: Transaction, dataset: str, reference: str) -> En
         entry = _follow_to(transaction, record)
         if entry is not None and entry.request.settings.get("reference") == reference:
             return entry
-    Pages.read(transaction)
+    CheckedChain.read(transaction)
     return None
 
 
@@ -81,7 +81,7 @@ def find_kept(transaction: Transaction, dataset: str, of: str) -> KeptNumber | N
         entry = _follow_to(transaction, record)
         if entry is not None and entry.kept is not None and entry.kept.of == of:
             return entry.kept
-    Pages.read(transaction)
+    CheckedChain.read(transaction)
     return None
 
 
@@ -92,14 +92,14 @@ def list_entries(transaction: Transaction, dataset: str, limit: int, before: str
     """
     last = None if before is None else _find_reserved(transaction, before)
     if before is not None and (last is None or last.dataset != dataset):
-        Pages.read(transaction)
+        CheckedChain.read(transaction)
         return ()
     numbers = transaction.numbers(dataset, "reserve", before=None if last is None else last.seq, limit=limit)
     if not numbers:
-        Pages.read(transaction)
+        CheckedChain.read(transaction)
         return ()
-    page = Pages.read(transaction, before=numbers[-1][0]).of(dataset)
-    found = (page.find_entry(entry_id) for _, entry_id in numbers)
+    replayed = CheckedChain.read(transaction, before=numbers[-1][0]).of(dataset)
+    found = (replayed.find_entry(entry_id) for _, entry_id in numbers)
     return tuple(entry for entry in found if entry is not None)
 
 
@@ -132,7 +132,7 @@ def _list_records(transaction: Transaction, dataset: str, kind: str, most: int |
 
 
 def _follow_to(transaction: Transaction, record: Record) -> Entry | None:
-    return Pages.read(transaction, before=record.seq).of(record.dataset).find_entry(record.entry)
+    return CheckedChain.read(transaction, before=record.seq).of(record.dataset).find_entry(record.entry)
 
 
 def _find_reserved(transaction: Transaction, entry_id: str) -> Record | None:

@@ -117,12 +117,12 @@ class DatasetReplay:
     @classmethod
     def read_state(cls, record: Record, older: Older | None = None) -> DatasetReplay:
         """Return the replay that goes on from a state. Raises BadRecord if the record is no valid state."""
-        page, payload = cls(record.dataset, older), read_payload(record)
+        replayed, payload = cls(record.dataset, older), read_payload(record)
         try:
-            page._read_state(payload)
+            replayed._read_state(payload)
         except (KeyError, TypeError, ValueError, InputError):
             raise BadRecord(record.seq, "its payload is not that of a record of kind state") from None
-        return page
+        return replayed
 
     def _read_state(self, payload: JsonObject) -> None:
         if payload["account"] is not None:

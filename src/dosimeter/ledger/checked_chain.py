@@ -52,7 +52,7 @@ class Link(NamedTuple):
     digest: str
 
 
-class Pages:
+class CheckedChain:
     """What the records of each dataset add up to, and the number and digest at which the chain ends.
 
     ``following``: how many records follow the last checkpoint.
@@ -69,7 +69,7 @@ class Pages:
         self._touched: dict[str, None] = {}  # the datasets that are no longer as their latest state says
 
     @classmethod
-    def read(cls, transaction: Transaction, *, before: int | None = None) -> Pages:
+    def read(cls, transaction: Transaction, *, before: int | None = None) -> CheckedChain:
         """Return the ledger after checking the chain from the last checkpoint to the end.
 
         ``before``: the number of a record; begin at the last checkpoint before it.
@@ -81,39 +81,39 @@ class Pages:
                 return cls._follow(transaction, None, chain(rows, found))
         if before is not None:
             return cls._follow(transaction, start, rows)
-        followed = transaction.followed.pop("pages", None)
+        followed = transaction.followed.pop("checked", None)
         if isinstance(followed, _Followed) and followed.begins(transaction, start, rows):
-            pages, known = followed.continue_in(transaction, rows)
+            checked, known = followed.continue_in(transaction, rows)
         else:
-            pages, known = cls._follow(transaction, start, rows), None
-        transaction.followed["pages"] = known or _Followed(start, rows, pages._copy(None))
-        return pages
+            checked, known = cls._follow(transaction, start, rows), None
+        transaction.followed["checked"] = known or _Followed(start, rows, checked._copy(None))
+        return checked
 
     @classmethod
-    def _follow(cls, transaction: Transaction, start: int | None, rows: Iterable[Sequence[object]]) -> Pages:
+    def _follow(cls, transaction: Transaction, start: int | None, rows: Iterable[Sequence[object]]) -> CheckedChain:
         """Return the ledger after checking these rows, which begin with the checkpoint ``start``.
 
         ``start`` is None if they begin with the first record.
         """
-        pages = cls(_find_older(transaction, start))
+        checked = cls(_find_older(transaction, start))
         with refusing_bad_records():
             for record in follow_chain(rows, start=start or 1):
                 if record.seq == start:
-                    pages._begin(record)
+                    checked._begin(record)
                 else:
-                    pages.add(record)
-        return pages
+                    checked.add(record)
+        return checked
 
-    def _copy(self, older: _OlderRecords | None) -> Pages:
+    def _copy(self, older: _OlderRecords | None) -> CheckedChain:
         """Return a copy to which records can be added without changing this one. ``older``: the records before it."""
-        pages = Pages(older)
-        pages.next_seq, pages.head, pages.following = self.next_seq, self.head, self.following
-        pages._replayed = {name: page.copy(older) for name, page in self._replayed.items()}
-        pages._states, pages._touched, pages._read = self._states.copy(), self._touched.copy(), self._read.copy()
-        return pages
+        checked = CheckedChain(older)
+        checked.next_seq, checked.head, checked.following = self.next_seq, self.head, self.following
+        checked._replayed = {name: replayed.copy(older) for name, replayed in self._replayed.items()}
+        checked._states, checked._touched, checked._read = self._states.copy(), self._touched.copy(), self._read.copy()
+        return checked
 
     @classmethod
-    def read_all(cls, transaction: Transaction) -> Pages:
+    def read_all(cls, transaction: Transaction) -> CheckedChain:
         """Return the ledger after checking the chain from the first record."""
         with closing(transaction.rows()) as rows:
             return cls._follow(transaction, None, rows)
@@ -136,11 +136,11 @@ class Pages:
         self.next_seq, self.head = record.seq + 1, record.digest
 
     def _apply(self, record: Record) -> None:
-        page = self.of(record.dataset)
-        page.apply(record)
+        replayed = self.of(record.dataset)
+        replayed.apply(record)
         self._touched[record.dataset] = None
         if record.kind == "identify":  # each of the two accounts names the other
-            for name in page.overlaps:
+            for name in replayed.overlaps:
                 self.of(name).note_overlap(record.dataset)
                 self._touched[name] = None
         self.following += 1
@@ -175,11 +175,11 @@ class Pages:
             yield name, self.of(name)
 
     def list_unidentified(self) -> tuple[str, ...]:
-        return tuple(name for name, page in self.each() if page.is_unidentified)
+        return tuple(name for name, replayed in self.each() if replayed.is_unidentified)
 
     def list_holders(self, dataset: str, identities: frozenset[str]) -> list[str]:
         """Return the other accounts that hold, or once held, stored data with any of these identities."""
-        return [name for name, page in self.each() if name != dataset and page.shares(identities)]
+        return [name for name, replayed in self.each() if name != dataset and replayed.shares(identities)]
 
     @property
     def needs_checkpoint(self) -> bool:
@@ -198,9 +198,9 @@ class Pages:
 class Writer:
     """A writer of one dataset's records. It replays each by the code that will read it again, then appends it."""
 
-    def __init__(self, transaction: Transaction, pages: Pages, dataset: str, at: str) -> None:
+    def __init__(self, transaction: Transaction, checked: CheckedChain, dataset: str, at: str) -> None:
         self._transaction = transaction
-        self._pages = pages
+        self._checked = checked
         self._dataset = dataset
         self._at = at
 
@@ -214,20 +214,20 @@ class Writer:
 
     def finish(self) -> None:
         """Append a checkpoint if one is due. It is committed together with the records before it, or not at all."""
-        if not self._pages.needs_checkpoint:
+        if not self._checked.needs_checkpoint:
             return
-        for dataset in self._pages.list_touched():
-            self._append(dataset, "state", self._pages.of(dataset).write_state())
-        self._append("", "checkpoint", self._pages.write_checkpoint())
+        for dataset in self._checked.list_touched():
+            self._append(dataset, "state", self._checked.of(dataset).write_state())
+        self._append("", "checkpoint", self._checked.write_checkpoint())
         self._transaction.add_indexes()
 
     def _append(self, dataset: str, kind: str, payload: Mapping[str, object], entry: str = "") -> None:
-        pages = self._pages
+        checked = self._checked
         record = seal_record(
-            seq=pages.next_seq, dataset=dataset, kind=kind, at=self._at, entry=entry, payload=payload,
-            previous=pages.head,
+            seq=checked.next_seq, dataset=dataset, kind=kind, at=self._at, entry=entry, payload=payload,
+            previous=checked.head,
         )  # fmt: skip
-        pages.add(record)
+        checked.add(record)
         self._transaction.append(record)
 
 
@@ -276,22 +276,24 @@ class _Followed:
     checked; otherwise all are.
     """
 
-    def __init__(self, start: int | None, rows: Sequence[Sequence[object]], pages: Pages) -> None:
-        self._start, self._rows, self._pages = start, rows, pages
+    def __init__(self, start: int | None, rows: Sequence[Sequence[object]], checked: CheckedChain) -> None:
+        self._start, self._rows, self._checked = start, rows, checked
 
     def begins(self, transaction: Transaction, start: int | None, rows: Sequence[Sequence[object]]) -> bool:
         """Return whether ``rows`` begin with the rows checked before, and the states read before are unchanged."""
         if start != self._start or rows[: len(self._rows)] != self._rows:
             return False
-        return all(transaction.row(seq) == row for seq, row in self._pages._read.items())
+        return all(transaction.row(seq) == row for seq, row in self._checked._read.items())
 
-    def continue_in(self, transaction: Transaction, rows: Sequence[Sequence[object]]) -> tuple[Pages, _Followed | None]:
+    def continue_in(
+        self, transaction: Transaction, rows: Sequence[Sequence[object]]
+    ) -> tuple[CheckedChain, _Followed | None]:
         """Return the ledger after all of these rows; and this object if there are no new rows, otherwise None."""
-        pages = self._pages._copy(_find_older(transaction, self._start))
+        checked = self._checked._copy(_find_older(transaction, self._start))
         with refusing_bad_records():
-            for record in follow_chain(rows[len(self._rows) :], start=pages.next_seq, after=pages.head):
-                pages.add(record)
-        return pages, self if len(rows) == len(self._rows) else None
+            for record in follow_chain(rows[len(self._rows) :], start=checked.next_seq, after=checked.head):
+                checked.add(record)
+        return checked, self if len(rows) == len(self._rows) else None
 
 
 def _write_states(states: Mapping[str, Link]) -> JsonObject:
