@@ -1,6 +1,6 @@
 """The ledger: an append-only, hash-chained store of accounts and charges. Nothing else persists.
 
-    book.py      Ledger: what the controller calls
+    ledger.py    Ledger: what the controller calls
     lookups.py   find entries by an index, and check the chain of records from them on
     checked_chain.py check the chain from a checkpoint or the first record, append to it, write checkpoints
     replay.py    records → AccountSummary, Account and Entry, or the reason why a record is invalid
@@ -25,7 +25,6 @@ from dosimeter.ledger.accounting import (
     remaining_candidates,
     warn_of_delta,
 )
-from dosimeter.ledger.book import Ledger, check_apart
 from dosimeter.ledger.decimals import ZERO, exact_decimal, write_decimal
 from dosimeter.ledger.entries import (
     REASON_WORDS,
@@ -41,6 +40,7 @@ from dosimeter.ledger.entries import (
     Request,
 )
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped
+from dosimeter.ledger.ledger import Ledger, check_apart
 from dosimeter.ledger.readings import Charge, Price, Reading
 from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
 from dosimeter.ledger.remaining import Remaining
