@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from dosimeter import Dataset, Ledger
 from dosimeter.ledger import Charge, Request
-from dosimeter.ledger.checked_chain import CheckedChain, Writer
+from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
 from dosimeter.ledger.entries import write_charge
 from dosimeter.ledger.records import derive_entry_id
 
@@ -63,7 +63,7 @@ def grow_ledger(ledger: Ledger, dataset: str, request: Request, entries: int, *,
     for first in range(0, entries, BATCH):
         with ledger._store.writing() as transaction:
             checked = CheckedChain.read(transaction)
-            writer = Writer(transaction, checked, dataset, AT)
+            writer = RecordWriter(transaction, checked, dataset, AT)
             for number in range(first, min(first + BATCH, entries)):
                 _append_entry(checked, writer, _vary(request, number), number, views=views)
                 writer.finish()
@@ -77,7 +77,7 @@ def _vary(request: Request, number: int) -> Request:
     return replace(request, query=f"SELECT COUNT(*) AS n FROM visits WHERE x < {number}", **digests)
 
 
-def _append_entry(checked: CheckedChain, writer: Writer, request: Request, number: int, *, views: bool) -> None:
+def _append_entry(checked: CheckedChain, writer: RecordWriter, request: Request, number: int, *, views: bool) -> None:
     if views and number % 2 == 0:
         writer.append("view", {"digest": request.measured_digest, "what": "risk", "analyst": None})
     entry = derive_entry_id(checked.next_seq, checked.head)

@@ -158,12 +158,12 @@ def test_an_infinite_reading_stays_infinite(tmp_path: Path) -> None:
             Decimal("0.1"), delta=Decimal("1e-5")
         )  # more than δ_g: no policy admits it, a forger might
         with ledger._store.writing() as transaction:
-            from dosimeter.ledger.checked_chain import Writer
+            from dosimeter.ledger.checked_chain import RecordWriter
             from dosimeter.ledger.entries import write_charge
 
             checked = CheckedChain.read(transaction)
             payload = {"status": "reserved", "charge": write_charge(pages_delta), "request": request.to_payload()}
-            writer = Writer(transaction, checked, "clinic", "2026-01-01T00:00:00Z")
+            writer = RecordWriter(transaction, checked, "clinic", "2026-01-01T00:00:00Z")
             writer.append("reserve", {**payload, "viewed": False, "told": False}, "overspent")
             for number in range(MOST_FOLLOWING):
                 writer.append("view", {"digest": f"d{number}", "what": "risk", "analyst": None})

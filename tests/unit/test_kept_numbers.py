@@ -222,7 +222,7 @@ def test_a_crash_before_the_commit_charges_and_keeps_nothing(
         def die(*_: object) -> None:
             raise Killed
 
-        patched.setattr("dosimeter.ledger.checked_chain.Writer.finish", die)
+        patched.setattr("dosimeter.ledger.checked_chain.RecordWriter.finish", die)
         with pytest.raises(Killed):
             ask(stays, ledger)
     assert charges(ledger) == [HALF]

@@ -195,7 +195,7 @@ class CheckedChain:
         return _write_states(self._states)
 
 
-class Writer:
+class RecordWriter:
     """A writer of one dataset's records. It replays each by the code that will read it again, then appends it."""
 
     def __init__(self, transaction: Transaction, checked: CheckedChain, dataset: str, at: str) -> None:

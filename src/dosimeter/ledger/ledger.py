@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger.accounting import admits_charge
-from dosimeter.ledger.checked_chain import CheckedChain, Writer
+from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
 from dosimeter.ledger.entries import Details, Entry, KeptNumber, Request, tabulate_answer, write_charge, write_measured
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import (
@@ -343,7 +343,7 @@ class Ledger:
                 raise refuse_stopped(dataset)
             reservation = decide(replayed.summary)
             request = reservation.request
-            writer = Writer(transaction, checked, dataset, self._now())
+            writer = RecordWriter(transaction, checked, dataset, self._now())
             _agree(checked, writer, dataset, reservation)
             _check_reservation(dataset, replayed.summary, reservation)
             looks = replayed.find_views(request.plan_digest, request.measured_digest)
@@ -363,7 +363,7 @@ class Ledger:
         """Record which stored data a schema and source are of, even if another account holds the same data."""
         with self._store.writing() as transaction:
             checked = CheckedChain.read(transaction)
-            writer = Writer(transaction, checked, dataset, self._now())
+            writer = RecordWriter(transaction, checked, dataset, self._now())
             _write_identification(checked, writer, dataset, identification)
             writer.finish()
 
@@ -412,7 +412,7 @@ class Ledger:
                 raise LedgerError(f"The ledger has no entry {entry_id!r}.")
             if entry.status != "reserved":
                 raise LedgerError(f"Entry {entry_id} is {entry.status} already; an entry is settled once.")
-            writer = Writer(transaction, checked, entry.dataset, self._now())
+            writer = RecordWriter(transaction, checked, entry.dataset, self._now())
             writer.append("settle", payload, entry_id)
             if incident is not None:
                 stop = write_incident(incident, entry.request.software, entry.request_digest)
@@ -439,7 +439,7 @@ class Ledger:
         payload = write_incident(kind, software, request_digest, identities)
         with self._store.writing() as transaction:
             checked = CheckedChain.read(transaction)
-            writer = Writer(transaction, checked, dataset, self._now())
+            writer = RecordWriter(transaction, checked, dataset, self._now())
             writer.append("stop", payload)
             writer.finish()
             return checked.of(dataset).open_incidents[0]
@@ -458,7 +458,7 @@ class Ledger:
             replayed = checked.of(dataset)
             if replayed.stopped is None:
                 raise LedgerError(f"The dataset {dataset!r} is not stopped. There is nothing to clear.")
-            writer = Writer(transaction, checked, dataset, self._now())
+            writer = RecordWriter(transaction, checked, dataset, self._now())
             writer.append("clear", payload)
             writer.finish()
             return replayed.incidents[-1]
@@ -477,7 +477,7 @@ class Ledger:
             checked = CheckedChain.read(transaction)
             if not checked.of(dataset).knows_view(digest, what, analyst):
                 payload = {"digest": digest, "what": what, "analyst": analyst}
-                writer = Writer(transaction, checked, dataset, self._now())
+                writer = RecordWriter(transaction, checked, dataset, self._now())
                 writer.append("view", payload)
                 writer.finish()
 
@@ -496,7 +496,7 @@ class Ledger:
     def _catch_up(self) -> None:
         """Write a checkpoint. A failure is ignored: reading then only takes longer."""
         with suppress(LedgerError), self._store.writing() as transaction:
-            Writer(transaction, CheckedChain.read(transaction), "", self._now()).finish()
+            RecordWriter(transaction, CheckedChain.read(transaction), "", self._now()).finish()
 
     def _now(self) -> str:
         return self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -517,7 +517,7 @@ def _require_entry(replayed: DatasetReplay, entry_id: str) -> Entry:
     return entry
 
 
-def _agree(checked: CheckedChain, writer: Writer, dataset: str, reservation: Reservation) -> None:
+def _agree(checked: CheckedChain, writer: RecordWriter, dataset: str, reservation: Reservation) -> None:
     """Open, continue or identify the account, as the reservation says, or refuse to."""
     account = checked.of(dataset).summary
     opening, continuation = reservation.opening, reservation.continuation
@@ -537,7 +537,7 @@ def _agree(checked: CheckedChain, writer: Writer, dataset: str, reservation: Res
         _write_identification(checked, writer, dataset, reservation.identification)
 
 
-def _write_identification(checked: CheckedChain, writer: Writer, dataset: str, found: Identification) -> None:
+def _write_identification(checked: CheckedChain, writer: RecordWriter, dataset: str, found: Identification) -> None:
     account = checked.of(dataset).summary
     if account is None or not account.is_of(found.schema_digest, found.source_digest):
         raise LedgerError(f"The account of {dataset!r} never agreed to these data: they cannot be identified.")
