@@ -16,7 +16,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.planning.after_expressions import (
     SHORT,
-    Writer,
+    ExpressionWriter,
     finds_aggregate,
     is_windowed,
     limit_length,
@@ -316,8 +316,8 @@ class MeasuringSelect:
         self.named[name.lower()] = tree
         return found
 
-    def _writer(self, *, aliases_first: bool) -> Writer:
-        return Writer(lambda node: self._leaf(node, aliases_first), self.scope.schema)
+    def _writer(self, *, aliases_first: bool) -> ExpressionWriter:
+        return ExpressionWriter(lambda node: self._leaf(node, aliases_first), self.scope.schema)
 
     def _leaf(self, node: exp.Expression, aliases_first: bool) -> exp.Expression | None:
         named = self._find_named(node)
@@ -388,7 +388,7 @@ class MeasuringSelect:
         return write_order(clause, writer, clauses)
 
 
-def write_order(clause: exp.Expression, writer: Writer, clauses: Clauses) -> list[exp.Expression]:
+def write_order(clause: exp.Expression, writer: ExpressionWriter, clauses: Clauses) -> list[exp.Expression]:
     """Return the terms of an ORDER BY, rebuilt. Each may be a position, ALL, or an expression."""
     keys: list[exp.Expression] = []
     for item in clause.expressions:

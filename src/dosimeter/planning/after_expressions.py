@@ -123,7 +123,7 @@ _SUPPORTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class ExpressionWriter:
     """A writer that checks expressions over noisy numbers, and rebuilds them as copies.
 
     ``leaf`` returns the tree for a column or a measured aggregate, and None for nodes that are rebuilt from their

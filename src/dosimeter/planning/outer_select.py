@@ -23,7 +23,7 @@ from dosimeter.planning.after import (
     unwrapped,
     write_order,
 )
-from dosimeter.planning.after_expressions import Writer, finds_aggregate, limit_length
+from dosimeter.planning.after_expressions import ExpressionWriter, finds_aggregate, limit_length
 from dosimeter.planning.named_windows import write_out_windows
 from dosimeter.planning.parsing import NO_SUBQUERIES, UNION, read_whole_number, unaliased
 from dosimeter.planning.public_tables import join_by_key, refuse_join, select_public
@@ -69,7 +69,7 @@ class OuterSelect:
         self.merged = {key.name.lower() for key in using}
         self._join_public(select)
         grouped = is_measured(select)
-        writer = Writer(self._leaf, self.schema, aggregates=True)
+        writer = ExpressionWriter(self._leaf, self.schema, aggregates=True)
         fields = [each for item in select.expressions for each in self._fields(item, writer, clauses)]
         for name in ("where", "having", "qualify"):
             if select.args.get(name) is not None:
@@ -99,7 +99,7 @@ class OuterSelect:
             blocks=self.sources[first].blocks if traced else (),
         )
 
-    def _fields(self, item: exp.Expression, writer: Writer, clauses: Clauses) -> Iterable[Field]:
+    def _fields(self, item: exp.Expression, writer: ExpressionWriter, clauses: Clauses) -> Iterable[Field]:
         node = unaliased(item)
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
             expect_only(node if isinstance(node, exp.Star) else node.this)
@@ -137,7 +137,7 @@ class OuterSelect:
                 clauses.items.append((name, self._reference(source, each)))
                 yield replace(each, name=name)
 
-    def _group(self, select: exp.Select, writer: Writer, clauses: Clauses) -> list[exp.Expression]:
+    def _group(self, select: exp.Select, writer: ExpressionWriter, clauses: Clauses) -> list[exp.Expression]:
         clause = select.args["group"]
         if clause.args.get("all"):
             return [tree.copy() for _, tree in clauses.items if not finds_aggregate(tree)]
@@ -164,7 +164,7 @@ class OuterSelect:
             known[name] = relation
         self.sources = known
 
-    def _joins(self, select: exp.Select, writer: Writer) -> list[exp.Join]:
+    def _joins(self, select: exp.Select, writer: ExpressionWriter) -> list[exp.Join]:
         joins: list[exp.Join] = []
         names = list(self.sources)[1:]
         for name, node in zip(names, select.args.get("joins") or [], strict=True):
@@ -225,7 +225,7 @@ class OuterSelect:
             self._find(node)
         if isinstance(node, exp.In) and id(node) in self.subquery:
             return exp.In(
-                this=wrap(Writer(self._leaf, self.schema).write(node.this)),
+                this=wrap(ExpressionWriter(self._leaf, self.schema).write(node.this)),
                 query=read_scalar(self.subquery[id(node)], node),
             )
         if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation, exp.Exists)):
@@ -252,7 +252,7 @@ class OuterSelect:
             return None
 
         try:
-            return unwrapped(Writer(leaf, self.schema).write(node))
+            return unwrapped(ExpressionWriter(leaf, self.schema).write(node))
         except _OtherCells:
             return None
 
