@@ -123,5 +123,5 @@ def test_noise_and_ranks_are_two_requests(stays: Dataset, ledger: Ledger) -> Non
     assert not noisy.repeated
     assert noisy.error_95 != drawn.error_95
     assert stays.release(sql, ledger=ledger, epsilon=1.0, quantiles="noise").repeated
-    aftermath = ex_post_risk(stays, account_of(ledger).entries[1])
-    assert aftermath.k == 1
+    after = ex_post_risk(stays, account_of(ledger).entries[1])
+    assert after.k == 1

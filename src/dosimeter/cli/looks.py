@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.dataset import Dataset
     from dosimeter.ledger import AccountSummary
-    from dosimeter.release import Aftermath
+    from dosimeter.release import ExPostRisk
 
 LedgerTarget = Annotated[
     str | None,
@@ -86,7 +86,7 @@ def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
     return {"reading": reading, "cut_off": [epsilon for epsilon in risk.candidates if epsilon not in left]}
 
 
-def look_back(target: str, release: str, dataset: Dataset, sql: str) -> Aftermath:
+def look_back(target: str, release: str, dataset: Dataset, sql: str) -> ExPostRisk:
     """Return how the answer of the entry ``release`` exposed everybody, and record the look in the ledger."""
     from dosimeter.ledger import Ledger
     from dosimeter.release import ex_post_risk

@@ -40,7 +40,7 @@ from dosimeter.show.terminal import (
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.ledger import AccountSummary, Entry, Incident, ReleasedAnswer, Remaining
-    from dosimeter.release import Aftermath, Answer, Cost, DryRun, Outcomes
+    from dosimeter.release import Answer, Cost, DryRun, ExPostRisk, Outcomes
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
 
 MOST_NOTED = 3  # candidates whose accuracy by group is written out
@@ -314,7 +314,7 @@ def _show_reading(reading: float | None) -> str:
     return "∞" if reading is None else f"{reading:g}"
 
 
-def print_aftermath(found: Aftermath, *, most: int = 12) -> None:
+def print_ex_post_risk(found: ExPostRisk, *, most: int = 12) -> None:
     """Print how one released answer exposed everybody: the first ``most`` classes, with the largest losses first."""
     console = make_console()
     console.print(Text(found.query.strip(), style="bold"))

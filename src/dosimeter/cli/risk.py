@@ -89,7 +89,7 @@ def risk(
     opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
     with opened as dataset:
         if ledger is not None and release is not None:
-            return show_aftermath(ledger, release, dataset, query, json=json)
+            return show_ex_post_risk(ledger, release, dataset, query, json=json)
 
         def work(meter: Meter) -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
             found = dataset.assess(query, look, progress=meter.steps, mentioned=mentioned)
@@ -118,7 +118,7 @@ def risk(
     return 0
 
 
-def show_aftermath(ledger: str, release: str, dataset: Dataset, query: str, *, json: bool) -> int:
+def show_ex_post_risk(ledger: str, release: str, dataset: Dataset, query: str, *, json: bool) -> int:
     """Show how one released answer exposed everybody (R1, R2)."""
     found = run_with_progress(
         dataset.engine, "Looking back", lambda _: looks.look_back(ledger, release, dataset, query)
@@ -126,7 +126,7 @@ def show_aftermath(ledger: str, release: str, dataset: Dataset, query: str, *, j
     if json:
         o.print_json(found.describe())
         return 0
-    from dosimeter.cli.printing import print_aftermath
+    from dosimeter.cli.printing import print_ex_post_risk
 
-    print_aftermath(found)
+    print_ex_post_risk(found)
     return 0

@@ -6,7 +6,7 @@ and its only use of OpenDP, are in ``noise``.
 
 from dosimeter.release.account_terms import agree_on_terms, expect_charges, find_charges
 from dosimeter.release.dry_run import DryRun, preview_release
-from dosimeter.release.ex_post import Aftermath, ex_post_risk, recall_look
+from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look
 from dosimeter.release.files import check_target, save_answer
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
 from dosimeter.release.options import ReleaseOptions, read_options
@@ -32,10 +32,10 @@ from dosimeter.release.ways.read_way import read_way
 from dosimeter.release.ways.selected import Outcomes, Selected
 
 __all__ = [
-    "Aftermath",
     "Answer",
     "Cost",
     "DryRun",
+    "ExPostRisk",
     "Fixed",
     "Found",
     "Outcomes",

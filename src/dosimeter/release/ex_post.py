@@ -30,7 +30,7 @@ MOST_CLASSES = 10_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Aftermath:
+class ExPostRisk:
     """How exposed everybody is by one answer: arrays over classes of people with equal contributions. Private.
 
     The class with the largest loss is first. ``counts``: how many people are in each class. ``rdr``: the RDR for this
@@ -91,10 +91,10 @@ class Aftermath:
         }
 
     def __repr__(self) -> str:
-        return f"Aftermath(n={self.n}, redacted)"
+        return f"ExPostRisk(n={self.n}, redacted)"
 
 
-def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> Aftermath:
+def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> ExPostRisk:
     """Return everybody's RDR (R1) and loss (R2) by a released answer. The data must be those it was released from.
 
     ``sql``: if given, the entry must be the answer to this query.
@@ -131,7 +131,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> A
     sensitivities = risk.contributions.norms(risk.mechanism.norm)
     inhabited = np.flatnonzero(risk.contributions.people > 0)
     order = inhabited[np.lexsort((-sensitivities[inhabited], -losses[inhabited]))]
-    return Aftermath(
+    return ExPostRisk(
         entry=entry.id,
         query=request.query,
         mechanism=risk.mechanism,
