@@ -19,7 +19,7 @@ from dosimeter.measures.measure import Bounded, Dependence, Native
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, Facts
 from dosimeter.measures.reading import Call, Collector, take_spread
 from dosimeter.measures.sums import CentredSum, read_through_sums
-from dosimeter.measures.units import Entries, Places, UnitField, add_own_centred, count_present
+from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_centred, count_present
 from dosimeter.sql import as_double, expect_only
 
 
@@ -60,8 +60,8 @@ class _AnyMean(Bounded, ABC):
         """Return the group's mean minus its mean without an individual's values, for each individual in each group."""
         counts, totals = (entries.whole(field) for field in self.unit_fields())
 
-        def leave_out(places: Places) -> FloatArray:
-            return self._leave_out(totals[places], counts[places], entries.times[places])
+        def leave_out(indices: EntryIndices) -> FloatArray:
+            return self._leave_out(totals[indices], counts[indices], entries.times[indices])
 
         return entries.by_group(leave_out)
 

@@ -26,7 +26,7 @@ from dosimeter.measures.exact import exact_squares, exact_total
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native
 from dosimeter.measures.reading import Call, Collector, take_spread
 from dosimeter.measures.sums import CentredSquares, CentredSum, read_through_sums
-from dosimeter.measures.units import Entries, Places, UnitField, add_own_centred, add_own_squares, count_present
+from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_centred, add_own_squares, count_present
 from dosimeter.sql import expect_only, refusal
 
 
@@ -63,8 +63,8 @@ class _Spread(ArgumentMeasure, ABC):
         """Return the group's number minus its number without an individual's values, for each of them in each group."""
         counts, totals, squares = (entries.whole(field) for field in self.unit_fields())
 
-        def leave_out(places: Places) -> FloatArray:
-            return self._leave_out(counts[places], totals[places], squares[places], entries.times[places])
+        def leave_out(indices: EntryIndices) -> FloatArray:
+            return self._leave_out(counts[indices], totals[indices], squares[indices], entries.times[indices])
 
         return entries.by_group(leave_out)
 

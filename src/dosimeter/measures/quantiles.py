@@ -21,7 +21,7 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.measure import Bounded, Dependence, Native, Reducible, Reduction, Seen, count_present_people
 from dosimeter.measures.near_values import NearValues, is_near
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, Facts
-from dosimeter.measures.units import Entries, Places, UnitField
+from dosimeter.measures.units import Entries, EntryIndices, UnitField
 from dosimeter.sql import clamp, column_tree, conjunction, is_there, whole_number, window, wrap
 
 
@@ -96,18 +96,18 @@ class OrderStatistic(Bounded, ABC):
         field = self._near_values()
         codes, lists = entries.whole(field), entries.values[field.name]
 
-        def leave_out(places: Places) -> FloatArray:
+        def leave_out(indices: EntryIndices) -> FloatArray:
             """Return the effects of one group's individuals, at these indices (C3). Equals are computed once."""
-            distinct, where = np.unique(codes[places], return_inverse=True)
+            distinct, where = np.unique(codes[indices], return_inverse=True)
             own = [lists[code] for code in distinct]
             people = np.zeros(len(distinct), dtype=np.int64)
-            np.add.at(people, where, entries.times[places])
+            np.add.at(people, where, entries.times[indices])
             histogram: dict[int, int] = {}
             for values, number in zip(own, people.tolist(), strict=True):
                 for value, often in values:
                     histogram[value] = histogram.get(value, 0) + often * number
             if not histogram:
-                return np.zeros(len(places))
+                return np.zeros(len(indices))
             ordered = sorted(histogram)
             here = self._of_histogram(ordered, histogram)
             effects = np.zeros(len(distinct))

@@ -142,8 +142,8 @@ class Rank(OrderStatistic):
         """Return how many rows hold each candidate. ``column``: the group's inputs; None for a group without rows."""
         counts = np.zeros(self.candidate_count, dtype=np.int64)
         if column is not None:
-            places = np.searchsorted(self.candidates, column.values[column.present])
-            np.add.at(counts, places, column.people[column.present])
+            indices = np.searchsorted(self.candidates, column.values[column.present])
+            np.add.at(counts, indices, column.people[column.present])
         return counts
 
     def scores(self, counts: IntArray, epsilon: float) -> IntArray:
@@ -193,8 +193,8 @@ class Rank(OrderStatistic):
             return shares
         if present.any():
             moves = self._largest_moves(self.count(column))
-            places = np.searchsorted(self.candidates, column.values[present])
-            shares[present] = moves[places] / self.score_sensitivity
+            indices = np.searchsorted(self.candidates, column.values[present])
+            shares[present] = moves[indices] / self.score_sensitivity
         return shares
 
     def _largest_moves(self, counts: IntArray) -> FloatArray:

@@ -21,7 +21,7 @@ from dosimeter.measures.exact import exact_total
 
 Values = tuple[tuple[int, int], ...]  # of one individual: each value, and how often
 Whole = NDArray[Any]  # int64, or Python's own integers where these do not fit
-Places = NDArray[np.intp]
+EntryIndices = NDArray[np.intp]
 
 LARGEST_TERM = 2**31 - 1  # PostgreSQL adds 32-bit integers in 64 bits, and 64-bit ones as slow decimals
 LARGEST_SUM = 2**62  # one individual's total below it fits into 64 bits, where engines add fastest
@@ -198,14 +198,14 @@ class Entries:
         """Return one field of every entry, as floats."""
         return self.fields[field.name].astype(np.float64)
 
-    def by_group(self, effects: Callable[[Places], FloatArray]) -> FloatArray:
+    def by_group(self, effects: Callable[[EntryIndices], FloatArray]) -> FloatArray:
         """Return the effect of each individual in each group, where it depends on the rest of the group.
 
         ``effects``: takes the indices of one group's entries and returns the effect of each.
         """
         result = np.zeros(len(self.group))
-        for places in self._split():
-            result[places] = effects(places)
+        for indices in self._split():
+            result[indices] = effects(indices)
         return result
 
     def add_up(self, steps: Whole, groups: int) -> list[int]:
@@ -215,15 +215,15 @@ class Entries:
         there are.
         """
         totals = [0] * groups
-        for places in self._split():
-            totals[int(self.group[places[0]])] = exact_total(steps[places], self.times[places])
+        for indices in self._split():
+            totals[int(self.group[indices[0]])] = exact_total(steps[indices], self.times[indices])
         return totals
 
-    def _split(self) -> list[Places]:
+    def _split(self) -> list[EntryIndices]:
         """Return the indices of the entries of each group that has any."""
         ordered = np.argsort(self.group, kind="stable")
         borders = np.flatnonzero(np.diff(self.group[ordered])) + 1
-        return [places for places in np.split(ordered, borders) if len(places)]
+        return [indices for indices in np.split(ordered, borders) if len(indices)]
 
     def __repr__(self) -> str:
         return "Entries(redacted)"
