@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dosimeter.errors import OptionError
 from dosimeter.influence.contributions import Contributions
 from dosimeter.mechanisms.zcdp import zcdp_epsilon
-from dosimeter.risk.absolute import largest_difference, lee_clifton, own_epsilon, posterior_odds
+from dosimeter.risk.absolute import largest_difference, lee_clifton, own_epsilon, posterior_probability
 from tests.math.influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, sparse_rows
 
 # ---------------------------------------------------------------- own guarantee, being picked out, posterior
@@ -65,20 +65,20 @@ def test_being_picked_out():
 @given(st.fractions(0, 1), st.integers(1, 50))
 def test_posterior_is_bayes_with_the_largest_likelihood_ratio(prior, factor):
     epsilon = math.log(factor)
-    assert posterior_odds(float(prior), epsilon) == pytest.approx(
+    assert posterior_probability(float(prior), epsilon) == pytest.approx(
         float(prior * factor / (1 - prior + prior * factor)), rel=1e-12
     )
 
 
 def test_posterior_at_the_ends():
-    assert posterior_odds(0.0, math.inf) == 0.0
-    assert posterior_odds(1e-9, math.inf) == 1.0
-    assert posterior_odds(0.3, 0.0) == pytest.approx(0.3)
-    assert posterior_odds(0.5, 5000.0) == 1.0
+    assert posterior_probability(0.0, math.inf) == 0.0
+    assert posterior_probability(1e-9, math.inf) == 1.0
+    assert posterior_probability(0.3, 0.0) == pytest.approx(0.3)
+    assert posterior_probability(0.5, 5000.0) == 1.0
     with pytest.raises(OptionError, match="prior"):
-        posterior_odds(1.1, 1.0)
+        posterior_probability(1.1, 1.0)
     with pytest.raises(OptionError, match="epsilon"):
-        posterior_odds(0.5, -1.0)
+        posterior_probability(0.5, -1.0)
 
 
 # ---------------------------------------------------------------- the largest difference

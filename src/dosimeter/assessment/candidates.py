@@ -20,7 +20,7 @@ from dosimeter.risk import (
     compute_rdr,
     lee_clifton,
     own_epsilon,
-    posterior_odds,
+    posterior_probability,
 )
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def measure_absolutes(
             identification=lee_clifton(people, epsilon, sensitivity, difference) if pure and not ranked else None,
             identification_exact=exact,
             prior=prior,
-            posterior=posterior_odds(prior, epsilon if charge is None else charge) if pure else None,
+            posterior=posterior_probability(prior, epsilon if charge is None else charge) if pure else None,
             advantage=tests[at],
             people=people,
         )

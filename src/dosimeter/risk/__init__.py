@@ -4,7 +4,7 @@ Takes Contributions and a mechanism. Gives a Choice, and numbers per class; a cl
 Never reads the data again, never draws noise.
 """
 
-from dosimeter.risk.absolute import advantage, largest_difference, lee_clifton, own_epsilon, posterior_odds
+from dosimeter.risk.absolute import advantage, largest_difference, lee_clifton, own_epsilon, posterior_probability
 from dosimeter.risk.advice import (
     Advice,
     AnswerAccuracy,
@@ -78,7 +78,7 @@ __all__ = [
     "paper_candidates",
     "parse_candidates",
     "parse_preference",
-    "posterior_odds",
+    "posterior_probability",
     "summarise_rdr",
     "summarise_rdrs",
     "summarise_sensitivities",

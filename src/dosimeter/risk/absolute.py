@@ -84,7 +84,7 @@ def advantage(
     return np.where(found > 0.0, np.minimum(found + group_delta, 1.0), 0.0)
 
 
-def posterior_odds(prior: float, epsilon: float) -> float:
+def posterior_probability(prior: float, epsilon: float) -> float:
     """Return the largest probability that a prior belief can become after answers that cost ``epsilon`` in all (P3).
 
     Holds only for pure DP and an ε that does not depend on the data: not for an ε found by algorithm 1.

@@ -14,7 +14,7 @@ from decimal import Decimal
 from dosimeter.ledger import Policy, Reading, RequestCharges
 from dosimeter.postprocess import error_95, rank_errors
 from dosimeter.release import Prepared
-from dosimeter.risk import posterior_odds
+from dosimeter.risk import posterior_probability
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
 from dosimeter.web.expected import expect_errors
@@ -174,7 +174,7 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
     for epsilon in sorted(offer.remaining, reverse=True):
         scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
         errors, rows = error_95(plan, mechanism, scale, None), rank_errors(plan, epsilon)
-        belief = 100.0 * posterior_odds(SUSPICION, epsilon)
+        belief = 100.0 * posterior_probability(SUSPICION, epsilon)
         choices.append(
             BlindChoice(
                 epsilon=epsilon,
