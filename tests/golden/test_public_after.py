@@ -16,7 +16,7 @@ import pytest
 
 from dosimeter import Dataset, Ledger, QueryError, SchemaError
 from dosimeter.planning import plan_query, selects_rows
-from dosimeter.postprocess import Noise, answers, assemble_answer, assemble_cells, foresee_accuracy
+from dosimeter.postprocess import Noise, answers, assemble_answer, assemble_groups, foresee_accuracy
 from dosimeter.schema.toml import parse_schema
 from tests.golden.test_after_hostile import fail
 from tests.golden.test_analyst_queries import is_same
@@ -142,7 +142,7 @@ def test_without_noise_the_answer_is_the_plain_engines(stays: Dataset, sql: str)
     found = assemble_answer(risk.plan, measured.keys, measured.values, further=further)
     rows = found.rows
     if risk.plan.after.traced:
-        rows = [row for row, cell in zip(rows, found.cells, strict=True) if any(cell.measured)]
+        rows = [row for row, cell in zip(rows, found.released, strict=True) if any(cell.measured)]
     wanted = ask_plainly(sql)
     assert not found.failed
     assert wanted
@@ -150,8 +150,8 @@ def test_without_noise_the_answer_is_the_plain_engines(stays: Dataset, sql: str)
     for got, meant in zip(rows, wanted, strict=True):
         assert all(is_same(got[name], meant[name]) for name in meant), (got, meant)
     if risk.plan.after.traced and not further and not risk.plan.sets:  # errors are of what the join gave
-        own = dict(zip(measured.keys, assemble_cells(risk.plan, measured.keys, measured.values), strict=True))
-        for row, cell in zip(found.rows, found.cells, strict=True):
+        own = dict(zip(measured.keys, assemble_groups(risk.plan, measured.keys, measured.values), strict=True))
+        for row, cell in zip(found.rows, found.released, strict=True):
             assert all(is_same(value, row[name]) for name, value in own[cell.key].items())
 
 

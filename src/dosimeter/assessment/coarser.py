@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.measures import Count, CountRows, Sum
-from dosimeter.postprocess import assemble_cells, needs_values
+from dosimeter.postprocess import assemble_groups, needs_values
 from dosimeter.risk import AnswerAccuracy, Coarser
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _adds_up(plan: QueryPlan) -> bool:
 
 def _list_numbers(plan: QueryPlan, measured: Measured) -> list[FloatArray]:
     """Return the exact numbers of each aggregate column, an array with one number per group; NaN for NULL."""
-    rows = assemble_cells(plan, measured.keys, measured.values)
+    rows = assemble_groups(plan, measured.keys, measured.values)
     names = [output.name for output in plan.outputs if output.is_aggregate]
     found = [[row.get(name) for row in rows] for name in names]
     return [np.array([float(cell) if isinstance(cell, int | float) else np.nan for cell in column]) for column in found]

@@ -30,7 +30,7 @@ from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess import assemble_cells, estimate_group
+from dosimeter.postprocess import assemble_groups, estimate_group
 from dosimeter.sql import conjunction, connect, wrap
 
 MASK = "•••"
@@ -350,7 +350,7 @@ def _describe(
     reveal: bool,
 ) -> str:
     key = profile.keys[group]
-    before_row, after_row = assemble_cells(plan, [key, key], [measured.values[group], after])
+    before_row, after_row = assemble_groups(plan, [key, key], [measured.values[group], after])
     label = ", ".join(_show_key(plan, at.tree, value, reveal) for at, value in zip(plan.groups, key, strict=True))
     moves = [
         f"{output.name} from {_number(before_row[output.name])} to {_number(after_row[output.name])}"

@@ -6,20 +6,20 @@ public tables alone.
 
 from dosimeter.postprocess.about import Facts, list_facts, note_errors, word_facts
 from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_accuracy, list_group_errors
-from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_cells, state_plainly
-from dosimeter.postprocess.cells import Cell
+from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_groups, state_plainly
 from dosimeter.postprocess.errors import Noise, measure_scales, needs_values
 from dosimeter.postprocess.estimates import estimate_group, find_counts
 from dosimeter.postprocess.ranks import find_rank_columns, rank_errors, tell_ranks
+from dosimeter.postprocess.released_rows import ReleasedRow
 
 __all__ = [
     "Assembled",
-    "Cell",
     "ColumnAccuracy",
     "Facts",
     "Noise",
+    "ReleasedRow",
     "assemble_answer",
-    "assemble_cells",
+    "assemble_groups",
     "error_95",
     "estimate_group",
     "find_counts",

@@ -17,9 +17,9 @@ from dosimeter.arrays import FloatArray
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess.cells import Cell, Keys, Numbers, list_cells
 from dosimeter.postprocess.errors import CellErrors, Noise, needs_values
 from dosimeter.postprocess.quotients import list_estimates
+from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -88,15 +88,15 @@ def foresee_accuracy(
     for at, (block, own) in enumerate(zip(plan.blocks, parts, strict=True)):
         if plan.further and plan.after.traced and at not in plan.after.rows_of:
             continue
-        cells = _list_public(block) if numbers is None else _list_known(block, *numbers[at])
-        known.append((block, CellErrors(block, own, cells, clamp=clamp), len(cells)))
+        released = _list_public(block) if numbers is None else _list_known(block, *numbers[at])
+        known.append((block, CellErrors(block, own, released, clamp=clamp), len(released)))
     places = [at for at, output in enumerate(plan.outputs) if output.is_aggregate]
     columns = [_foresee(plan.outputs[at].name, at, known, len(scales), numbers is not None) for at in places]
     return [tuple(column[level] for column in columns) for level in range(len(scales))]
 
 
-def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[Cell, ...]:
-    return list_cells(plan, keys or [(None,) * len(plan.groups)] * len(values), values)
+def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[ReleasedRow, ...]:
+    return list_released_rows(plan, keys or [(None,) * len(plan.groups)] * len(values), values)
 
 
 def _foresee(
@@ -110,17 +110,17 @@ def _foresee(
     groups = sum(count for _, _, count in known) if values else None
     none = [ColumnAccuracy(name, None, None, groups=groups, without=groups or 0)] * levels
     errors, told, sizes = [], [], []
-    for block, cells, count in known:
+    for block, known_errors, count in known:
         formula = block.outputs[at].formula
         if formula is not None and not _moves(formula):
             continue
         if formula is None or not (values or not needs_values(block, formula)) or not count:
             return none
-        can_tell = cells.is_told(formula)
-        errors.append(cells.formula(formula, can_tell).reshape(levels, count))
+        can_tell = known_errors.is_told(formula)
+        errors.append(known_errors.formula(formula, can_tell).reshape(levels, count))
         if values:
             told.append(can_tell.reshape(levels, count))
-            sizes.append(np.abs(cells.value(formula)).reshape(levels, count))
+            sizes.append(np.abs(known_errors.value(formula)).reshape(levels, count))
     if not errors:
         return none
     every = np.concatenate(errors, axis=1)
@@ -197,25 +197,25 @@ def list_group_errors(
     noise = Noise.of(plan, mechanism, scale).split(plan)
     for at, (block, own, (keys, values)) in enumerate(zip(plan.blocks, noise, numbers, strict=True)):
         left = most - len(found) if shown is None or at in shown else 0
-        cells = [Cell(key, measured) for key, measured in zip(keys[:left], values[:left], strict=True)]
-        found += _list_errors(block, own, cells)
+        released = [ReleasedRow(key, measured) for key, measured in zip(keys[:left], values[:left], strict=True)]
+        found += _list_errors(block, own, released)
     return found
 
 
-def _list_errors(plan: QueryPlan, noise: Noise, cells: Sequence[Cell]) -> list[tuple[float | None, ...]]:
-    known = CellErrors(plan, noise, cells)
+def _list_errors(plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow]) -> list[tuple[float | None, ...]]:
+    known = CellErrors(plan, noise, released)
     columns: list[Sequence[float | None]] = []
     for output in plan.outputs:
         if output.is_aggregate:
-            errors = [None] * len(cells) if output.formula is None else known.formula(output.formula).tolist()
+            errors = [None] * len(released) if output.formula is None else known.formula(output.formula).tolist()
             columns.append([None if each is None or not math.isfinite(each) else each for each in errors])
-    return [tuple(column[at] for column in columns) for at in range(len(cells))]
+    return [tuple(column[at] for column in columns) for at in range(len(released))]
 
 
-def _list_public(plan: QueryPlan) -> tuple[Cell, ...]:
-    """Return one Cell per grouping set, without numbers; ``terms`` says how many groups it adds up. Public."""
+def _list_public(plan: QueryPlan) -> tuple[ReleasedRow, ...]:
+    """Return one row per grouping set, without numbers; ``terms`` says how many groups it adds up. Public."""
     sizes = [len(group.values or ()) for group in plan.groups]
     empty = [Fraction(0)] * len(plan.measures)
     sets = plan.sets or (tuple(range(len(sizes))),)
     terms = (math.prod(size for at, size in enumerate(sizes) if at not in kept) for kept in sets)
-    return tuple(Cell((None,) * len(sizes), empty, max(1, each)) for each in terms)
+    return tuple(ReleasedRow((None,) * len(sizes), empty, max(1, each)) for each in terms)

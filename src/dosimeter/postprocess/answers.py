@@ -18,14 +18,14 @@ from sqlglot import exp
 from dosimeter.arrays import BoolArray
 from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
-from dosimeter.postprocess.cells import Cell, Keys, Numbers, list_blocks, look_up
 from dosimeter.postprocess.errors import CellErrors, ColumnErrors, Noise, find_largest
 from dosimeter.postprocess.estimates import estimate_group
 from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
+from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_blocks, look_up
 from dosimeter.sql import EmbeddedError, Type, Values, run_embedded
 
 Told = Sequence[BoolArray | None]
-"""For each aggregate, an array over cells that is false where there are too few people to tell; None if never false."""
+"""For each aggregate, an array over the released rows: false where there are too few people to tell; None if never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,15 @@ class Assembled:
     """The rows of an answer, and how far off they are (E1). Without noise, ``errors`` and ``error_95`` are None.
 
     ``errors``: for each row, the 95 % error of each aggregate column; None for a number that has none. ``error_95``:
-    the largest error of each aggregate column over the rows. ``cells``: the cell that each row shows; all cells if a
-    row cannot be traced to one cell. ``failed``: the SQL after the noise failed on these numbers, so that the rows are
-    the released table itself. ``untold``: somewhere there are too few people to tell.
+    the largest error of each aggregate column over the rows. ``released``: the row of the released table that each row
+    shows; all of them if a row cannot be traced to one. ``failed``: the SQL after the noise failed on these numbers, so
+    that the rows are the released table itself. ``untold``: somewhere there are too few people to tell.
     """
 
     rows: list[JsonRow]
     errors: tuple[dict[str, float | None], ...] | None = None
     error_95: tuple[float | None, ...] | None = None
-    cells: tuple[Cell, ...] = ()
+    released: tuple[ReleasedRow, ...] = ()
     failed: bool = False
     untold: bool = False
 
@@ -64,12 +64,12 @@ def assemble_answer(
     """
     listed = list_blocks(plan, [(keys, values), *further])
     parts = [
-        _Part(block, cells, clamp, name_released(at))
-        for at, (block, cells) in enumerate(zip(plan.blocks, listed, strict=True))
+        _Part(block, released, clamp, name_released(at))
+        for at, (block, released) in enumerate(zip(plan.blocks, listed, strict=True))
     ]
     if noise is None:
         rows, places, failed = _run(plan, parts)
-        return Assembled(rows, cells=_list_shown(parts, places), failed=failed)
+        return Assembled(rows, released=_list_shown(parts, places), failed=failed)
     for part, own in zip(parts, noise.split(plan), strict=True):
         part.withhold(plan, own)
     rows, places, failed = _run(plan, parts)
@@ -96,20 +96,20 @@ def state_plainly(
     """
     listed = list_blocks(plan, [(keys, values), *further])
     blocks = zip(plan.blocks, listed, strict=True)
-    rows = [row for block, cells in blocks for row in _read_released(block, cells, (), clamp)]
+    rows = [row for block, released in blocks for row in _read_released(block, released, (), clamp)]
     return Assembled(_align(rows), failed=True)
 
 
 class _Part:
     """The released table of one block (a SELECT that measures). ``name``: that of the table.
 
-    ``told``: for each aggregate, an array over cells that is false where there are too few people to tell; None if
-    never false. ``divisors``: for each divisor of the query, by its SQL, an array over cells that is true where it is
-    far enough from 0.
+    ``released``: its rows. ``told``: for each aggregate, an array over them that is false where there are too few
+    people to tell; None if never false. ``divisors``: for each divisor of the query, by its SQL, an array over the rows
+    that is true where it is far enough from 0.
     """
 
-    def __init__(self, plan: QueryPlan, cells: Sequence[Cell], clamp: bool, name: str) -> None:
-        self.plan, self.cells, self.clamp, self.name = plan, cells, clamp, name
+    def __init__(self, plan: QueryPlan, released: Sequence[ReleasedRow], clamp: bool, name: str) -> None:
+        self.plan, self.released, self.clamp, self.name = plan, released, clamp, name
         self.told: Told = ()
         self.divisors: dict[str, BoolArray] = {}
         self._noise: Noise | None = None
@@ -117,7 +117,7 @@ class _Part:
     def withhold(self, plan: QueryPlan, noise: Noise) -> None:
         """Set ``told`` and ``divisors`` from the noise of this block. ``plan``: that of the whole query."""
         self._noise = noise
-        known = CellErrors(self.plan, noise, self.cells, clamp=self.clamp)
+        known = CellErrors(self.plan, noise, self.released, clamp=self.clamp)
         self.told = [None if each.counted is None else known.told(at) for at, each in enumerate(self.plan.estimates)]
         formulas = (output.formula for output in self.plan.outputs)
         for tree in find_divisors([plan.after.query, *formulas], self.name):
@@ -133,45 +133,46 @@ class _Part:
     def table(self, first: int, flags: Mapping[str, str]) -> dict[str, Values]:
         """Return the released table for the embedded engine, by column.
 
-        ``first``: the number of the table's first cell among the cells of all blocks. ``flags``: for each divisor, by
-        its SQL, the name of a Boolean column to add, which is true where the divisor is far enough from 0.
+        ``first``: the number of the table's first row among the released rows of all blocks. ``flags``: for each
+        divisor, by its SQL, the name of a Boolean column to add, which is true where the divisor is far enough from 0.
         """
-        table = _released_table(self.plan, self.cells, self.told, self.clamp, first)
+        table = _released_table(self.plan, self.released, self.told, self.clamp, first)
         for text, name in flags.items():
             told = self.divisors.get(text)
-            table[name] = Values(Type.BOOLEAN, [True] * len(self.cells) if told is None else told.tolist())
+            table[name] = Values(Type.BOOLEAN, [True] * len(self.released) if told is None else told.tolist())
         return table
 
     def cell_errors(self) -> CellErrors:
         assert self._noise is not None
-        return CellErrors(self.plan, self._noise, self.cells, clamp=self.clamp)
+        return CellErrors(self.plan, self._noise, self.released, clamp=self.clamp)
 
-    def column_errors(self, cells: Sequence[Cell]) -> dict[str, tuple[float | None, ...]]:
-        """Return, by aggregate column, the 95 % error of each of these cells; they must be cells of this block."""
+    def column_errors(self, released: Sequence[ReleasedRow]) -> dict[str, tuple[float | None, ...]]:
+        """Return, by aggregate column, the 95 % error in each of these released rows of this block."""
         assert self._noise is not None
-        return ColumnErrors(self.plan, self._noise, cells, clamp=self.clamp).columns
+        return ColumnErrors(self.plan, self._noise, released, clamp=self.clamp).columns
 
 
 def _run(plan: QueryPlan, parts: Sequence[_Part]) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
-    """Return the rows of the answer, the (block, cell) indices of each row, and whether the SQL after the noise failed.
+    """Return the rows of the answer, where each comes from, and whether the SQL after the noise failed.
 
-    The indices are None if rows cannot be traced to single cells. If the SQL failed, the rows are the released tables.
+    A row comes from (block, index of the released row); None if rows cannot be traced to single released rows. If the
+    SQL failed, the rows are the released tables.
     """
     if plan.after.query is None:
         (only,) = parts
-        rows = _read_directly(only.plan, only.cells, only.told, only.clamp)
+        rows = _read_directly(only.plan, only.released, only.told, only.clamp)
         return _withheld(parts, rows, [(0, at) for at in range(len(rows))])
     texts = dict.fromkeys(text for part in parts for text in part.divisors)
     flags = {text: f"d{at}" for at, text in enumerate(texts)}
-    owners = [(block, at) for block, part in enumerate(parts) for at in range(len(part.cells))]
+    owners = [(block, at) for block, part in enumerate(parts) for at in range(len(part.released))]
     tables: dict[str, Mapping[str, Values]] = {each.name: each.content() for each in plan.after.public}
     for at, part in enumerate(parts):
-        tables[part.name] = part.table(sum(len(before.cells) for before in parts[:at]), flags)
+        tables[part.name] = part.table(sum(len(before.released) for before in parts[:at]), flags)
     query = withhold_quotients(plan.after.query, flags.get) if flags else plan.after.query
     try:
         found = run_embedded(query, tables)
     except EmbeddedError:
-        rows = [row for part in parts for row in _read_released(part.plan, part.cells, part.told, part.clamp)]
+        rows = [row for part in parts for row in _read_released(part.plan, part.released, part.told, part.clamp)]
         return _align(rows), None, True
     columns = [output.name for output in plan.outputs]
     rows = [{name: _plain(value) for name, value in zip(columns, row, strict=False)} for row in found]
@@ -183,8 +184,7 @@ def _withheld(
 ) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
     """Set quotients of an outer SELECT to NULL, in ``rows``, if they have too few people to tell.
 
-    ``places``: the (block, cell) indices of each row; None if rows cannot be traced to single cells. Return the rows,
-    ``places`` and False, as ``_run`` does.
+    ``places``: where each row comes from. Return the rows, ``places`` and False, as ``_run`` does.
     """
     for row, (block, place) in zip(rows, places or (), strict=False):
         part = parts[block]
@@ -199,29 +199,29 @@ def _withheld(
     return rows, places, False
 
 
-def _list_shown(parts: Sequence[_Part], places: Sequence[tuple[int, int]] | None) -> tuple[Cell, ...]:
-    """Return the cell that each row shows, by its (block, cell) indices in ``places``; all cells if that is None."""
+def _list_shown(parts: Sequence[_Part], places: Sequence[tuple[int, int]] | None) -> tuple[ReleasedRow, ...]:
+    """Return the released row that each row shows, by ``places`` (see ``_run``); all of them if that is None."""
     if places is None:
-        return tuple(cell for part in parts for cell in part.cells)
-    return tuple(parts[block].cells[at] for block, at in places)
+        return tuple(row for part in parts for row in part.released)
+    return tuple(parts[block].released[at] for block, at in places)
 
 
 def _find_errors(
     parts: Sequence[_Part], rows: Sequence[JsonRow], places: Sequence[tuple[int, int]] | None
 ) -> tuple[dict[str, float | None], ...]:
-    """Return, for each row, the 95 % error of each aggregate column: that of the row's cell.
+    """Return, for each row, the 95 % error of each aggregate column: that of the released row it shows.
 
-    ``places``: the (block, cell) indices of each row. If that is None, each column's largest error over all cells is
-    returned for every row. A NULL has no error.
+    ``places``: where each row comes from (see ``_run``). If that is None, each column's largest error over all released
+    rows is returned for every row. A NULL has no error.
     """
     if places is None:
-        found = [part.column_errors(part.cells) for part in parts]
+        found = [part.column_errors(part.released) for part in parts]
         largest = {name: find_largest([error for each in found for error in each[name]]) for name in found[0]}
         return tuple({name: None if row[name] is None else error for name, error in largest.items()} for row in rows)
     errors: list[dict[str, float | None]] = [{} for _ in rows]
     for block, part in enumerate(parts):
         own = [at for at, (owner, _) in enumerate(places) if owner == block]
-        columns = part.column_errors([part.cells[places[at][1]] for at in own])
+        columns = part.column_errors([part.released[places[at][1]] for at in own])
         for place, at in enumerate(own):
             errors[at] = {name: None if rows[at][name] is None else each[place] for name, each in columns.items()}
     return tuple(errors)
@@ -233,7 +233,7 @@ def _state_released(parts: Sequence[_Part], rows: list[JsonRow]) -> Assembled:
     for part in parts:
         known, labels = part.cell_errors(), [estimate.label for estimate in part.plan.estimates]
         found = {label: known.formula(exp.column(f"e{at}")).tolist() for at, label in enumerate(labels)}
-        own = rows[len(errors) : len(errors) + len(part.cells)]
+        own = rows[len(errors) : len(errors) + len(part.released)]
         errors += [
             {
                 name: each[at] if math.isfinite(each[at]) and row[name] is not None else None
@@ -253,69 +253,71 @@ def _align(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{name: row.get(name) for name in names} for row in rows]
 
 
-def assemble_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow]:
+def assemble_groups(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow]:
     """Return, for every group, the columns of the answer that are computed from its own numbers."""
-    cells = tuple(Cell(key, measured) for key, measured in zip(keys, values, strict=True))
+    released = tuple(ReleasedRow(key, measured) for key, measured in zip(keys, values, strict=True))
     own = {output.name: output.formula for output in plan.outputs if output.formula is not None}
     if all(isinstance(formula, exp.Column) for formula in own.values()):
-        return _read_directly(plan, cells, (), clamp=False)
+        return _read_directly(plan, released, (), clamp=False)
     shown = [exp.Alias(this=tree.copy(), alias=exp.to_identifier(name, quoted=True)) for name, tree in own.items()]
     query = exp.select(*shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
     try:
-        table = _released_table(plan, cells, (), clamp=False) | look_up(plan, cells)
+        table = _released_table(plan, released, (), clamp=False) | look_up(plan, released)
         found = run_embedded(query, {RELEASED: table})
     except EmbeddedError:
-        return _read_released(plan, cells, (), clamp=False)
+        return _read_released(plan, released, (), clamp=False)
     return [{name: _plain(value) for name, value in zip(own, row, strict=True)} for row in found]
 
 
-def _estimate(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[list[int | float | None]]:
-    """Return the aggregates of every cell; None for one with too few people to tell."""
+def _estimate(
+    plan: QueryPlan, released: Sequence[ReleasedRow], told: Told, clamp: bool
+) -> list[list[int | float | None]]:
+    """Return the aggregates of every released row; None for one with too few people to tell."""
     found: list[list[int | float | None]] = []
-    for place, cell in enumerate(cells):
-        row = estimate_group(plan, cell.measured, clamp=clamp)
+    for place, row in enumerate(released):
+        aggregates = estimate_group(plan, row.measured, clamp=clamp)
         hidden = [at for at, each in enumerate(told) if each is not None and not each[place]]
-        found.append([None if at in hidden else value for at, value in enumerate(row)])
+        found.append([None if at in hidden else value for at, value in enumerate(aggregates)])
     return found
 
 
-def _read_directly(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[JsonRow]:
-    """Return, for every cell, the columns that are just a group column or an aggregate."""
+def _read_directly(plan: QueryPlan, released: Sequence[ReleasedRow], told: Told, clamp: bool) -> list[JsonRow]:
+    """Return, for every released row, the columns that are just a group column or an aggregate."""
     rows = []
-    picked = look_up(plan, cells)
+    picked = look_up(plan, released)
     direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
-    for place, (cell, estimates) in enumerate(zip(cells, _estimate(plan, cells, told, clamp), strict=True)):
+    for place, (row, estimates) in enumerate(zip(released, _estimate(plan, released, told, clamp), strict=True)):
         facts: dict[str, Any] = {f"e{at}": value for at, value in enumerate(estimates)}
-        facts |= {f"g{at}": value for at, value in enumerate(cell.key)}
+        facts |= {f"g{at}": value for at, value in enumerate(row.key)}
         facts |= {name: each.values[place] for name, each in picked.items()}
         rows.append({name: _plain(facts[formula.name]) for name, formula in direct})
     return rows
 
 
-def _read_released(plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool) -> list[JsonRow]:
-    """Return, for every cell, its group and all its aggregates, each named as the analyst wrote it."""
+def _read_released(plan: QueryPlan, released: Sequence[ReleasedRow], told: Told, clamp: bool) -> list[JsonRow]:
+    """Return, for every released row, its group and all its aggregates, each named as the analyst wrote it."""
     names = [group.name for group in plan.groups]
     labels = [estimate.label for estimate in plan.estimates]
     return [
-        {name: _plain(value) for name, value in zip(names, cell.key, strict=True)}
+        {name: _plain(value) for name, value in zip(names, row.key, strict=True)}
         | {label: _plain(value) for label, value in zip(labels, estimates, strict=True)}
-        for cell, estimates in zip(cells, _estimate(plan, cells, told, clamp), strict=True)
+        for row, estimates in zip(released, _estimate(plan, released, told, clamp), strict=True)
     ]
 
 
 def _released_table(
-    plan: QueryPlan, cells: Sequence[Cell], told: Told, clamp: bool, first: int = 0
+    plan: QueryPlan, released: Sequence[ReleasedRow], told: Told, clamp: bool, first: int = 0
 ) -> dict[str, Values]:
-    """Return the released table by column: for each cell its number, its group's values and its aggregates.
+    """Return the released table by column: for each row its number, its group's values and its aggregates.
 
-    ``first``: the number of the first cell; the others count on from it.
+    ``first``: the number of the first row; the others count on from it.
     """
-    estimates = _estimate(plan, cells, told, clamp)
-    table = {CELL: Values(Type.INTEGER, range(first, first + len(cells)))}
+    estimates = _estimate(plan, released, told, clamp)
+    table = {CELL: Values(Type.INTEGER, range(first, first + len(released)))}
     for at, group in enumerate(plan.groups):
-        table[f"g{at}"] = Values(group.type, [cell.key[at] for cell in cells])
+        table[f"g{at}"] = Values(group.type, [row.key[at] for row in released])
         if plan.sets:
-            table[f"h{at}"] = Values(Type.INTEGER, [int(at in cell.left_out) for cell in cells])
+            table[f"h{at}"] = Values(Type.INTEGER, [int(at in row.left_out) for row in released])
     for at, estimate in enumerate(plan.estimates):
         kind = Type.INTEGER if estimate.whole else Type.NUMBER
         table[f"e{at}"] = Values(kind, [row[at] for row in estimates], whole=estimate.whole)

@@ -17,9 +17,9 @@ from dosimeter.arrays import BoolArray, FloatArray, IntArray
 from dosimeter.measures import Estimate
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import CELL, RELEASED, QueryPlan, selects_rows
-from dosimeter.postprocess.cells import Cell, look_up
 from dosimeter.postprocess.propagation import Compute, Sources, propagate
 from dosimeter.postprocess.quotients import find_divisors, list_estimates
+from dosimeter.postprocess.released_rows import ReleasedRow, look_up
 from dosimeter.sql import NUMERIC, EmbeddedError, Type, Values, as_double, compute_embedded
 
 TAIL = 0.05  # of the stated errors: 95 %
@@ -107,24 +107,24 @@ def _count_cells(plan: QueryPlan) -> int:
 
 
 class CellErrors:
-    """The 95 % errors of numbers computed from noisy cells, and where these have too few people to tell.
+    """The 95 % errors of numbers computed from released rows, and where these have too few people to tell.
 
-    Methods return arrays over the cells, with ∞ for a number without an error. If several noises are given, which may
-    differ only in their scales, an array holds all cells under the first noise, then all under the second, and so on.
+    Methods return arrays over these rows, with ∞ for a number without an error. If several noises are given, which may
+    differ only in their scales, an array holds all rows under the first noise, then all under the second, and so on.
     """
 
     def __init__(
-        self, plan: QueryPlan, noise: Noise | Sequence[Noise], cells: Sequence[Cell], *, clamp: bool = False
+        self, plan: QueryPlan, noise: Noise | Sequence[Noise], released: Sequence[ReleasedRow], *, clamp: bool = False
     ) -> None:
         self._noises = [noise] if isinstance(noise, Noise) else list(noise)
-        self._plan, self._noise, self._cells, self._clamp = plan, self._noises[0], cells, clamp
-        measured = np.array([[float(number) for number in cell.measured] for cell in cells])
-        self._measured = np.tile(measured.reshape(len(cells), len(plan.measures)), (len(self._noises), 1))
-        self._terms = np.tile(np.array([cell.terms for cell in cells], dtype=np.float64), len(self._noises))
-        self._levels = np.repeat(np.arange(len(self._noises)), len(cells))
+        self._plan, self._noise, self._released, self._clamp = plan, self._noises[0], released, clamp
+        measured = np.array([[float(number) for number in row.measured] for row in released])
+        self._measured = np.tile(measured.reshape(len(released), len(plan.measures)), (len(self._noises), 1))
+        self._terms = np.tile(np.array([row.terms for row in released], dtype=np.float64), len(self._noises))
+        self._levels = np.repeat(np.arange(len(self._noises)), len(released))
         self._scales = np.array([each.scales for each in self._noises])[self._levels]
         self._everywhere = np.arange(len(self._levels))
-        self._picked = look_up(plan, cells)
+        self._picked = look_up(plan, released)
         self._numbers = {  # NaN for NULL
             name: np.array([np.nan if value is None else float(value) for value in each.values])
             for name, each in self._picked.items()
@@ -150,7 +150,7 @@ class CellErrors:
         return np.maximum(three, self._list_errors(measure))
 
     def _list_errors(self, measure: int) -> FloatArray:
-        """Return the error of the measure itself, over the cells."""
+        """Return the error of the measure itself, over the released rows."""
         terms, codes = np.unique(self._terms, return_inverse=True)
         known = np.array([[noise.error(measure, int(each)) for each in terms.tolist()] for noise in self._noises])
         found: FloatArray = known[self._levels, codes]
@@ -159,7 +159,7 @@ class CellErrors:
     def _told_divisor(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
         """Return where a computed divisor of an aggregate exceeds its own error.
 
-        ``number``: the index of the divisor. ``candidates``: the cells to look at; the others are false.
+        ``number``: the index of the divisor. ``candidates``: the rows to look at; the others are false.
         """
         sources = self._sources(estimate.measures, candidates)
 
@@ -205,7 +205,7 @@ class CellErrors:
     # ------------------------------------------------------------ errors
 
     def value(self, tree: exp.Expression) -> FloatArray:
-        """Return the value of a column, over the cells; NaN where it is no number."""
+        """Return the value of a column, over the released rows; NaN where it is no number."""
         try:
             with np.errstate(all="ignore"):
                 return np.broadcast_to(self._evaluate(tree)(self._values(), self._everywhere), (len(self._everywhere),))
@@ -213,7 +213,7 @@ class CellErrors:
             return np.full(len(self._everywhere), np.nan)
 
     def formula(self, tree: exp.Expression, told: BoolArray | None = None) -> FloatArray:
-        """Return the error of a column that is computed from its cell's own numbers; ∞ where it has none.
+        """Return the error of a column that is computed from the numbers of its own row; ∞ where it has none.
 
         ``told``: the result of ``is_told``, if it is already known.
         """
@@ -230,7 +230,7 @@ class CellErrors:
         except (EmbeddedError, KeyError):  # it fails on some noise, or is no number
             if len(self._noises) == 1:
                 return np.full(len(self._everywhere), np.inf)
-            alone = (CellErrors(self._plan, noise, self._cells, clamp=self._clamp) for noise in self._noises)
+            alone = (CellErrors(self._plan, noise, self._released, clamp=self._clamp) for noise in self._noises)
             return np.concatenate([each._formula(tree, tail) for each in alone])
 
     def _reads_rank(self, tree: exp.Expression) -> bool:
@@ -310,7 +310,7 @@ class CellErrors:
                 return self._ask(tree, columns, chosen)
             width = max((array.ndim for array in measured.values()), default=1) - 1
             for name, numbers in self._numbers.items():
-                columns[name] = numbers[chosen % len(self._cells)].reshape(-1, *(1,) * width)
+                columns[name] = numbers[chosen % len(self._released)].reshape(-1, *(1,) * width)
             return np.asarray(_compute(tree, columns), dtype=np.float64)
 
         return compute
@@ -322,23 +322,23 @@ class CellErrors:
     def _ask(self, tree: exp.Expression, columns: Mapping[str, FloatArray], chosen: IntArray) -> FloatArray:
         """Return a formula's value as the embedded engine computes it; NULL is NaN. Raises KeyError if it is no number.
 
-        ``columns``: the aggregates that it reads, by name. ``chosen``: the cells that the first axis of these arrays is
+        ``columns``: the aggregates that it reads, by name. ``chosen``: the rows that the first axis of these arrays is
         over.
         """
         shape = np.broadcast_shapes(*(array.shape for array in columns.values()))
-        count, cells = math.prod(shape), [self._cells[at % len(self._cells)] for at in chosen.tolist()]
+        count, released = math.prod(shape), [self._released[at % len(self._released)] for at in chosen.tolist()]
         table = {CELL: Values(Type.INTEGER, np.arange(count))}
         names = {node.name for node in tree.find_all(exp.Column)}
-        repeat = count // max(len(cells), 1)
+        repeat = count // max(len(released), 1)
         for at, group in enumerate(self._plan.groups):
             if f"g{at}" in names:
-                table[f"g{at}"] = Values(group.type, [cell.key[at] for cell in cells for _ in range(repeat)])
+                table[f"g{at}"] = Values(group.type, [row.key[at] for row in released for _ in range(repeat)])
             if f"h{at}" in names:
-                flags = [int(at in cell.left_out) for cell in cells for _ in range(repeat)]
+                flags = [int(at in row.left_out) for row in released for _ in range(repeat)]
                 table[f"h{at}"] = Values(Type.INTEGER, flags)
         for name, each in self._picked.items():
             if name in names:
-                values = [each.values[at % len(self._cells)] for at in chosen.tolist() for _ in range(repeat)]
+                values = [each.values[at % len(self._released)] for at in chosen.tolist() for _ in range(repeat)]
                 table[name] = Values(each.type, values, each.whole)
         for name, array in columns.items():
             table[name] = Values(Type.NUMBER, np.broadcast_to(array, shape).reshape(-1))
@@ -430,23 +430,23 @@ def _compute(node: exp.Expression, columns: Mapping[str, FloatArray]) -> FloatAr
 
 
 class ColumnErrors:
-    """The errors of every aggregate column of an answer, over given cells."""
+    """The errors of every aggregate column of an answer, over given released rows."""
 
-    def __init__(self, plan: QueryPlan, noise: Noise, cells: Sequence[Cell], *, clamp: bool = False) -> None:
-        self._plan, self._cells = plan, cells
-        self.cells = CellErrors(plan, noise, cells, clamp=clamp)
+    def __init__(self, plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow], *, clamp: bool = False) -> None:
+        self._plan, self._released = plan, released
+        self._errors = CellErrors(plan, noise, released, clamp=clamp)
 
     @cached_property
     def columns(self) -> dict[str, tuple[float | None, ...]]:
-        """Return, for each aggregate column, the error in every cell; None for a number without an error."""
+        """Return, for each aggregate column, the error in every released row; None for a number without an error."""
         return {
-            output.name: (None,) * len(self._cells) if output.formula is None else self._list(output.formula)
+            output.name: (None,) * len(self._released) if output.formula is None else self._list(output.formula)
             for output in self._plan.outputs
             if output.is_aggregate
         }
 
     def _list(self, tree: exp.Expression) -> tuple[float | None, ...]:
-        found = self.cells.formula(tree) if self._cells else np.zeros(0)
+        found = self._errors.formula(tree) if self._released else np.zeros(0)
         return tuple(float(error) if math.isfinite(error) else None for error in found.tolist())
 
 

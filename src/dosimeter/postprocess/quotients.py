@@ -34,7 +34,7 @@ def strip_casts(tree: exp.Expression) -> exp.Expression:
 
 
 def find_divisors(trees: Sequence[exp.Expression | None], table: str | None = None) -> tuple[exp.Expression, ...]:
-    """Return the divisors in these trees that are computed from the released numbers of one cell.
+    """Return the divisors in these trees that are computed from the numbers of one released row.
 
     ``table``: leave out divisors that are read from another released table than this.
     """
@@ -55,7 +55,7 @@ def _find_table(divisor: exp.Expression) -> str | None:
 
 
 def _own_divisor(node: exp.Binary) -> exp.Expression | None:
-    """Return the divisor of a quotient; None if it reads anything but released numbers of one cell."""
+    """Return the divisor of a quotient; None if it reads anything but numbers of one released row."""
     stripped = strip_casts(node.expression)
     divisor = _read_scalar(stripped) if isinstance(stripped, exp.Subquery) else stripped
     if divisor is None:

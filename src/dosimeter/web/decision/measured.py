@@ -20,7 +20,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.influence import Measured
 from dosimeter.planning import Output, QueryPlan
-from dosimeter.postprocess import ColumnAccuracy, assemble_cells, list_group_errors
+from dosimeter.postprocess import ColumnAccuracy, assemble_groups, list_group_errors
 from dosimeter.release import Prepared
 from dosimeter.risk import (
     Advice,
@@ -221,7 +221,7 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
 
     Private: for errors relative to the numbers, and never released.
     """
-    rows = [row for block, numbers in _list_shown(risk) for row in assemble_cells(block, numbers.keys, numbers.values)]
+    rows = [row for block, numbers in _list_shown(risk) for row in assemble_groups(block, numbers.keys, numbers.values)]
     names = [output.name for output in plan_outputs(risk)]
     exact = {
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names

@@ -19,7 +19,7 @@ Keys = Sequence[tuple["Scalar", ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ReleasedRow:
     """One row of the released table: a group, or the total of several groups.
 
     ``key``: the values of the group columns. ``measured``: one number per measure. ``terms``: how many groups were
@@ -34,8 +34,8 @@ class Cell:
     block: int = 0
 
 
-def look_up(plan: QueryPlan, cells: Sequence[Cell]) -> dict[str, Values]:
-    """Return the values that each cell's group looks up in public tables, by their column names in formulas: p0, p1 ….
+def look_up(plan: QueryPlan, released: Sequence[ReleasedRow]) -> dict[str, Values]:
+    """Return the values that each row's group looks up in public tables, by their column names in formulas: p0, p1 ….
 
     A value is NULL if the public table has no row for the group.
     """
@@ -44,40 +44,41 @@ def look_up(plan: QueryPlan, cells: Sequence[Cell]) -> dict[str, Values]:
     for at, lookup in enumerate(plan.after.lookups):
         rows = tables[lookup.table]
         by_key = {} if rows is None else rows.by_key(lookup.column)
-        values = [by_key.get(key) for key in _list_keys(lookup, cells, found)]
+        values = [by_key.get(key) for key in _list_keys(lookup, released, found)]
         found[f"p{at}"] = Values(lookup.type, values, lookup.type is Type.INTEGER)
     return found
 
 
-def _list_keys(lookup: Lookup, cells: Sequence[Cell], before: Mapping[str, Values]) -> Sequence[Any]:
-    """Return the key by which each cell looks up a row: a value of its group, or of a row that it looked up before.
+def _list_keys(lookup: Lookup, released: Sequence[ReleasedRow], before: Mapping[str, Values]) -> Sequence[Any]:
+    """Return the key by which each released row looks up a row of a public table.
 
-    ``before``: the values looked up so far, by column name.
+    It is a value of its group, or a value that was looked up before. ``before``: the values looked up so far, by column
+    name.
     """
     name = lookup.key.name
     if name in before:
         return list(before[name].values)
     if not name.startswith("g"):
-        return [None] * len(cells)
-    keys = [cell.key[int(name[1:])] for cell in cells]
+        return [None] * len(released)
+    keys = [row.key[int(name[1:])] for row in released]
     return [float(key) if isinstance(key, Decimal) else key for key in keys]
 
 
-def list_blocks(plan: QueryPlan, numbers: Sequence[tuple[Keys, Numbers]]) -> list[tuple[Cell, ...]]:
+def list_blocks(plan: QueryPlan, numbers: Sequence[tuple[Keys, Numbers]]) -> list[tuple[ReleasedRow, ...]]:
     """Return the rows of each block's released table. ``numbers``: for each block, its groups and their numbers."""
     parts = enumerate(zip(plan.blocks, numbers, strict=True))
-    return [tuple(replace(cell, block=at) for cell in list_cells(block, *own)) for at, (block, own) in parts]
+    return [tuple(replace(row, block=at) for row in list_released_rows(block, *own)) for at, (block, own) in parts]
 
 
-def list_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> tuple[Cell, ...]:
+def list_released_rows(plan: QueryPlan, keys: Keys, values: Numbers) -> tuple[ReleasedRow, ...]:
     """Return the rows of the released table: one per group, or one per group of each set in ROLLUP and the like (Q3).
 
     ``keys``: the groups. ``values``: their measured numbers. A total is the sum of its groups' noisy numbers: so it
     agrees with these and costs nothing.
     """
     if not plan.sets:
-        return tuple(Cell(key, measured) for key, measured in zip(keys, values, strict=True))
-    cells: list[Cell] = []
+        return tuple(ReleasedRow(key, measured) for key, measured in zip(keys, values, strict=True))
+    released: list[ReleasedRow] = []
     for kept in plan.sets:
         left_out = frozenset(range(len(plan.groups))) - set(kept)
         totals: dict[tuple[Scalar, ...], tuple[list[Fraction], int]] = {}
@@ -85,5 +86,5 @@ def list_cells(plan: QueryPlan, keys: Keys, values: Numbers) -> tuple[Cell, ...]
             coarse = tuple(None if at in left_out else value for at, value in enumerate(key))
             total, terms = totals.get(coarse, ([Fraction(0)] * len(measured), 0))
             totals[coarse] = [a + b for a, b in zip(total, measured, strict=True)], terms + 1
-        cells += [Cell(key, total, terms, left_out) for key, (total, terms) in totals.items()]
-    return tuple(cells)
+        released += [ReleasedRow(key, total, terms, left_out) for key, (total, terms) in totals.items()]
+    return tuple(released)
