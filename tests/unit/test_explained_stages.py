@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dosimeter.planning import Advice, Change, Explanation, PlanOptions, explain_plan, plan_query
+from dosimeter.planning import Change, Explanation, NoiseAdvice, PlanOptions, explain_plan, plan_query
 from dosimeter.schema import Schema, read_schema
 
 VISITS: dict[str, Any] = {
@@ -41,7 +41,7 @@ def explain(sql: str, schema: Schema = BY_ROW) -> Explanation:
     return explain_plan(plan_query(sql, schema))
 
 
-def advised(sql: str, schema: Schema = BY_ROW, **options: Any) -> dict[Change, Advice]:
+def advised(sql: str, schema: Schema = BY_ROW, **options: Any) -> dict[Change, NoiseAdvice]:
     found = explain_plan(plan_query(sql, schema, PlanOptions(**options))).less_noise
     assert found is not None
     return {advice.change: advice for advice in found.advice}

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dosimeter.cli.printing import make_console, print_notes
-from dosimeter.planning import Advice, Change
+from dosimeter.planning import Change, NoiseAdvice
 from dosimeter.show import format_epsilon, format_number
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _print_advice(console: Console, explanation: Explanation) -> None:
         console.print(Text(f"  {_word_advice(advice)}"))
 
 
-def _word_advice(advice: Advice) -> str:
+def _word_advice(advice: NoiseAdvice) -> str:
     """Return one piece of advice on how to ask for less noise, as a sentence."""
     factors = "; ".join(_word_factors(advice))
     match advice.change:
@@ -166,7 +166,7 @@ def _word_advice(advice: Advice) -> str:
             return f"If {advice.column} had the bounds {advice.instead} instead of {advice.given}: {factors}."
 
 
-def _word_factors(advice: Advice) -> Iterator[str]:
+def _word_factors(advice: NoiseAdvice) -> Iterator[str]:
     """Yield how many times its present size the noise would have, once for all numbers with the same factor."""
     by_factor: dict[str, list[str]] = {}
     for label, factor in advice.factors.items():

@@ -16,7 +16,7 @@ from dosimeter.planning.joins import (
     name_columns,
     scope_of,
 )
-from dosimeter.planning.less_noise import Advice, Change
+from dosimeter.planning.less_noise import Change, NoiseAdvice
 from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import Look, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
@@ -38,7 +38,6 @@ from dosimeter.planning.selected import selects_rows
 __all__ = [
     "CELL",
     "RELEASED",
-    "Advice",
     "After",
     "Change",
     "Explanation",
@@ -46,6 +45,7 @@ __all__ = [
     "Look",
     "Lookup",
     "Memberships",
+    "NoiseAdvice",
     "Output",
     "PersonStage",
     "PlanOptions",

@@ -40,7 +40,7 @@ class Change(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class NoiseAdvice:
     """One way to ask for less noise.
 
     ``given``: a clause, or a column's bounds now. ``instead``: what would stand in its place; None if it is left out.
@@ -67,7 +67,7 @@ class LessNoise:
     groups, or if that could not be tried.
     """
 
-    advice: tuple[Advice, ...]
+    advice: tuple[NoiseAdvice, ...]
     groups_matter: bool | None
 
     def describe(self) -> JsonObject:
@@ -80,7 +80,7 @@ def find_less_noise(plan: QueryPlan) -> LessNoise:
 
     At most one of each kind of change to the query; of narrower bounds, every column where they help.
     """
-    found: list[Advice] = []
+    found: list[NoiseAdvice] = []
     groups_matter = None
     if OUTER_SELECT not in plan.after.steps and not plan.further:
         select = parse_select(plan.sql)
@@ -149,7 +149,7 @@ def _own_aggregates(select: exp.Select) -> Iterator[exp.Expression]:
                 yield node
 
 
-def _try_known_counts(plan: QueryPlan, select: exp.Select) -> Iterator[Advice]:
+def _try_known_counts(plan: QueryPlan, select: exp.Select) -> Iterator[NoiseAdvice]:
     """Yield the advice to ask for COUNT(x) instead of COUNT(*) beside AVG(x), which measures COUNT(x) already."""
     means = [node for node in _own_aggregates(select) if isinstance(node, _OVER_KNOWN_ROWS)]
     for known in dict.fromkeys(node.this for node in means):
@@ -163,10 +163,10 @@ def _try_known_counts(plan: QueryPlan, select: exp.Select) -> Iterator[Advice]:
         tried = _plan_other(plan, other.sql(dialect="duckdb", comments=False)) if counts else None
         factors = {} if tried is None else compare_noise(plan, tried)
         if factors:
-            yield Advice(Change.COUNT_KNOWN, "COUNT(*)", f"COUNT({clause_of(known)})", factors)
+            yield NoiseAdvice(Change.COUNT_KNOWN, "COUNT(*)", f"COUNT({clause_of(known)})", factors)
 
 
-def _try_without(plan: QueryPlan, select: exp.Select) -> Iterator[Advice]:
+def _try_without(plan: QueryPlan, select: exp.Select) -> Iterator[NoiseAdvice]:
     """Yield the advice to leave out an aggregate, for each aggregate without which the others get less noise."""
     items = select.expressions
     aggregates = [at for at, item in enumerate(items) if finds_aggregate(unaliased(item))]
@@ -178,10 +178,10 @@ def _try_without(plan: QueryPlan, select: exp.Select) -> Iterator[Advice]:
         tried = _plan_other(plan, other.sql(dialect="duckdb", comments=False))
         factors = {} if tried is None else compare_noise(plan, tried)
         if factors:
-            yield Advice(Change.LEAVE_OUT, clause_of(unaliased(items[at])), None, factors)
+            yield NoiseAdvice(Change.LEAVE_OUT, clause_of(unaliased(items[at])), None, factors)
 
 
-def _try_fewer_groups(plan: QueryPlan, select: exp.Select) -> Advice | None:
+def _try_fewer_groups(plan: QueryPlan, select: exp.Select) -> NoiseAdvice | None:
     """Return the advice to leave out GROUP BY, without factors if that does not help; None if it cannot be tried."""
     if not plan.groups or plan.sets or not plan.declared:
         return None
@@ -194,13 +194,13 @@ def _try_fewer_groups(plan: QueryPlan, select: exp.Select) -> Advice | None:
     if tried is None:
         return None
     named = ", ".join(group.name for group in plan.groups)
-    return Advice(Change.FEWER_GROUPS, named, None, compare_noise(plan, tried))
+    return NoiseAdvice(Change.FEWER_GROUPS, named, None, compare_noise(plan, tried))
 
 
 # ---------------------------------------------------------------- other bounds
 
 
-def _try_bounds(plan: QueryPlan) -> Iterator[Advice]:
+def _try_bounds(plan: QueryPlan) -> Iterator[NoiseAdvice]:
     """Yield the advice to narrow a column's bounds, for each column where half the width would leave less noise."""
     schema = plan.table_schema
     read = {node.name for argument in plan.arguments for node in argument.tree.find_all(exp.Column)}
@@ -217,7 +217,7 @@ def _try_bounds(plan: QueryPlan) -> Iterator[Advice]:
         factors = {} if other is None else compare_noise(plan, other)
         if factors:
             given, instead = (f"{lower:f} to {end.normalize():f}" for end in (upper, middle))
-            yield Advice(Change.NARROWER_BOUNDS, given, instead, factors, name)
+            yield NoiseAdvice(Change.NARROWER_BOUNDS, given, instead, factors, name)
 
 
 def _is_bounded(column: Column) -> bool:
