@@ -17,7 +17,7 @@ from dosimeter.risk.rdr import weighted_quantile
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
-    from dosimeter.risk.preference import Aggregate, Preference
+    from dosimeter.risk.preference import PeopleAggregate, Preference
     from dosimeter.risk.values import Sensitivities
 
 
@@ -200,7 +200,7 @@ def _note_groups(preference: Preference, sensitivities: Sensitivities) -> Iterat
             )
 
 
-def _falls_on_zero(aggregate: Aggregate, sensitivities: Sensitivities) -> bool:
+def _falls_on_zero(aggregate: PeopleAggregate, sensitivities: Sensitivities) -> bool:
     chosen = sensitivities.counts > 0
     if aggregate.filter is not None:
         chosen = chosen & np.asarray(sensitivities.attributes[aggregate.filter], dtype=bool)

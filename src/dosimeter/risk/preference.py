@@ -28,12 +28,12 @@ from dosimeter.errors import PreferenceError
 from dosimeter.risk.preference_functions import COLUMNS, FUNCTIONS, NUMBER_FUNCTIONS, TERMS
 from dosimeter.risk.preference_names import PRESETS, RATIO, SHORT_NAMES, VARIANCE
 from dosimeter.risk.preference_terms import (
-    Aggregate,
     Arithmetic,
     Call,
     Comparison,
     Negative,
     Number,
+    PeopleAggregate,
     Plain,
     PreferenceFunction,
     Term,
@@ -55,7 +55,7 @@ from dosimeter.risk.preference_terms import (
 if TYPE_CHECKING:
     from dosimeter.risk.values import RDRs
 
-__all__ = ["Aggregate", "Preference", "PreferenceFunction", "Verdict", "parse_preference"]
+__all__ = ["PeopleAggregate", "Preference", "PreferenceFunction", "Verdict", "parse_preference"]
 
 Kind = Literal["ratio", "variance", "condition", "callable"]
 
@@ -107,7 +107,7 @@ class Preference:
         return Verdict(sides[0][0] if len(sides) == 1 else None, all(parts), empty, parts)
 
     @property
-    def aggregates(self) -> tuple[Aggregate, ...]:
+    def aggregates(self) -> tuple[PeopleAggregate, ...]:
         """Return every aggregate in the text, each once."""
         found = (a for c in self.comparisons for side in (c.left, c.right) for a in list_aggregates(side))
         return tuple(dict.fromkeys(found))
@@ -150,7 +150,7 @@ class Preference:
         """Return whether some comparison sets a spread of raw RDRs, as VAR_POP(rdr), against a constant (R10)."""
         return any(is_raw_spread(comparison) for comparison in self.comparisons)
 
-    def write_aggregate(self, aggregate: Aggregate) -> str:
+    def write_aggregate(self, aggregate: PeopleAggregate) -> str:
         return write_term(aggregate, _write_filters(self.filters))
 
     def write_filter(self, name: str) -> str:
@@ -221,7 +221,7 @@ def _read_short_name(part: str) -> Comparison:
     return Comparison(short.left, short.operator, Number(value))
 
 
-_NORMALISED_RATIO = Arithmetic("/", Aggregate("MIN", "normalized_rdr"), Aggregate("MAX", "normalized_rdr"))
+_NORMALISED_RATIO = Arithmetic("/", PeopleAggregate("MIN", "normalized_rdr"), PeopleAggregate("MAX", "normalized_rdr"))
 
 
 def _parse_condition(source: str) -> Preference:
@@ -400,7 +400,7 @@ def _read_number(node: exp.Expr) -> float:
     return value
 
 
-def _translate_aggregate(node: exp.Expr, function: str, arguments: list[exp.Expr]) -> Aggregate:
+def _translate_aggregate(node: exp.Expr, function: str, arguments: list[exp.Expr]) -> PeopleAggregate:
     facts = FUNCTIONS[function]
     fraction = facts.fraction
     if facts.takes_fraction:
@@ -412,15 +412,15 @@ def _translate_aggregate(node: exp.Expr, function: str, arguments: list[exp.Expr
     argument = arguments[0] if len(arguments) == 1 else None
     if isinstance(argument, exp.Star) and facts.takes_star:
         _allow(argument)
-        return Aggregate(function, "*")
+        return PeopleAggregate(function, "*")
     if not isinstance(argument, exp.Column) or argument.name.lower() not in COLUMNS:
         star = ", or *" if facts.takes_star else ""
         _refuse(node, f"{function} takes {', '.join(COLUMNS)}{star}, and nothing else.")
     _allow(argument, "this")
-    return Aggregate(function, argument.name.lower(), fraction)
+    return PeopleAggregate(function, argument.name.lower(), fraction)
 
 
-def _translate_filter(node: exp.Filter, filters: dict[str, exp.Expression]) -> Aggregate:
+def _translate_filter(node: exp.Filter, filters: dict[str, exp.Expression]) -> PeopleAggregate:
     _allow(node, "this", "expression")
     name, arguments = _read_call(node.this)
     if name not in FUNCTIONS:
@@ -437,7 +437,7 @@ def _translate_filter(node: exp.Filter, filters: dict[str, exp.Expression]) -> A
         _refuse(predicate, "this cannot stand in a FILTER. Write a condition on the data's columns.")
     name = next((name for name, known in filters.items() if known == predicate), f"filter{len(filters)}")
     filters.setdefault(name, _bare(predicate))
-    return Aggregate(aggregate.function, aggregate.column, aggregate.fraction, name)
+    return PeopleAggregate(aggregate.function, aggregate.column, aggregate.fraction, name)
 
 
 def _bare(predicate: exp.Expression) -> exp.Expression:

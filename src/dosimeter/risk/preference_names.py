@@ -9,10 +9,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dosimeter.risk.preference_terms import Aggregate, Arithmetic, Plain, Term
+from dosimeter.risk.preference_terms import Arithmetic, PeopleAggregate, Plain, Term
 
-RATIO = Arithmetic("/", Aggregate("MIN", "rdr"), Aggregate("MAX", "rdr"))
-VARIANCE = Aggregate("VAR_POP", "normalized_rdr")
+RATIO = Arithmetic("/", PeopleAggregate("MIN", "rdr"), PeopleAggregate("MAX", "rdr"))
+VARIANCE = PeopleAggregate("VAR_POP", "normalized_rdr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class ShortName:
 SHORT_NAMES: Mapping[str, ShortName] = {
     "ratio": ShortName(RATIO, ">=", "0.95", most=1.0),
     "variance": ShortName(VARIANCE, "<=", "1e-5"),
-    "own": ShortName(Aggregate("MAX", "own_epsilon"), "<=", "0.5"),
-    "advantage": ShortName(Aggregate("MAX", "advantage"), "<=", "0.2", most=1.0),
+    "own": ShortName(PeopleAggregate("MAX", "own_epsilon"), "<=", "0.5"),
+    "advantage": ShortName(PeopleAggregate("MAX", "advantage"), "<=", "0.2", most=1.0),
     "error": ShortName(Plain("error"), "<=", "10"),
     "relative_error": ShortName(Plain("relative_error"), "<=", "0.5"),
 }

@@ -40,7 +40,7 @@ class Plain:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class PeopleAggregate:
     """An aggregate over people: of their RDRs, or of another column with one number per individual.
 
     ``fraction``: p of a quantile, ½ for a median. ``filter``: a key of ``Preference.filters``.
@@ -70,7 +70,7 @@ class Call:
     arguments: tuple[Term, ...]
 
 
-Term = Number | Plain | Aggregate | Arithmetic | Negative | Call
+Term = Number | Plain | PeopleAggregate | Arithmetic | Negative | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _binding(term: Term) -> int:
             return 3
         case Number(value) if value < 0:
             return 3
-        case Number() | Plain() | Aggregate() | Call():
+        case Number() | Plain() | PeopleAggregate() | Call():
             return 4
 
 
@@ -131,7 +131,7 @@ def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
             text = write_number(value)
         case Plain(name):
             text = name
-        case Aggregate(function, column, fraction, name):
+        case PeopleAggregate(function, column, fraction, name):
             given = f", {write_number(fraction)}" if fraction is not None and FUNCTIONS[function].takes_fraction else ""
             text = f"{function}({column}{given})"
             if name is not None:
@@ -176,7 +176,7 @@ def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
             return value
         case Plain(name):
             return None if rdrs is None else _find_plain(name, rdrs)
-        case Aggregate():
+        case PeopleAggregate():
             return None if rdrs is None else evaluate_aggregate(term, rdrs)
         case Negative(operand):
             inner = evaluate_term(operand, rdrs)
@@ -208,7 +208,7 @@ def _find_column(name: str, rdrs: RDRs) -> FloatArray:
     return rdrs.columns[name]
 
 
-def evaluate_aggregate(aggregate: Aggregate, rdrs: RDRs) -> float | None:
+def evaluate_aggregate(aggregate: PeopleAggregate, rdrs: RDRs) -> float | None:
     chosen = rdrs.counts > 0
     if aggregate.filter is not None:
         if aggregate.filter not in rdrs.attributes:
@@ -241,10 +241,10 @@ def evaluate_function(function: PreferenceFunction, threshold: float | None, rdr
 # ---------------------------------------------------------------- how a condition depends on the level (R8, R10)
 
 
-def list_measured(term: Term) -> Iterator[Aggregate | Plain]:
+def list_measured(term: Term) -> Iterator[PeopleAggregate | Plain]:
     """Yield the parts of a term that are measured: aggregates over people, and numbers of the answer."""
     match term:
-        case Aggregate() | Plain():
+        case PeopleAggregate() | Plain():
             yield term
         case Arithmetic(_, left, right):
             yield from list_measured(left)
@@ -256,8 +256,8 @@ def list_measured(term: Term) -> Iterator[Aggregate | Plain]:
                 yield from list_measured(argument)
 
 
-def list_aggregates(term: Term) -> Iterator[Aggregate]:
-    return (part for part in list_measured(term) if isinstance(part, Aggregate))
+def list_aggregates(term: Term) -> Iterator[PeopleAggregate]:
+    return (part for part in list_measured(term) if isinstance(part, PeopleAggregate))
 
 
 def constant_of(term: Term) -> float | None:
@@ -279,9 +279,9 @@ def _degree(term: Term) -> int | None:
     match term:
         case Number() | Plain():
             return 0
-        case Aggregate(column=column) if column != "*" and not COLUMNS[column].follows_rdr:
+        case PeopleAggregate(column=column) if column != "*" and not COLUMNS[column].follows_rdr:
             return 0
-        case Aggregate(function):
+        case PeopleAggregate(function):
             return FUNCTIONS[function].degree
         case Negative(operand):
             return _degree(operand)
@@ -303,9 +303,9 @@ def _shift(term: Term) -> float | None:
             return 0.0
         case Plain():
             return None  # it depends on the noise in a way of its own
-        case Aggregate(function, column) if column != "*" and not COLUMNS[column].follows_rdr:
+        case PeopleAggregate(function, column) if column != "*" and not COLUMNS[column].follows_rdr:
             return 0.0 if FUNCTIONS[function].degree == 0 else None
-        case Aggregate(function):
+        case PeopleAggregate(function):
             return FUNCTIONS[function].shift
         case Negative(operand):
             inner = _shift(operand)
