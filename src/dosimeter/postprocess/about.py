@@ -20,7 +20,7 @@ NOT_COMPUTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
+class BoundedValue:
     """A value that is cut to its bounds. ``step``: the values are rounded to its multiples; None if that is 1."""
 
     label: str
@@ -41,7 +41,7 @@ class Facts:
     """
 
     most_rows: int | None
-    bounded: tuple[Bounded, ...]
+    bounded: tuple[BoundedValue, ...]
     grouped: bool
     thresholded: bool
     totals: bool
@@ -83,9 +83,9 @@ def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors
     )
 
 
-def _bound(argument: Argument) -> Bounded:
+def _bound(argument: Argument) -> BoundedValue:
     step = None if argument.unit == 1 else argument.unit
-    return Bounded(argument.label, argument.lower * argument.unit, argument.upper * argument.unit, step)
+    return BoundedValue(argument.label, argument.lower * argument.unit, argument.upper * argument.unit, step)
 
 
 def word_facts(facts: Facts) -> tuple[str, ...]:
