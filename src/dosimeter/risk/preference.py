@@ -29,8 +29,8 @@ from dosimeter.risk.preference_functions import COLUMNS, FUNCTIONS, NUMBER_FUNCT
 from dosimeter.risk.preference_names import PRESETS, RATIO, SHORT_NAMES, VARIANCE
 from dosimeter.risk.preference_terms import (
     Arithmetic,
-    Call,
     Comparison,
+    FunctionCall,
     Negative,
     Number,
     PeopleAggregate,
@@ -362,7 +362,7 @@ def _translate(node: exp.Expr, filters: dict[str, exp.Expression]) -> Term:
                 return _translate_aggregate(node, name, arguments)
             if name not in NUMBER_FUNCTIONS or (NUMBER_FUNCTIONS[name].single and len(arguments) != 1):
                 _refuse(node, f"this is not supported. {SUPPORTED}")
-            return Call(name, tuple(_translate(part, filters) for part in arguments))
+            return FunctionCall(name, tuple(_translate(part, filters) for part in arguments))
 
 
 _WRITTEN = {"PERCENTILE_CONT": "QUANTILE_CONT"}  # what the parser calls a function, and how it is written here

@@ -65,12 +65,12 @@ class Negative:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     function: str
     arguments: tuple[Term, ...]
 
 
-Term = Number | Plain | PeopleAggregate | Arithmetic | Negative | Call
+Term = Number | Plain | PeopleAggregate | Arithmetic | Negative | FunctionCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _binding(term: Term) -> int:
             return 3
         case Number(value) if value < 0:
             return 3
-        case Number() | Plain() | PeopleAggregate() | Call():
+        case Number() | Plain() | PeopleAggregate() | FunctionCall():
             return 4
 
 
@@ -141,7 +141,7 @@ def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
             text = f"{write_term(left, filters, own)} {operator} {write_term(right, filters, own + 1)}"
         case Negative(operand):
             text = f"-{write_term(operand, filters, 4)}"
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             text = f"{function}({', '.join(write_term(argument, filters) for argument in arguments)})"
     return f"({text})" if _binding(term) < above else text
 
@@ -181,7 +181,7 @@ def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
         case Negative(operand):
             inner = evaluate_term(operand, rdrs)
             return None if inner is None else -inner
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             present = [part for argument in arguments if (part := evaluate_term(argument, rdrs)) is not None]
             return NUMBER_FUNCTIONS[function].evaluate(present) if present else None
         case Arithmetic(operator, left, right):
@@ -251,7 +251,7 @@ def list_measured(term: Term) -> Iterator[PeopleAggregate | Plain]:
             yield from list_measured(right)
         case Negative(operand):
             yield from list_measured(operand)
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             for argument in arguments:
                 yield from list_measured(argument)
 
@@ -285,7 +285,7 @@ def _degree(term: Term) -> int | None:
             return FUNCTIONS[function].degree
         case Negative(operand):
             return _degree(operand)
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             return _common_degree(arguments)
         case Arithmetic("+" | "-", left, right):
             return _common_degree((left, right))
@@ -310,7 +310,7 @@ def _shift(term: Term) -> float | None:
         case Negative(operand):
             inner = _shift(operand)
             return None if inner is None else -inner
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             shifts = {_shift(argument) for argument in arguments}
             shift = shifts.pop() if len(shifts) == 1 else None
             return shift if shift == 0.0 or NUMBER_FUNCTIONS[function].shifts else None
