@@ -15,15 +15,15 @@ from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn,
 from dosimeter.measures.near_values import NearValues
 from dosimeter.measures.noise_grid import Facts
 from dosimeter.measures.ranks import Rank, candidate_step, find_ranks
-from dosimeter.measures.reading import Call, Distinct, Source, take_spread
+from dosimeter.measures.reading import AggregateCall, Distinct, Source, take_spread
 from dosimeter.measures.sums import Sum
 from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, Whole
 
 __all__ = [
     "AGGREGATES",
+    "AggregateCall",
     "Argument",
     "ArgumentMeasure",
-    "Call",
     "Count",
     "CountDistinct",
     "CountIndividuals",

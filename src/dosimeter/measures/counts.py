@@ -16,7 +16,7 @@ from dosimeter.measures.distinct import CountDistinct, CountIndividuals
 from dosimeter.measures.estimates import Identity
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import Facts
-from dosimeter.measures.reading import Call, Collector
+from dosimeter.measures.reading import AggregateCall, Collector
 from dosimeter.measures.units import Entries, RowCount, UnitField, Whole, count_present
 from dosimeter.sql import expect_only, refusal
 
@@ -99,7 +99,7 @@ class Count(ArgumentMeasure, _AnyCount):
 # ---------------------------------------------------------------- reading SQL
 
 
-def read_count(collector: Collector, call: Call) -> Identity:
+def read_count(collector: Collector, call: AggregateCall) -> Identity:
     """Read COUNT(*), COUNT(x) and COUNT(DISTINCT x)."""
     node, label = call.node, call.label
     expect_only(node, "this")
@@ -120,7 +120,7 @@ def read_count(collector: Collector, call: Call) -> Identity:
     return Identity.of_count(collector.measure(Count.over(source.argument, label, collector.facts), source), label)
 
 
-def read_count_if(collector: Collector, call: Call) -> Identity:
+def read_count_if(collector: Collector, call: AggregateCall) -> Identity:
     """Read COUNT_IF(condition), which counts the same rows as COUNT(*) FILTER (WHERE condition)."""
     expect_only(call.node, "this")
     source = collector.take_condition(call, call.node.this)
@@ -129,13 +129,13 @@ def read_count_if(collector: Collector, call: Call) -> Identity:
     )
 
 
-def read_distinct(collector: Collector, call: Call) -> Identity:
+def read_distinct(collector: Collector, call: AggregateCall) -> Identity:
     """Read APPROX_COUNT_DISTINCT(x) as COUNT(DISTINCT x): the exact number of different values is measured."""
     expect_only(call.node, "this")
     return _count_distinct(collector, call, call.node.this)
 
 
-def _count_distinct(collector: Collector, call: Call, node: exp.Expression) -> Identity:
+def _count_distinct(collector: Collector, call: AggregateCall, node: exp.Expression) -> Identity:
     distinct = collector.take_distinct(call, node)
     source, facts = distinct.source, collector.facts
     if distinct.individuals:

@@ -17,7 +17,7 @@ from dosimeter.measures.estimates import Estimate, Identity, MeanFromSums
 from dosimeter.measures.exact import FITS, exact_total, find_largest
 from dosimeter.measures.measure import Bounded, Dependence, Native
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, Facts
-from dosimeter.measures.reading import Call, Collector, take_spread
+from dosimeter.measures.reading import AggregateCall, Collector, take_spread
 from dosimeter.measures.sums import CentredSum, read_through_sums
 from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_centred, count_present
 from dosimeter.sql import as_double, expect_only
@@ -151,7 +151,7 @@ class Mean(_AnyMean):
         return Native(exp.Avg(this=self.column()), float(self.unit), float(self.empty / self.unit))
 
 
-def read_mean(collector: Collector, call: Call) -> Estimate:
+def read_mean(collector: Collector, call: AggregateCall) -> Estimate:
     """Read AVG(x): measured directly with a floor on rows or a sensitivity given by hand, otherwise through sums."""
     expect_only(call.node, "this")
     source = take_spread(collector, call)

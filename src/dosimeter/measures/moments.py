@@ -24,7 +24,7 @@ from dosimeter.measures.estimates import (
 )
 from dosimeter.measures.exact import exact_squares, exact_total
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native
-from dosimeter.measures.reading import Call, Collector, take_spread
+from dosimeter.measures.reading import AggregateCall, Collector, take_spread
 from dosimeter.measures.sums import CentredSquares, CentredSum, read_through_sums
 from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_centred, add_own_squares, count_present
 from dosimeter.sql import expect_only, refusal
@@ -151,27 +151,27 @@ def variance(count: int, total: int, squares: int) -> Fraction:
 # ---------------------------------------------------------------- reading SQL
 
 
-def read_variance(collector: Collector, call: Call) -> Estimate:
+def read_variance(collector: Collector, call: AggregateCall) -> Estimate:
     """Read VAR_POP(x)."""
     return _read_spread(collector, call, Variance, VarianceFromSums)
 
 
-def read_deviation(collector: Collector, call: Call) -> Estimate:
+def read_deviation(collector: Collector, call: AggregateCall) -> Estimate:
     """Read STDDEV_POP(x)."""
     return _read_spread(collector, call, Deviation, DeviationFromSums)
 
 
-def read_sample_variance(collector: Collector, call: Call) -> Estimate:
+def read_sample_variance(collector: Collector, call: AggregateCall) -> Estimate:
     """Read VAR_SAMP(x), also written VARIANCE(x)."""
     return _read_sample(collector, call, SampleVariance)
 
 
-def read_sample_deviation(collector: Collector, call: Call) -> Estimate:
+def read_sample_deviation(collector: Collector, call: AggregateCall) -> Estimate:
     """Read STDDEV_SAMP(x), also written STDDEV(x)."""
     return _read_sample(collector, call, SampleDeviation)
 
 
-def _read_sample(collector: Collector, call: Call, kind: type[VarianceFromSums]) -> Estimate:
+def _read_sample(collector: Collector, call: AggregateCall, kind: type[VarianceFromSums]) -> Estimate:
     if collector.by_hand:
         raise refusal(call.node, f"{call.label}: with a sensitivity given by hand, use VAR_POP or STDDEV_POP.")
     expect_only(call.node, "this")
@@ -179,7 +179,7 @@ def _read_sample(collector: Collector, call: Call, kind: type[VarianceFromSums])
 
 
 def _read_spread(
-    collector: Collector, call: Call, by_hand: type[_Spread], from_sums: type[VarianceFromSums]
+    collector: Collector, call: AggregateCall, by_hand: type[_Spread], from_sums: type[VarianceFromSums]
 ) -> Estimate:
     """Read an aggregate as one measure where a sensitivity is given by hand (S7), otherwise through sums (S2).
 

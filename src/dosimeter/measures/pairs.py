@@ -17,7 +17,7 @@ from dosimeter.arrays import FloatArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count
 from dosimeter.measures.estimates import Estimate, divide
-from dosimeter.measures.reading import Call, Collector
+from dosimeter.measures.reading import AggregateCall, Collector
 from dosimeter.measures.sums import CentredSquares, CentredSum, Sum, measure_sum
 from dosimeter.sql import expect_only, refusal
 
@@ -162,38 +162,40 @@ def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArra
 # ---------------------------------------------------------------- reading SQL
 
 
-def read_covariance(collector: Collector, call: Call) -> Estimate:
+def read_covariance(collector: Collector, call: AggregateCall) -> Estimate:
     """Read COVAR_POP(x, y)."""
     return _read(collector, call, Covariance, "")
 
 
-def read_sample_covariance(collector: Collector, call: Call) -> Estimate:
+def read_sample_covariance(collector: Collector, call: AggregateCall) -> Estimate:
     """Read COVAR_SAMP(x, y)."""
     return _read(collector, call, SampleCovariance, "")
 
 
-def read_correlation(collector: Collector, call: Call) -> Estimate:
+def read_correlation(collector: Collector, call: AggregateCall) -> Estimate:
     """Read CORR(x, y)."""
     return _read(collector, call, Correlation, "xy")
 
 
-def read_slope(collector: Collector, call: Call) -> Estimate:
+def read_slope(collector: Collector, call: AggregateCall) -> Estimate:
     """Read REGR_SLOPE(y, x)."""
     return _read(collector, _turn(call), Slope, "x")
 
 
-def read_intercept(collector: Collector, call: Call) -> Estimate:
+def read_intercept(collector: Collector, call: AggregateCall) -> Estimate:
     """Read REGR_INTERCEPT(y, x)."""
     return _read(collector, _turn(call), Intercept, "x")
 
 
-def _turn(call: Call) -> Call:
+def _turn(call: AggregateCall) -> AggregateCall:
     """Return the call with its two arguments exchanged: SQL's regressions take y first."""
     expect_only(call.node, "this", "expression")
-    return Call(type(call.node)(this=call.node.expression, expression=call.node.this), call.condition, call.label)
+    return AggregateCall(
+        type(call.node)(this=call.node.expression, expression=call.node.this), call.condition, call.label
+    )
 
 
-def _read(collector: Collector, call: Call, kind: type[FromPairs], squares: str) -> Estimate:
+def _read(collector: Collector, call: AggregateCall, kind: type[FromPairs], squares: str) -> Estimate:
     expect_only(call.node, "this", "expression")
     if collector.by_hand:
         raise refusal(call.node, f"{call.label} takes no sensitivity given by hand here.")

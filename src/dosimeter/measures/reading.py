@@ -17,7 +17,7 @@ from dosimeter.problems import for_controller
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AggregateCall:
     """One aggregate as the analyst wrote it, without its FILTER.
 
     ``condition``: the condition of the FILTER, already checked; None without one. ``label``: the aggregate as messages
@@ -70,30 +70,30 @@ class Collector(Protocol):
     @property
     def by_ranks(self) -> bool: ...
 
-    def take(self, call: Call, node: exp.Expression | None, *, distinct: bool = False) -> Source:
+    def take(self, call: AggregateCall, node: exp.Expression | None, *, distinct: bool = False) -> Source:
         """Return the source of an aggregate that reads if ``node`` is not NULL or, with ``distinct``, its raw value."""
         ...
 
-    def take_distinct(self, call: Call, node: exp.Expression) -> Distinct:
+    def take_distinct(self, call: AggregateCall, node: exp.Expression) -> Distinct:
         """Return what COUNT(DISTINCT node) reads."""
         ...
 
-    def take_condition(self, call: Call, node: exp.Expression | None) -> Source:
+    def take_condition(self, call: AggregateCall, node: exp.Expression | None) -> Source:
         """Return the source of an aggregate that reads whether the condition ``node`` holds."""
         ...
 
-    def take_value(self, call: Call) -> Source:
+    def take_value(self, call: AggregateCall) -> Source:
         """Return the source of an aggregate over values, which are whole steps of their grid."""
         ...
 
-    def take_candidates(self, call: Call) -> tuple[Source, int]:
+    def take_candidates(self, call: AggregateCall) -> tuple[Source, int]:
         """Return the source of an order statistic drawn by rank, and how many grid steps apart its candidates lie (M4).
 
         The values of the source are rounded to candidates.
         """
         ...
 
-    def take_pair(self, call: Call) -> tuple[Source, Source, Source]:
+    def take_pair(self, call: AggregateCall) -> tuple[Source, Source, Source]:
         """Return the sources of x, of y and of their product, over the rows where neither x nor y is NULL."""
         ...
 
@@ -102,10 +102,10 @@ class Collector(Protocol):
         ...
 
 
-Reader = Callable[[Collector, Call], Estimate]
+Reader = Callable[[Collector, AggregateCall], Estimate]
 
 
-def take_spread(collector: Collector, call: Call) -> Source:
+def take_spread(collector: Collector, call: AggregateCall) -> Source:
     """Return the source of an aggregate over values. Refuse one whose bounds allow a single value only."""
     source = collector.take_value(call)
     if source.argument.width == 0:
@@ -113,7 +113,7 @@ def take_spread(collector: Collector, call: Call) -> Source:
     return source
 
 
-def refuse_constant(call: Call) -> QueryError:
+def refuse_constant(call: AggregateCall) -> QueryError:
     """Return the error for an aggregate whose bounds allow it a single value only."""
     return QueryError(
         f"{call.label} cannot change: its bounds leave it no room.",

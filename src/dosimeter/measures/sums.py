@@ -19,7 +19,7 @@ from dosimeter.measures.estimates import Estimate, FromSums, Identity
 from dosimeter.measures.exact import exact_squares, exact_sum, exact_total, fits
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import LARGEST_TOTAL, Facts, noise_grid, on_grid
-from dosimeter.measures.reading import Call, Collector, Source, refuse_constant
+from dosimeter.measures.reading import AggregateCall, Collector, Source, refuse_constant
 from dosimeter.measures.units import Entries, UnitField, Whole, add_own, add_own_centred, add_own_squares
 from dosimeter.problems import for_controller
 from dosimeter.sql import expect_only, whole_number
@@ -192,7 +192,7 @@ def _find_grid(unit: Fraction, largest: int, facts: Facts) -> tuple[Fraction, fl
 # ---------------------------------------------------------------- reading SQL
 
 
-def read_sum(collector: Collector, call: Call) -> Identity:
+def read_sum(collector: Collector, call: AggregateCall) -> Identity:
     """Read SUM(x)."""
     expect_only(call.node, "this")
     source = collector.take_value(call)
@@ -205,7 +205,7 @@ def read_sum(collector: Collector, call: Call) -> Identity:
 
 def read_through_sums(
     collector: Collector,
-    call: Call,
+    call: AggregateCall,
     source: Source,
     kind: type[FromSums],
     *sums: type[CentredSum] | type[CentredSquares],

@@ -15,9 +15,9 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.measures import (
     AGGREGATES,
+    AggregateCall,
     Argument,
     ArgumentMeasure,
-    Call,
     Distinct,
     Estimate,
     Facts,
@@ -133,7 +133,7 @@ class Aggregates:
         aggregate = AGGREGATES.get(type(bare))
         if aggregate is None:
             raise refusal(node, f"{label} is not supported. {SUPPORTED}")
-        estimate = aggregate.read(self, Call(bare, condition, label))
+        estimate = aggregate.read(self, AggregateCall(bare, condition, label))
         key = (type(estimate), estimate.measures)
         self._estimates.setdefault(key, estimate)
         return list(self._estimates).index(key)
@@ -195,7 +195,7 @@ class Aggregates:
 
     # ------------------------------------------------------------ what a reader may ask for
 
-    def take(self, call: Call, node: exp.Expression | None, *, distinct: bool = False) -> Source:
+    def take(self, call: AggregateCall, node: exp.Expression | None, *, distinct: bool = False) -> Source:
         """Return the source (what an aggregate reads) of one that reads only whether its argument is NULL.
 
         ``distinct``: it reads which values differ instead. ``node``: the argument. Refuses a missing argument.
@@ -206,7 +206,7 @@ class Aggregates:
             raise refusal(node, f"{call.label}: DISTINCT is supported in COUNT only.")
         return self._add_source(check_expression(node, self.scope).tree, call.condition, node, distinct=distinct)
 
-    def take_distinct(self, call: Call, node: exp.Expression) -> Distinct:
+    def take_distinct(self, call: AggregateCall, node: exp.Expression) -> Distinct:
         """Return the source of COUNT(DISTINCT x), with the number of values that x is declared to have.
 
         If x is the unit, it counts individuals (Q3).
@@ -222,14 +222,14 @@ class Aggregates:
             condition = conjunction([*([] if condition is None else [condition]), is_declared])
         return Distinct(self.take(replace(call, condition=condition), node, distinct=True), values=values)
 
-    def take_condition(self, call: Call, node: exp.Expression | None) -> Source:
+    def take_condition(self, call: AggregateCall, node: exp.Expression | None) -> Source:
         """Return the source of an aggregate that reads whether a condition holds: 1 where it does, otherwise NULL."""
         if node is None or isinstance(node, exp.Distinct):
             raise QueryError(f"{call.label} takes one condition.", clause=call.label)
         parts = [part for part in (call.condition, check_condition(node, self.scope)) if part is not None]
         return self._add_source(check_expression(exp.Literal.number(1), self.scope).tree, conjunction(parts), node)
 
-    def take_value(self, call: Call) -> Source:
+    def take_value(self, call: AggregateCall) -> Source:
         """Return the source of an aggregate that reads values: whole steps of their grid, clamped to their bounds."""
         key = self.take(call, call.node.this).key
         source = self._sources[key]
@@ -237,7 +237,7 @@ class Aggregates:
             source.gridded = _measurable(source.tree, self.schema, call.label)
         return Source(key, _on_grid(source.gridded, source.label))
 
-    def take_candidates(self, call: Call) -> tuple[Source, int]:
+    def take_candidates(self, call: AggregateCall) -> tuple[Source, int]:
         """Return the source of an order statistic that is drawn by rank, and the step of its candidates (M4).
 
         The candidates are the values among which one is drawn; their step is in grid steps. The source has each value
@@ -257,7 +257,7 @@ class Aggregates:
         self._sources.setdefault(key, _Expression(source.tree, source.label, gridded))
         return Source(key, _on_grid(gridded, source.label)), step
 
-    def take_pair(self, call: Call) -> tuple[Source, Source, Source]:
+    def take_pair(self, call: AggregateCall) -> tuple[Source, Source, Source]:
         """Return the sources of an aggregate over x and y, such as COVAR: x, y, and the product of both, centred.
 
         All three are NULL where x or y is NULL.
@@ -281,10 +281,10 @@ class Aggregates:
         self._sources.setdefault(key, _Expression(product, label, gridded))
         return x, y, Source(key, _on_grid(gridded, label))
 
-    def _take_beside(self, call: Call, written: exp.Expression, other: exp.Expression) -> Source:
+    def _take_beside(self, call: AggregateCall, written: exp.Expression, other: exp.Expression) -> Source:
         """Return the source of one argument of a pair, NULL where the ``other`` argument is NULL."""
         condition = conjunction([*([] if call.condition is None else [call.condition]), is_there(wrap(other))])
-        return take_spread(self, Call(exp.Paren(this=written), condition, call.label))
+        return take_spread(self, AggregateCall(exp.Paren(this=written), condition, call.label))
 
     def measure(self, measure: Measure, source: Source | None = None) -> int:
         """Add a measure over a source, unless the same one was added, and return its index among the measures."""
