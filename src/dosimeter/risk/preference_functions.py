@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PersonColumn:
     """A column with one number per individual, which an aggregate of a preference can be over.
 
     ``follows_rdr``: whether multiplying or shifting all RDRs does the same to this column. ``words``: what it is.
@@ -29,11 +29,11 @@ class Column:
     words: str
 
 
-COLUMNS: Mapping[str, Column] = {
-    "rdr": Column(True, "the relative disclosure risk indicator"),
-    "normalized_rdr": Column(False, "the RDR, divided by the largest that anybody could have"),
-    "own_epsilon": Column(False, "the ε that the answer guarantees this person"),
-    "advantage": Column(False, "how much better than a coin one can tell whether this person is in"),
+COLUMNS: Mapping[str, PersonColumn] = {
+    "rdr": PersonColumn(True, "the relative disclosure risk indicator"),
+    "normalized_rdr": PersonColumn(False, "the RDR, divided by the largest that anybody could have"),
+    "own_epsilon": PersonColumn(False, "the ε that the answer guarantees this person"),
+    "advantage": PersonColumn(False, "how much better than a coin one can tell whether this person is in"),
 }
 
 TERMS: Mapping[str, str] = {
