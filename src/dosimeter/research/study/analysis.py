@@ -109,7 +109,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class GroupComparison:
     """Two groups compared on one query. ``knowledge``: whose answers, as in Summary. ``n``: the groups' sizes.
 
     ``location``, ``spread``: the tests; None where one is not defined.
@@ -142,7 +142,7 @@ class Analysis:
     knowledge: dict[str, dict[str, int]]
     used: dict[str, dict[str, int]]
     summaries: tuple[Summary, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[GroupComparison, ...]
 
     def document(self) -> JsonObject:
         return {
@@ -282,10 +282,12 @@ def _summarise(answers: Sequence[Answer], query: str, knowledge: str, group: str
     )
 
 
-def _compare(answers: Sequence[Answer], query: str, knowledge: str, pair: tuple[str, str]) -> Comparison:
+def _compare(answers: Sequence[Answer], query: str, knowledge: str, pair: tuple[str, str]) -> GroupComparison:
     first, second = (list_chosen(answers, query, group, knowledge) for group in pair)
     sizes = (len(first), len(second))
-    return Comparison(query, knowledge, pair, sizes, compare_locations(first, second), compare_spreads(first, second))
+    return GroupComparison(
+        query, knowledge, pair, sizes, compare_locations(first, second), compare_spreads(first, second)
+    )
 
 
 # ---------------------------------------------------------------- output for people and for programs
@@ -303,7 +305,7 @@ def _describe_summary(summary: Summary) -> JsonObject:
     }
 
 
-def _describe_comparison(compared: Comparison) -> JsonObject:
+def _describe_comparison(compared: GroupComparison) -> JsonObject:
     location, spread = compared.location, compared.spread
     return {
         "query": compared.query,
