@@ -26,7 +26,7 @@ SUSPICION = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CostWords:
     """Sentences about the cost of one approval. ``last``: no answer is possible after it.
 
     ``aside``: what accounts with another policy would count; empty where the approval is not possible. ``before`` and
@@ -71,12 +71,12 @@ def describe_account(charges: RequestCharges) -> str:
     return f"So far ε = {spent} of {budget} is spent; {write_reading(max(left, Decimal(0)))} is left."
 
 
-def count_cost(offer: Offer, epsilon: float) -> Cost:
+def count_cost(offer: Offer, epsilon: float) -> CostWords:
     """Return what approving at this ε costs. With the noisy test: at the largest ε that it can find."""
     charges, at = offer.charges, offer.worst if offer.testing else epsilon
     shortage = offer.find_shortage(at)
     if shortage is not None:
-        return Cost((shortage.words,), not offer.remaining)
+        return CostWords((shortage.words,), not offer.remaining)
     after = charges.after(at)
     budget = charges.policy.budget
     of = "" if budget is None else f" of {format_epsilon(float(budget))}"
@@ -98,7 +98,7 @@ def count_cost(offer: Offer, epsilon: float) -> Cost:
         sentences.append(f"{then}, at most {more} more {'answer is' if more == 1 else 'answers are'} possible.")
     else:
         sentences.append(f"{then}, no more answers are possible on this dataset.")
-    return Cost(tuple(sentences), more == 0, _compare_policies(charges, at), *_share_budget(charges, after))
+    return CostWords(tuple(sentences), more == 0, _compare_policies(charges, at), *_share_budget(charges, after))
 
 
 def _share_budget(charges: RequestCharges, after: Reading) -> tuple[float | None, float | None]:

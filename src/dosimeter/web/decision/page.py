@@ -30,7 +30,7 @@ from dosimeter.web.decision.costs import (
     ALGORITHMS,
     BlindChoice,
     BlindColumn,
-    Cost,
+    CostWords,
     count_cost,
     describe_account,
     describe_policy,
@@ -106,7 +106,7 @@ class UnseenPage:
     columns: tuple[BlindColumn, ...]
     more: int  # columns that are not among them
     enough: float | None  # the smallest of the choices with the wanted accuracy
-    cost: Cost
+    cost: CostWords
     preview: AnswerPreview
 
 

@@ -21,7 +21,7 @@ from dosimeter.web.decision.accuracy import (
     show_errors,
     write_wanted,
 )
-from dosimeter.web.decision.costs import Cost, count_cost
+from dosimeter.web.decision.costs import CostWords, count_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer, Refusal
@@ -96,7 +96,7 @@ class DecisionView:
     gain: str
     steps: tuple[str, ...]
     worth: tuple[str, ...]
-    cost: Cost
+    cost: CostWords
     wanted: str
 
     def __repr__(self) -> str:
