@@ -18,7 +18,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from dosimeter.web.app import make_app
-from dosimeter.web.demo import Demonstration, prepare_demo
+from dosimeter.web.demo import DemoSettings, prepare_demo
 
 TARGET = Path(__file__).parents[1] / "docs" / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
@@ -26,7 +26,7 @@ PORT = 8791
 
 
 @contextmanager
-def run_demo(folder: Path) -> Iterator[Demonstration]:
+def run_demo(folder: Path) -> Iterator[DemoSettings]:
     demonstration = prepare_demo(folder, port=PORT, algorithm="find")
     server = uvicorn.Server(uvicorn.Config(make_app(demonstration.settings), port=PORT, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
@@ -42,7 +42,7 @@ def run_demo(folder: Path) -> Iterator[Demonstration]:
         thread.join()
 
 
-def sign_in(browser: Browser, demonstration: Demonstration, name: str, **options: object) -> Page:
+def sign_in(browser: Browser, demonstration: DemoSettings, name: str, **options: object) -> Page:
     password = {user: word for user, _, word in demonstration.sign_ins}[name]
     page = browser.new_context(base_url=f"http://127.0.0.1:{PORT}", **options).new_page()  # type: ignore[arg-type]
     page.goto("/sign-in")
@@ -123,7 +123,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
         browser.close()
 
 
-def take_variants(browser: Browser, demo: Demonstration, url: str, folder: Path) -> None:
+def take_variants(browser: Browser, demo: DemoSettings, url: str, folder: Path) -> None:
     """Take the decision page in dark mode and on a telephone: for checking, not for the documentation."""
     dark = sign_in(browser, demo, "carol", viewport={"width": 1400, "height": 900}, color_scheme="dark")
     dark.goto(url)

@@ -39,7 +39,7 @@ WAITING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Demonstration:
+class DemoSettings:
     """Settings, and who can sign in with which password."""
 
     settings: Settings
@@ -48,7 +48,7 @@ class Demonstration:
 
 def prepare_demo(
     folder: Path, *, host: str = "127.0.0.1", port: int = 8765, algorithm: Algorithm = "fixed"
-) -> Demonstration:
+) -> DemoSettings:
     """Set up the demonstration in a folder. By default ε is fixed: the one way whose promise holds as it stands."""
     bundled = resources.files("dosimeter") / "data"
     dataset = DatasetSettings(
@@ -76,7 +76,7 @@ def prepare_demo(
             submit_query(database, analyst, query)
     finally:
         database.close()
-    return Demonstration(settings, sign_ins)
+    return DemoSettings(settings, sign_ins)
 
 
 def _find_user(database: Database, name: str) -> User:
