@@ -25,7 +25,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class PaperExample:
     lines: tuple[Line, ...]
     epsilon: float | None
 
@@ -65,7 +65,7 @@ def _or_null(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
 
 
-def compute_example() -> Example:
+def compute_example() -> PaperExample:
     """Compute the example with the same code as any other query."""
     import pyarrow as pa
 
@@ -76,4 +76,4 @@ def compute_example() -> Example:
             healthy, ill = risk.rdr(epsilon).values.tolist()  # ascending PIS: 0, then 1
             rdr = tuple(ill if disease else healthy for disease in DISEASE)
             lines.append(Line(epsilon, rdr, min(rdr) / max(rdr)))
-        return Example(tuple(lines), risk.find(PREFERENCE).epsilon)
+        return PaperExample(tuple(lines), risk.find(PREFERENCE).epsilon)

@@ -28,7 +28,7 @@ from dosimeter.show import TextTable
 
 if TYPE_CHECKING:
     from dosimeter.research.paper.differences import Shown
-    from dosimeter.research.paper.example import Example
+    from dosimeter.research.paper.example import PaperExample
     from dosimeter.research.paper.scalability import Scalability
     from dosimeter.research.paper.thresholds import Thresholds
     from dosimeter.research.paper.variance import VarianceStudy
@@ -44,7 +44,7 @@ TITLE = "Within-dataset disclosure risk, computed again"
 class Everything:
     """The results of all studies of ``paper all``, and when they were begun and ended."""
 
-    example: Example
+    example: PaperExample
     thresholds: Thresholds
     variance: VarianceStudy
     scalability: Scalability
