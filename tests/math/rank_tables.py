@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 from sqlglot import exp
 
-from dosimeter.measures import Argument, Facts, GroupColumn, Rank
+from dosimeter.measures import Argument, GroupColumn, Rank, SensitivityFacts
 
 
 def make_rank(fraction: Fraction, upper: int, rows: int = 1, groups: int = 1, step: int = 1) -> Rank:
     argument = Argument("value", exp.column("x"), "x", Fraction(1), 0, upper)
-    return Rank.among(argument, "x", Facts(rows, None, groups), fraction, step)
+    return Rank.among(argument, "x", SensitivityFacts(rows, None, groups), fraction, step)
 
 
 def flip(scores: Sequence[float], rate: float) -> list[float]:

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from dosimeter.measures import Facts
+from dosimeter.measures import SensitivityFacts
 from dosimeter.measures.distinct import count_different
 
 
@@ -18,7 +18,7 @@ def test_different_values_by_enumeration(rows: int, values: int | None, groups: 
     """Q3: every way in which m rows of one individual can hold different values in G groups, by enumeration."""
     most = rows if values is None else min(values, rows)
     spread = [held for held in product(range(most + 1), repeat=groups) if sum(held) <= rows]
-    facts = Facts(rows, None, groups)
+    facts = SensitivityFacts(rows, None, groups)
     delta_1, delta_2 = count_different(facts, values)
     assert delta_1 == max(sum(held) for held in spread)
     assert delta_2 == pytest.approx(math.sqrt(max(sum(count**2 for count in held) for held in spread)), rel=1e-12)

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.measure import Dependence, Measure
-from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.release.selection import _REFUSALS
 from tests.measure_classes import list_measures
 
@@ -57,8 +57,8 @@ def test_a_measure_that_leaves_something_open_cannot_be_made() -> None:
 
 
 def test_measures_are_values() -> None:
-    measure = CountRows.of_rows("COUNT(*)", Facts(rows=3, individuals=10))
-    assert measure == CountRows.of_rows("COUNT(*)", Facts(rows=3, individuals=10))
+    measure = CountRows.of_rows("COUNT(*)", SensitivityFacts(rows=3, individuals=10))
+    assert measure == CountRows.of_rows("COUNT(*)", SensitivityFacts(rows=3, individuals=10))
     assert not hasattr(measure, "__dict__")
     with pytest.raises(FrozenInstanceError):
         measure.label = "other"  # type: ignore[misc]

@@ -13,7 +13,7 @@ from dosimeter.measures.estimates import Estimate, Identity
 from dosimeter.measures.means import Mean
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen
 from dosimeter.measures.near_values import NearValues
-from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.ranks import Rank, candidate_step, find_ranks
 from dosimeter.measures.reading import AggregateCall, Distinct, Source, take_spread
 from dosimeter.measures.sums import Sum
@@ -32,7 +32,6 @@ __all__ = [
     "Distinct",
     "Entries",
     "Estimate",
-    "Facts",
     "GroupColumn",
     "Identity",
     "Joined",
@@ -42,6 +41,7 @@ __all__ = [
     "Rank",
     "Reducible",
     "Seen",
+    "SensitivityFacts",
     "Source",
     "Sum",
     "Tally",

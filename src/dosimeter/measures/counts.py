@@ -15,7 +15,7 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.distinct import CountDistinct, CountIndividuals
 from dosimeter.measures.estimates import Identity
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
-from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.reading import AggregateCall, Collector
 from dosimeter.measures.units import Entries, RowCount, UnitField, Whole, count_present
 from dosimeter.sql import expect_only, refusal
@@ -57,7 +57,7 @@ class CountRows(_AnyCount):
     """COUNT(*): how many rows there are."""
 
     @classmethod
-    def of_rows(cls, label: str, facts: Facts) -> CountRows:
+    def of_rows(cls, label: str, facts: SensitivityFacts) -> CountRows:
         """Return the measure. Its sensitivity is the most rows that one individual has."""
         delta = float(facts.rows)  # S1
         return cls(label, Fraction(1), Fraction(1), delta, delta)
@@ -79,7 +79,7 @@ class Count(ArgumentMeasure, _AnyCount):
     """COUNT(x): how many values are not NULL."""
 
     @classmethod
-    def over(cls, argument: Argument, label: str, facts: Facts) -> Count:
+    def over(cls, argument: Argument, label: str, facts: SensitivityFacts) -> Count:
         """Return the measure. Its sensitivity is the most rows that one individual has."""
         delta = float(facts.rows)  # S1
         return cls(label, Fraction(1), Fraction(1), delta, delta, argument)

@@ -26,7 +26,7 @@ from dosimeter.measures.measure import (
     Total,
     count_present_people,
 )
-from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows, Whole, count_present
 from dosimeter.sql import alias, column_tree, is_there, window, wrap
 
@@ -40,7 +40,7 @@ class CountDistinct(Reducible, Total):
     by_group: ClassVar[bool] = False  # the profile already tells who holds a value alone
 
     @classmethod
-    def over(cls, argument: Argument, label: str, facts: Facts, values: int | None = None) -> CountDistinct:
+    def over(cls, argument: Argument, label: str, facts: SensitivityFacts, values: int | None = None) -> CountDistinct:
         """Return the measure with its sensitivities. ``values``: how many different values x can have, if known."""
         return cls(label, Fraction(1), Fraction(1), *count_different(facts, values), argument)
 
@@ -95,7 +95,7 @@ class CountDistinct(Reducible, Total):
         return HeldAlone(f"d{self.position}", (self.position, 4, 0))
 
 
-def count_different(facts: Facts, values: int | None) -> tuple[float, float]:
+def count_different(facts: SensitivityFacts, values: int | None) -> tuple[float, float]:
     """Return by how much m rows can change the numbers of different values in G groups, in L1 and in L2 (Q3).
 
     ``values``: how many different values one individual can have in a group; None if that is not known.
@@ -117,7 +117,7 @@ class CountIndividuals(ArgumentMeasure, Total):
     by_group: ClassVar[bool] = False
 
     @classmethod
-    def over(cls, argument: Argument, label: str, facts: Facts) -> CountIndividuals:
+    def over(cls, argument: Argument, label: str, facts: SensitivityFacts) -> CountIndividuals:
         """Return the measure. An individual changes it by 1 in each group that they can be in."""
         return cls(label, Fraction(1), Fraction(1), *count_different(facts, 1), argument)  # Q3
 

@@ -16,7 +16,7 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.estimates import Estimate, Identity, MeanFromSums
 from dosimeter.measures.exact import FITS, exact_total, find_largest
 from dosimeter.measures.measure import Bounded, Dependence, Native
-from dosimeter.measures.noise_grid import OFF_GRID_STEPS, Facts
+from dosimeter.measures.noise_grid import OFF_GRID_STEPS, SensitivityFacts
 from dosimeter.measures.reading import AggregateCall, Collector, take_spread
 from dosimeter.measures.sums import CentredSum, read_through_sums
 from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_centred, count_present
@@ -92,7 +92,7 @@ class BoundedMean(_AnyMean):
     min_rows: int
 
     @classmethod
-    def over(cls, argument: Argument, label: str, facts: Facts, min_rows: int) -> BoundedMean:
+    def over(cls, argument: Argument, label: str, facts: SensitivityFacts, min_rows: int) -> BoundedMean:
         """Return the measure. Its sensitivity is mw/(r + m), or mw/(r + 1) with GROUP BY.
 
         m: the most rows of one individual. w: the distance between the bounds. r: ``min_rows``.

@@ -13,7 +13,7 @@ UNDECLARED_PEOPLE = 2**30  # assumed where no number of individuals is declared
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SensitivityFacts:
     """The public facts behind sensitivities.
 
     ``rows``: m, the most rows of one individual. ``individuals``: how many there are, None if undeclared. ``groups``:
@@ -25,7 +25,7 @@ class Facts:
     groups: int = 1
 
 
-def noise_grid(unit: Fraction, largest: int, facts: Facts) -> Fraction:
+def noise_grid(unit: Fraction, largest: int, facts: SensitivityFacts) -> Fraction:
     """Return the step of the noise: the unit itself, or a power-of-two multiple of it.
 
     The grid is coarser than the unit where the total of all people, or the noise of a small ε, could exceed 64 bits.

@@ -20,7 +20,7 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.measure import Bounded, Dependence, Native, Reducible, Reduction, Seen, count_present_people
 from dosimeter.measures.near_values import NearValues, is_near
-from dosimeter.measures.noise_grid import OFF_GRID_STEPS, Facts
+from dosimeter.measures.noise_grid import OFF_GRID_STEPS, SensitivityFacts
 from dosimeter.measures.units import Entries, EntryIndices, UnitField
 from dosimeter.sql import clamp, column_tree, conjunction, is_there, whole_number, window, wrap
 
@@ -136,7 +136,7 @@ class Quantile(Reducible, OrderStatistic):
     name: ClassVar[str] = "quantile"
 
     @classmethod
-    def over(cls, argument: Argument, label: str, facts: Facts, fraction: Fraction) -> Quantile:
+    def over(cls, argument: Argument, label: str, facts: SensitivityFacts, fraction: Fraction) -> Quantile:
         """Return the measure. With one row each, its sensitivity is max(p, 1 − p)·w: p the fraction, bounds w apart."""
         share = max(fraction, 1 - fraction) if facts.rows == 1 else Fraction(1)  # S3
         delta = share * argument.width * argument.unit

@@ -19,7 +19,7 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.estimates import Identity
 from dosimeter.measures.measure import GroupColumn, Measure
-from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.quantiles import OrderStatistic
 from dosimeter.measures.units import Entries
 from dosimeter.mechanisms import expected_distances, score_error, selection_probabilities, selection_scale
@@ -71,7 +71,7 @@ class Rank(OrderStatistic):
     step: int
 
     @classmethod
-    def among(cls, argument: Argument, label: str, facts: Facts, fraction: Fraction, step: int) -> Rank:
+    def among(cls, argument: Argument, label: str, facts: SensitivityFacts, fraction: Fraction, step: int) -> Rank:
         """Return the measure. Its sensitivity is the largest change of the exact answer (R12): U − L in each cell."""
         moved = min(facts.rows, facts.groups)
         delta = argument.width * argument.unit

@@ -12,7 +12,7 @@ from dosimeter.errors import QueryError
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.estimates import Estimate
 from dosimeter.measures.measure import Measure
-from dosimeter.measures.noise_grid import Facts
+from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.problems import for_controller
 
 
@@ -62,7 +62,7 @@ class Collector(Protocol):
     """
 
     @property
-    def facts(self) -> Facts: ...
+    def facts(self) -> SensitivityFacts: ...
     @property
     def by_hand(self) -> bool: ...
     @property

@@ -18,7 +18,7 @@ from dosimeter.measures.counts import Count
 from dosimeter.measures.estimates import Estimate, FromSums, Identity
 from dosimeter.measures.exact import exact_squares, exact_sum, exact_total, fits
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
-from dosimeter.measures.noise_grid import LARGEST_TOTAL, Facts, noise_grid, on_grid
+from dosimeter.measures.noise_grid import LARGEST_TOTAL, SensitivityFacts, noise_grid, on_grid
 from dosimeter.measures.reading import AggregateCall, Collector, Source, refuse_constant
 from dosimeter.measures.units import Entries, UnitField, Whole, add_own, add_own_centred, add_own_squares
 from dosimeter.problems import for_controller
@@ -87,7 +87,7 @@ class Sum(_AnySum):
     name: ClassVar[str] = "sum"
 
     @classmethod
-    def over(cls, argument: Argument, label: str, facts: Facts) -> Sum:
+    def over(cls, argument: Argument, label: str, facts: SensitivityFacts) -> Sum:
         """Return the measure. Its sensitivity is m·max(|L|, |U|): m rows of one individual at most, bounds L and U."""
         largest = argument.largest * facts.rows
         grid = noise_grid(argument.unit, largest, facts)
@@ -115,7 +115,7 @@ class CentredSum(_AnySum):
     name: ClassVar[str] = "centred sum"
 
     @classmethod
-    def over(cls, argument: Argument, facts: Facts) -> CentredSum:
+    def over(cls, argument: Argument, facts: SensitivityFacts) -> CentredSum:
         """Return the measure. Its sensitivity is mw/2: m rows of one individual at most, bounds w apart.
 
         Raises OverflowError where the sum cannot be counted exactly.
@@ -154,7 +154,7 @@ class CentredSquares(_AnySum):
     name: ClassVar[str] = "sum of centred squares"
 
     @classmethod
-    def over(cls, argument: Argument, facts: Facts) -> CentredSquares:
+    def over(cls, argument: Argument, facts: SensitivityFacts) -> CentredSquares:
         """Return the measure. Its sensitivity is mw²/4: m rows of one individual at most, bounds w apart.
 
         Raises OverflowError where the sum cannot be counted exactly.
@@ -178,7 +178,7 @@ class CentredSquares(_AnySum):
         return add_own_squares(self.argument, self.position)
 
 
-def _find_grid(unit: Fraction, largest: int, facts: Facts) -> tuple[Fraction, float]:
+def _find_grid(unit: Fraction, largest: int, facts: SensitivityFacts) -> tuple[Fraction, float]:
     """Return the noise grid and the sensitivity of a centred sum, both in real units.
 
     ``largest``: by how many units one individual can move the sum. Raises OverflowError where that is too many.

@@ -20,8 +20,8 @@ from dosimeter.measures import (
     ArgumentMeasure,
     Distinct,
     Estimate,
-    Facts,
     Measure,
+    SensitivityFacts,
     Source,
     candidate_step,
     take_spread,
@@ -172,9 +172,9 @@ class Aggregates:
         return bool(self._estimates)
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> SensitivityFacts:
         """Return the public facts that sensitivities depend on, besides the bounds."""
-        return Facts(self.schema.max_rows_per_unit, self.schema.individuals, self.groups)
+        return SensitivityFacts(self.schema.max_rows_per_unit, self.schema.individuals, self.groups)
 
     @property
     def by_ranks(self) -> bool:
