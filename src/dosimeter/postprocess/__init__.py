@@ -4,7 +4,7 @@ Takes a plan and numbers; gives rows. Never sees data: its SQL runs in an embedd
 public tables alone.
 """
 
-from dosimeter.postprocess.about import Facts, list_facts, note_errors, word_facts
+from dosimeter.postprocess.about import AnswerFacts, list_facts, note_errors, word_facts
 from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_accuracy, list_group_errors
 from dosimeter.postprocess.answers import Assembled, assemble_answer, assemble_groups, state_plainly
 from dosimeter.postprocess.errors import Noise, measure_scales, needs_values
@@ -13,9 +13,9 @@ from dosimeter.postprocess.ranks import find_rank_columns, rank_errors, tell_ran
 from dosimeter.postprocess.released_rows import ReleasedRow
 
 __all__ = [
+    "AnswerFacts",
     "Assembled",
     "ColumnAccuracy",
-    "Facts",
     "Noise",
     "ReleasedRow",
     "assemble_answer",

@@ -30,7 +30,7 @@ class BoundedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AnswerFacts:
     """What is public about an answer besides its numbers.
 
     ``most_rows``: how many rows of each individual count; None if everybody has one row. ``bounded``: the values cut to
@@ -53,7 +53,7 @@ class Facts:
     failed: bool
 
 
-def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors: bool) -> Facts:
+def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors: bool) -> AnswerFacts:
     """Return the public facts about an answer; if ``answer`` is None, those that are known before one is released.
 
     ``clamp``: whether numbers are put back into their bounds. ``errors``: whether the reader is told errors, which
@@ -66,7 +66,7 @@ def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors
     counts = find_counts(plan)
     arguments = [argument for block in blocks for argument in block.arguments]
     found = [_bound(argument) for argument in arguments if argument.role == "value" and argument.width > 0]
-    return Facts(
+    return AnswerFacts(
         most_rows=None if schema.unit == "row" else schema.max_rows_per_unit,
         bounded=tuple(dict.fromkeys(each for each in found if "*" not in each.label)),
         grouped=plan.threshold is None and any(block.groups for block in blocks),
@@ -88,7 +88,7 @@ def _bound(argument: Argument) -> BoundedValue:
     return BoundedValue(argument.label, argument.lower * argument.unit, argument.upper * argument.unit, step)
 
 
-def word_facts(facts: Facts) -> tuple[str, ...]:
+def word_facts(facts: AnswerFacts) -> tuple[str, ...]:
     """Return the facts as sentences."""
     found = []
     if facts.most_rows is not None:
