@@ -28,10 +28,10 @@ from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.recompute.table import (
     DeletionTable,
     Effects,
-    Job,
     Number,
     Rows,
     Whole,
+    WorkerSelect,
     code_rows,
     group_by_first,
     named,
@@ -107,13 +107,13 @@ def _job(
     arguments: tuple[exp.Expression, ...],
     numbers: tuple[Number, ...],
     declared: tuple[tuple[Scalar, ...], ...] | None,
-) -> Job:
+) -> WorkerSelect:
     """Return the work for one SELECT: compute these numbers over these arguments, in the groups of the plan.
 
     ``declared``: the declared groups; None where groups are observed in the data.
     """
     groups = tuple(group.tree for group in plan.groups)
-    return Job(plan.table, plan.schema, plan.columns, plan.where, groups, arguments, numbers, declared)
+    return WorkerSelect(plan.table, plan.schema, plan.columns, plan.where, groups, arguments, numbers, declared)
 
 
 def _number(measure: Measure, weight: float) -> Number:
@@ -123,7 +123,7 @@ def _number(measure: Measure, weight: float) -> Number:
 
 
 def _recompute(
-    jobs: Sequence[Job], engine: Engine, n: int, processes: int | None, progress: Progress | None
+    jobs: Sequence[WorkerSelect], engine: Engine, n: int, processes: int | None, progress: Progress | None
 ) -> Contributions:
     """Return what leaving out each distinct record moves in the numbers of all jobs, in one Contributions.
 
@@ -168,7 +168,9 @@ def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tup
     return [Effects(0, joint.starts, joint.cells, joint.changes)], joint.k
 
 
-def _leave_everybody_out(job: Job, rows: Rows, processes: int | None, report: Progress) -> tuple[list[Effects], int]:
+def _leave_everybody_out(
+    job: WorkerSelect, rows: Rows, processes: int | None, report: Progress
+) -> tuple[list[Effects], int]:
     """Return what leaving out one individual of each kind moves in one job, and how many cells the job has.
 
     ``processes``: how many to use; None for as many as the work is worth. ``report`` is called with how many kinds are
@@ -192,7 +194,7 @@ def _leave_everybody_out(job: Job, rows: Rows, processes: int | None, report: Pr
     return effects, len(whole.keys) * len(job.numbers)
 
 
-def _fetch_rows(job: Job, engine: Engine) -> Rows:
+def _fetch_rows(job: WorkerSelect, engine: Engine) -> Rows:
     """Return the distinct records, in the columns that the query reads; per individual where there is a unit column."""
     unit = [] if job.schema.unit == "row" else [job.schema.unit]
     columns = [named(column_tree(name), f"c{at}") for at, name in enumerate([*job.columns, *unit])]
@@ -207,7 +209,7 @@ def _fetch_rows(job: Job, engine: Engine) -> Rows:
     return Rows(records, times, people=times, examples=np.cumsum(times) - times)
 
 
-def _rows_of_individuals(job: Job, table: pa.Table, records: pa.Table, times: IntArray) -> Rows:
+def _rows_of_individuals(job: WorkerSelect, table: pa.Table, records: pa.Table, times: IntArray) -> Rows:
     """Return the records of each individual. Individuals are of one kind if they have the same records equally often.
 
     Raises DataError if an individual has more rows than the schema allows.
@@ -266,7 +268,7 @@ def _gather(effects: Iterable[Effects], people: IntArray, k: int, empty_slots: i
     )
 
 
-_Load = tuple[Job, Rows, Whole]
+_Load = tuple[WorkerSelect, Rows, Whole]
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WorkerSelect:
     """One SELECT in the form that a worker process needs.
 
     ``columns``: those that it reads. ``numbers``: what it measures in each group, over ``arguments``. ``declared``: the
@@ -103,7 +103,7 @@ class Effects:
 class DeletionTable:
     """A table in DuckDB's memory with every row of the data, each with the number of its individual."""
 
-    def __init__(self, job: Job, rows: Rows) -> None:
+    def __init__(self, job: WorkerSelect, rows: Rows) -> None:
         import pyarrow as pa
 
         self._job = job
