@@ -28,7 +28,7 @@ from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.recompute.table import (
     DeletionTable,
     Effects,
-    Number,
+    GroupNumber,
     Rows,
     Whole,
     WorkerSelect,
@@ -97,7 +97,7 @@ def recompute_study(
     outputs cells; NULL and NaN count as 0 (``study.notes``). The parameters are those of ``recompute_contributions``.
     """
     pairs = zip(study.outputs, study.weights(norm), strict=True)
-    numbers = tuple(Number(output.tree, float(weight), 0.0) for output, weight in pairs)
+    numbers = tuple(GroupNumber(output.tree, float(weight), 0.0) for output, weight in pairs)
     declared = None if study.groups else ((),)
     return _recompute([_job(study, study.arguments, numbers, declared)], engine, n, processes, progress)
 
@@ -105,7 +105,7 @@ def recompute_study(
 def _job(
     plan: QueryPlan | StudyPlan,
     arguments: tuple[exp.Expression, ...],
-    numbers: tuple[Number, ...],
+    numbers: tuple[GroupNumber, ...],
     declared: tuple[tuple[Scalar, ...], ...] | None,
 ) -> WorkerSelect:
     """Return the work for one SELECT: compute these numbers over these arguments, in the groups of the plan.
@@ -116,10 +116,10 @@ def _job(
     return WorkerSelect(plan.table, plan.schema, plan.columns, plan.where, groups, arguments, numbers, declared)
 
 
-def _number(measure: Measure, weight: float) -> Number:
+def _number(measure: Measure, weight: float) -> GroupNumber:
     """Return a measure as SQL's own aggregate. ``weight``: the factor of the measure in the norm (``plan.weights``)."""
     native = measure.native()
-    return Number(native.tree, native.worth * weight, native.empty, native.exact)
+    return GroupNumber(native.tree, native.worth * weight, native.empty, native.exact)
 
 
 def _recompute(

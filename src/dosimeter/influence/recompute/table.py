@@ -32,7 +32,7 @@ SAME = 1e-12  # relative; a native float aggregate may differ in its last digits
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class GroupNumber:
     """One number per group: an aggregate (``tree``) over the columns a0, a1 …
 
     ``scale``: the factor from this number to its value in a contribution. ``empty``: its value where there is nothing
@@ -59,7 +59,7 @@ class WorkerSelect:
     where: exp.Expression | None
     groups: tuple[exp.Expression, ...]
     arguments: tuple[exp.Expression, ...]
-    numbers: tuple[Number, ...]
+    numbers: tuple[GroupNumber, ...]
     declared: tuple[GroupKey, ...] | None
 
 
@@ -198,7 +198,7 @@ class DeletionTable:
             yield dense
 
 
-def _difference(number: Number, before: NDArray[Any], after: NDArray[Any]) -> FloatArray:
+def _difference(number: GroupNumber, before: NDArray[Any], after: NDArray[Any]) -> FloatArray:
     difference = np.asarray(before - after, dtype=np.float64)
     if number.exact:
         return difference
