@@ -16,7 +16,7 @@ from dosimeter.errors import OptionError
 from dosimeter.measures.counts import CountRows
 from dosimeter.measures.sums import Sum
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
-from dosimeter.risk.choose import Judged, Limit, build_candidates, exact_limit, find_largest, parse_candidates
+from dosimeter.risk.choose import ExactLimit, Judged, build_candidates, exact_limit, find_largest, parse_candidates
 from dosimeter.risk.notes import write_notes
 from dosimeter.risk.preference import Verdict, parse_preference
 from dosimeter.risk.rdr import compute_rdr
@@ -136,7 +136,7 @@ def test_the_largest_that_qualifies_is_found_in_any_order_and_without_monotony()
 
 def test_private_results_stay_out_of_reprs():
     assert repr(Judged(0.5, ())) == "Judged(redacted)"
-    assert repr(Limit(0.5)) == "Limit(redacted)"
+    assert repr(ExactLimit(0.5)) == "ExactLimit(redacted)"
 
 
 # ---------------------------------------------------------------- F2: met just below, not met just above

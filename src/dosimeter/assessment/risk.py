@@ -47,10 +47,10 @@ from dosimeter.risk import (
     Advice,
     Candidate,
     Choice,
+    ExactLimit,
     ExposedPerson,
     GroupRisk,
     Judged,
-    Limit,
     Preference,
     PreferenceFunction,
     RankCells,
@@ -323,14 +323,14 @@ class Risk:
 
     def limit_of(
         self, preference: Preference, sensitivities: Sensitivities, indicator: Indicator | None = None
-    ) -> Limit:
+    ) -> ExactLimit:
         """Return the exact largest ε that meets a preference (F2); an empty Limit if there is no such number.
 
         ``sensitivities``: everybody's, told apart by the preference's FILTERs. ``indicator``: by default that of this
         risk.
         """
         if self.plan.ranks:
-            return Limit()  # R12: the RDR is no function of one scale
+            return ExactLimit()  # R12: the RDR is no function of one scale
         return exact_limit(
             preference,
             sensitivities,
@@ -374,7 +374,7 @@ class Risk:
         epsilons: Sequence[float],
         preference: Preference | None = None,
         found: Judged | None = None,
-        limit: Limit | None = None,
+        limit: ExactLimit | None = None,
     ) -> tuple[str, ...]:
         return write_notes(
             sensitivities,

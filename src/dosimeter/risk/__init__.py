@@ -16,8 +16,8 @@ from dosimeter.risk.advice import (
     find_safe,
 )
 from dosimeter.risk.choose import (
+    ExactLimit,
     Judged,
-    Limit,
     build_candidates,
     exact_limit,
     find_largest,
@@ -44,10 +44,10 @@ __all__ = [
     "Candidate",
     "Choice",
     "Coarser",
+    "ExactLimit",
     "ExposedPerson",
     "GroupRisk",
     "Judged",
-    "Limit",
     "Part",
     "Preference",
     "PreferenceFunction",

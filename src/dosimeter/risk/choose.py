@@ -48,7 +48,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Limit:
+class ExactLimit:
     """The exact largest ε that meets a preference, as ``value`` (F2).
 
     ``value`` is None if every ε meets the preference (then ``every`` is true), or if no such number can be computed.
@@ -58,7 +58,7 @@ class Limit:
     every: bool = False
 
     def __repr__(self) -> str:
-        return "Limit(redacted)"
+        return "ExactLimit(redacted)"
 
 
 def paper_candidates() -> tuple[float, ...]:
@@ -141,7 +141,7 @@ def exact_limit(
     sensitivity: float,
     indicator: Indicator,
     grids: FloatArray,
-) -> Limit:
+) -> ExactLimit:
     """Return the largest ε, not only among candidates, that meets a ratio or variance preference (F2).
 
     It is defined where more noise, a larger scale b or σ, never hurts: then ε* belongs to the smallest scale that
@@ -159,11 +159,11 @@ def exact_limit(
     With several numbers the exact indicator's ratio is not monotone, and other preferences need not be.
     """
     if preference.kind not in ("ratio", "variance") or preference.threshold is None:
-        return Limit()
+        return ExactLimit()
     tau, k = preference.threshold, sensitivities.k
     ratio = preference.kind == "ratio"
     if indicator == "exact" and not (ratio and mechanism.exact_ratio_is_monotone(k)):
-        return Limit()
+        return ExactLimit()
     low, high = extremes(sensitivities)
     classes = sensitivities
     if ratio:
@@ -185,9 +185,9 @@ def exact_limit(
 
     without_noise = evaluate(0.0)
     if low == high or without_noise.satisfied:
-        return Limit(every=True)
+        return ExactLimit(every=True)
     if ratio and tau == 1.0:
-        return Limit()
+        return ExactLimit()
     scale: float | None = None
     if indicator != "exact" and ratio:
         scale = mechanism.scale_for_ratio(low, high, k, tau)
@@ -196,7 +196,7 @@ def exact_limit(
     if scale is None:
         scale = _smallest_scale(lambda scale: evaluate(scale).satisfied, start=sensitivity)
     epsilon = 0.0 if scale is None else mechanism.epsilon(sensitivity, scale)
-    return Limit(epsilon if 0.0 < epsilon < math.inf else None)
+    return ExactLimit(epsilon if 0.0 < epsilon < math.inf else None)
 
 
 def extremes(sensitivities: Sensitivities) -> tuple[float, float]:

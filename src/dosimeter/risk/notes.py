@@ -11,7 +11,7 @@ from dosimeter.measures import Count, CountRows, Measure
 from dosimeter.mechanisms import Incaution, Mechanism
 from dosimeter.options import Indicator
 from dosimeter.risk.absolute import own_epsilon
-from dosimeter.risk.choose import Judged, Limit, extremes
+from dosimeter.risk.choose import ExactLimit, Judged, extremes
 from dosimeter.risk.preference_functions import FUNCTIONS
 from dosimeter.risk.rdr import weighted_quantile
 
@@ -33,7 +33,7 @@ def write_notes(
     epsilons: Sequence[float],
     preference: Preference | None = None,
     found: Judged | None = None,
-    limit: Limit | None = None,
+    limit: ExactLimit | None = None,
     ranked: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return what the controller should know, each sentence only where it applies (R7, R8, R10).
@@ -75,7 +75,7 @@ def write_notes(
             )
     notes += _note_level(preference, shifts_alike)
     notes += _note_groups(preference, sensitivities)
-    notes += _note_outcome(found, limit or Limit(), rising=bool(preference.measured & {"error", "relative_error"}))
+    notes += _note_outcome(found, limit or ExactLimit(), rising=bool(preference.measured & {"error", "relative_error"}))
     if indicator == "cell":
         notes += _note_reach(sensitivities.k, len(measures))
     elif ranked or not preference.about_rdr:
@@ -209,7 +209,7 @@ def _falls_on_zero(aggregate: PeopleAggregate, sensitivities: Sensitivities) -> 
     return weighted_quantile(sensitivities.values[chosen], sensitivities.counts[chosen], aggregate.fraction) == 0.0
 
 
-def _note_outcome(found: Judged, limit: Limit, *, rising: bool = False) -> Iterator[str]:
+def _note_outcome(found: Judged, limit: ExactLimit, *, rising: bool = False) -> Iterator[str]:
     """Yield what the exact limit says about the ε that was found, or why none was.
 
     ``rising``: whether the preference also asks for accuracy, which more noise makes worse.
