@@ -144,7 +144,7 @@ def test_an_account_is_slowed_down_for_the_whole_world(opened: Database, monkeyp
 
 
 def test_waiting_between_two_attempts_grows_to_a_minute() -> None:
-    limit = throttle.Limit(20, slows=True)
+    limit = throttle.FailureLimit(20, slows=True)
     pauses = []
     for failures in range(18, 40):
         waited = (s for s in range(200) if not limit.is_reached(failures, later(minutes=15, seconds=-s), 15))

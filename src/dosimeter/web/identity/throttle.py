@@ -34,7 +34,7 @@ class Throttled(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class FailureLimit:
     """How many failures are allowed. Beyond them no attempt is, or with ``slows`` only one now and then."""
 
     allowed: int
@@ -70,14 +70,14 @@ class Limits:
         """Return the address as limits count it: an IPv6 address as its /64 network."""
         return group_address(self.address)
 
-    def keys(self, account: str) -> dict[str, Limit]:
+    def keys(self, account: str) -> dict[str, FailureLimit]:
         """Return the limit of every count to which an attempt on this account is added, by the count's key."""
         if self.device:
-            return {f"{account}|device {self.device}": Limit(self.allowed)}
+            return {f"{account}|device {self.device}": FailureLimit(self.allowed)}
         return {
-            f"{account}|{self.network}": Limit(self.allowed),
-            f"|{self.network}": Limit(self.allowed * PER_ADDRESS),
-            f"{account}|": Limit(self.allowed * PER_ACCOUNT, slows=True),
+            f"{account}|{self.network}": FailureLimit(self.allowed),
+            f"|{self.network}": FailureLimit(self.allowed * PER_ADDRESS),
+            f"{account}|": FailureLimit(self.allowed * PER_ACCOUNT, slows=True),
         }
 
 
@@ -86,7 +86,7 @@ def clean_name(name: str) -> str:
     return re.sub(r"[^a-z0-9._@-]", "?", name.strip().lower()[:64])
 
 
-def _find_full(rows: Iterable[sa.RowMapping], keys: dict[str, Limit], minutes: int) -> dict[str, int]:
+def _find_full(rows: Iterable[sa.RowMapping], keys: dict[str, FailureLimit], minutes: int) -> dict[str, int]:
     """Return the failures of each count whose limit is reached, by the count's key."""
     return {
         row["key"]: row["failures"]
@@ -95,7 +95,7 @@ def _find_full(rows: Iterable[sa.RowMapping], keys: dict[str, Limit], minutes: i
     }
 
 
-def _refuse(full: dict[str, int], keys: dict[str, Limit]) -> None:
+def _refuse(full: dict[str, int], keys: dict[str, FailureLimit]) -> None:
     if full:
         raise Throttled(slowed=all(keys[key].slows for key in full))
 
@@ -115,7 +115,7 @@ def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
     _refuse(full, keys)
 
 
-def count_attempt(database: Database, account: str, limits: Limits) -> dict[str, Limit]:
+def count_attempt(database: Database, account: str, limits: Limits) -> dict[str, FailureLimit]:
     """Count an attempt as a failure, or raise Throttled. Return the limits of the counts, for ``take_back``.
 
     A refusal is recorded once per run of failures, so that nobody can fill the log.
@@ -150,7 +150,7 @@ def _set_failures(connection: sa.Connection, key: str, known: int | None, minute
         connection.execute(ATTEMPTS.update().where(ATTEMPTS.c.key == key).values(failures=known + 1, **until))
 
 
-def take_back(connection: sa.Connection, keys: dict[str, Limit]) -> None:
+def take_back(connection: sa.Connection, keys: dict[str, FailureLimit]) -> None:
     """Take back a counted attempt whose password was right.
 
     The account's count from this address or device is deleted; the counts it shares with others lose one failure.
