@@ -40,8 +40,8 @@ from dosimeter.web.decision.tradeoff import (
 from dosimeter.web.decision.words import (
     MOST_ERRORS,
     Caution,
-    Measure,
     OwnThreshold,
+    RiskSentence,
     is_undecided,
     list_cautions,
     list_measures,
@@ -92,7 +92,7 @@ class DecisionView:
     histogram_table: TextTable
     histogram: Histogram
     tail: str
-    measures: tuple[Measure, ...]
+    measures: tuple[RiskSentence, ...]
     gain: str
     steps: tuple[str, ...]
     worth: tuple[str, ...]

@@ -59,7 +59,7 @@ class OwnThreshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class RiskSentence:
     """One absolute risk as a sentence, with its picture: ``icon``, which shows ``share`` of 100."""
 
     icon: str
@@ -265,13 +265,13 @@ def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
 # ---------------------------------------------------------------- absolute measures
 
 
-def list_measures(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iterator[Measure]:
+def list_measures(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iterator[RiskSentence]:
     """Yield the absolute risks of the most exposed at this ε; with the noisy test, at the largest it can find."""
     at = offer.worst if offer.testing else epsilon
     svt = float(offer.charges.epsilon_svt)
     absolute = measured.risk.absolute(at, charge=at + svt)
     if offer.testing:
-        yield Measure(
+        yield RiskSentence(
             "note",
             f"At worst the test finds ε = {format_epsilon(at)}; with {format_epsilon(svt)} for the test everybody is "
             f"then guaranteed ε = {format_number(at + svt, 6)}. What follows is for that case, wherever the slider "
@@ -279,10 +279,10 @@ def list_measures(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iter
         )
     *sentences, caution = word_absolute(absolute)
     yield from (
-        Measure(icon, words, share) for (icon, share), words in zip(_list_icons(absolute), sentences, strict=True)
+        RiskSentence(icon, words, share) for (icon, share), words in zip(_list_icons(absolute), sentences, strict=True)
     )
     if offer.algorithm == "find":
-        yield Measure("note", caution)
+        yield RiskSentence("note", caution)
 
 
 def _list_icons(absolute: AbsoluteRisk) -> Iterator[tuple[str, float]]:
