@@ -8,7 +8,7 @@ from dosimeter.cli import looks
 from dosimeter.cli import options as o
 from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_picture, save_picture
-from dosimeter.cli.progress import Meter, run_with_progress
+from dosimeter.cli.progress import ProgressMeter, run_with_progress
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def find(
     opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
     with opened as dataset:
 
-        def work(meter: Meter) -> tuple[Risk, Choice, AccountSummary | None]:
+        def work(meter: ProgressMeter) -> tuple[Risk, Choice, AccountSummary | None]:
             assessed = dataset.assess(query, look, progress=meter.steps, mentioned=prefer)
             account = looks.record_look(ledger, dataset, assessed)
             return assessed, assessed.find(preference, available=looks.leave_remaining(account, assessed)), account

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 LONGEST_STOP = 5.0  # seconds given to the engine; then the process ends anyway
 
 
-class Meter:
+class ProgressMeter:
     """The progress of some work. The work calls ``steps``; whoever draws the progress bar calls ``share``."""
 
     def __init__(self, engine: Engine) -> None:
@@ -44,12 +44,12 @@ class Meter:
         self._engine.interrupt()
 
 
-def run_with_progress(engine: Engine, title: str, work: Callable[[Meter], Result]) -> Result:
+def run_with_progress(engine: Engine, title: str, work: Callable[[ProgressMeter], Result]) -> Result:
     """Run ``work`` in a thread of its own and return its result; draw a progress bar, and stop the work on Ctrl-C.
 
     Raises what the work raises, and Interrupted after Ctrl-C. ``title``: what stands beside the bar.
     """
-    meter = Meter(engine)
+    meter = ProgressMeter(engine)
     outcome: list[Result] = []
     failure: list[BaseException] = []
     ended = threading.Event()  # not Thread.join: an interrupted join may take a running thread for an ended one
@@ -74,7 +74,7 @@ def run_with_progress(engine: Engine, title: str, work: Callable[[Meter], Result
     return outcome[0]
 
 
-def _stop(ended: threading.Event, meter: Meter) -> None:
+def _stop(ended: threading.Event, meter: ProgressMeter) -> None:
     """Ask the work to stop, again and again until it has ended: one request would miss a query that begins later.
 
     Ends the process if the engine does not react within a few seconds.
@@ -89,7 +89,7 @@ def _stop(ended: threading.Event, meter: Meter) -> None:
             os._exit(Interrupted.exit_code)
 
 
-def _draw_until_ended(ended: threading.Event, meter: Meter, title: str) -> None:
+def _draw_until_ended(ended: threading.Event, meter: ProgressMeter, title: str) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

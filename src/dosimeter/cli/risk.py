@@ -11,7 +11,7 @@ from dosimeter.cli import looks
 from dosimeter.cli import options as o
 from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
-from dosimeter.cli.progress import Meter, run_with_progress
+from dosimeter.cli.progress import ProgressMeter, run_with_progress
 from dosimeter.errors import OptionError
 from dosimeter.options import check_option
 
@@ -91,7 +91,7 @@ def risk(
         if ledger is not None and release is not None:
             return show_ex_post_risk(ledger, release, dataset, query, json=json)
 
-        def work(meter: Meter) -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
+        def work(meter: ProgressMeter) -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
             found = dataset.assess(query, look, progress=meter.steps, mentioned=mentioned)
             lines = list(found.list_candidates())
             at = found.candidates[0]
