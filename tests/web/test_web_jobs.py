@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dosimeter.errors import OptionError
-from dosimeter.web.worker import DatasetWorker, Meter
+from dosimeter.web.worker import DatasetWorker, JobMeter
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import COUNT, Site, clinic_settings
 
@@ -51,7 +51,7 @@ def worker() -> Any:
 def test_same_work_runs_once_and_failures_are_tried_again(worker: DatasetWorker) -> None:
     calls: list[int] = []
 
-    def work(_dataset: Any, _meter: Meter) -> int:
+    def work(_dataset: Any, _meter: JobMeter) -> int:
         calls.append(1)
         if len(calls) == 1:
             raise OptionError("not yet")
@@ -66,7 +66,7 @@ def test_same_work_runs_once_and_failures_are_tried_again(worker: DatasetWorker)
 def test_work_can_be_cancelled_while_it_runs_and_while_it_waits(worker: DatasetWorker) -> None:
     go_on = threading.Event()
 
-    def slow(_dataset: Any, meter: Meter) -> None:
+    def slow(_dataset: Any, meter: JobMeter) -> None:
         while not go_on.is_set():
             meter(1, 4)
             time.sleep(0.01)
@@ -87,7 +87,7 @@ def test_work_can_be_cancelled_while_it_runs_and_while_it_waits(worker: DatasetW
 
 
 def test_bug_in_a_job_is_not_shown(worker: DatasetWorker) -> None:
-    def broken(_dataset: Any, _meter: Meter) -> None:
+    def broken(_dataset: Any, _meter: JobMeter) -> None:
         raise KeyError("the cell of Xanthippe")
 
     job = worker.ask("b", "broken", broken, wait=LONGEST_WAIT)
@@ -107,7 +107,7 @@ def test_one_dataset_computes_while_another_page_works(start_site: Callable[...,
     state = site.state
     stop = threading.Event()
 
-    def block(_dataset: Any, meter: Meter) -> None:
+    def block(_dataset: Any, meter: JobMeter) -> None:
         while not stop.is_set():
             meter(1, 2)
             time.sleep(0.01)

@@ -23,7 +23,7 @@ from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import sum_guarantees
 from dosimeter.web.decision.accuracy import find_enough, list_numbers, show_errors
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
-from dosimeter.web.worker import Meter
+from dosimeter.web.worker import JobMeter
 from tests.web.web_site import Site, clinic_settings, read_text
 
 
@@ -42,7 +42,7 @@ def many_people(n: int, seed: int = 3) -> Dataset:
 
 def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> MeasuredQuery:
     order = ReleaseOrder(read_way(prefer="ratio:0.95"))
-    return measure_query(dataset, prepare_release(dataset.schema, sql, Look(), order), Meter())
+    return measure_query(dataset, prepare_release(dataset.schema, sql, Look(), order), JobMeter())
 
 
 def test_numbers_stand_beside_the_public_names_of_their_groups() -> None:
@@ -135,7 +135,7 @@ def test_classes_for_the_picture_keep_both_ends(monkeypatch: pytest.MonkeyPatch)
 
 def test_computation_stops_when_asked() -> None:
     with many_people(100) as dataset:
-        meter = Meter()
+        meter = JobMeter()
         meter.stopped = True
         with pytest.raises(Interrupted):
             measure_query(
@@ -174,7 +174,7 @@ def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
             release(dataset, sql, Look(), ReleaseOrder(Fixed(epsilon), terms=Terms("budget:9")), ledger)
         account = ledger.account("staff")
         assert account is not None
-        sums = sum_guarantees(dataset, account.entries, Meter())
+        sums = sum_guarantees(dataset, account.entries, JobMeter())
     own = sorted((sum(e * share(*row) for _, e, share in queries) for row in rows), reverse=True)
     assert sums.total == 0.875
     assert sums.largest == pytest.approx(own[0])

@@ -29,7 +29,7 @@ from dosimeter.web.decision.measured import measure_query
 from dosimeter.web.store.queries import find_query
 from dosimeter.web.store.tables import QUERIES, USERS
 from dosimeter.web.store.user import User
-from dosimeter.web.worker import DatasetWorker, Job, Meter, Rank
+from dosimeter.web.worker import DatasetWorker, Job, JobMeter, Rank
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import Guest, Site, clinic_settings, read_text
 
@@ -118,7 +118,7 @@ def test_releases_go_first_and_what_is_on_the_side_last(worker: DatasetWorker) -
 
 
 def test_what_is_on_the_side_stops_for_a_release_and_begins_again(worker: DatasetWorker, clay: Clay) -> None:
-    def slow(_dataset: Any, meter: Meter) -> str:
+    def slow(_dataset: Any, meter: JobMeter) -> str:
         while not clay.stop.wait(0.005):
             meter(0, 1)
         meter(0, 1)
@@ -152,7 +152,7 @@ def test_late_stop_does_not_hit_the_next_job(worker: DatasetWorker, clay: Clay) 
 
 
 def test_even_a_panic_ends_one_job_only(worker: DatasetWorker, caplog: pytest.LogCaptureFixture) -> None:
-    def panic(_dataset: Any, _meter: Meter) -> None:
+    def panic(_dataset: Any, _meter: JobMeter) -> None:
         raise SystemExit("the cell of Xanthippe")
 
     job = worker.ask("panic", "panic", panic, wait=LONGEST_WAIT)
@@ -431,7 +431,7 @@ def test_filter_is_refused_in_another_thread() -> None:
         prepared = prepare_release(
             dataset.schema, "SELECT SUM(age) FROM t", Look(), ReleaseOrder(read_way(prefer="ratio:0.9"))
         )
-        measured = measure_query(dataset, prepared, Meter())
+        measured = measure_query(dataset, prepared, JobMeter())
         preference = parse_preference(FILTERED)
         assert measured.recall(preference) is None
         problems: list[BaseException] = []
@@ -491,7 +491,7 @@ def test_sums_per_person_where_queries_join(tmp_path: Path) -> None:
             release(dataset, sql, Look(), ReleaseOrder(Fixed(epsilon), terms=Terms("budget:9")), ledger)
         account = ledger.account("people")
         assert account is not None
-        sums = sum_guarantees(dataset, account.entries, Meter())
+        sums = sum_guarantees(dataset, account.entries, JobMeter())
     assert sums.bound
     assert (sums.total, sums.largest) == (0.75, 0.75)
 

@@ -23,7 +23,7 @@ from dosimeter.planning import QueryPlan, plan_query
 from dosimeter.release import recall_look
 from dosimeter.risk import own_epsilon
 from dosimeter.sql import column_tree
-from dosimeter.web.worker import Meter
+from dosimeter.web.worker import JobMeter
 
 MOST_RECORDS = 200_000
 
@@ -50,7 +50,7 @@ class Sums:
         return "Sums(redacted)"
 
 
-def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: Meter) -> Sums:
+def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: JobMeter) -> Sums:
     """Return everybody's sum of own guarantees (P1) over all charged entries, plus ε_svt of every noisy test."""
     charged = [entry for entry in entries if not entry.spent.is_nothing]
     total = float(sum((entry.charge for entry in charged), start=charged[0].charge * 0)) if charged else 0.0

@@ -41,7 +41,7 @@ class Rank(IntEnum):
     ASIDE = 2
 
 
-class Meter:
+class JobMeter:
     """The progress of a job, and the digest of the data that it reads.
 
     The work calls the meter with (done, total), which raises Interrupted if the job is to stop.
@@ -58,7 +58,7 @@ class Meter:
         self.steps = (done, total)
 
 
-Work = Callable[[Dataset, Meter], Result]
+Work = Callable[[Dataset, JobMeter], Result]
 
 
 @dataclass(slots=True, repr=False)
@@ -73,7 +73,7 @@ class Job(Generic[Result]):
     dataset: str
     key: Hashable
     title: str
-    meter: Meter
+    meter: JobMeter
     rank: Rank
     heavy: bool
     state: State = "waiting"
@@ -140,7 +140,7 @@ class DatasetWorker:
             if job is None or job.state == "failed" or (revive and job.state == "cancelled"):
                 if self._closing:
                     raise DosimeterError("The server is stopping.")
-                job = Job(make_identifier(), self.name, key, title, Meter(), rank, heavy)
+                job = Job(make_identifier(), self.name, key, title, JobMeter(), rank, heavy)
                 self._jobs[key] = job
                 self._forget_old()
                 heapq.heappush(self._queue, (rank, next(self._numbers), job, work))

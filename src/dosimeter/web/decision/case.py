@@ -18,7 +18,7 @@ from dosimeter.web.decision.measured import MeasuredQuery, find_measured, measur
 from dosimeter.web.http import Refused
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import StoredQuery, User, find_query, note, read_thresholds
-from dosimeter.web.worker import PATIENCE, Job, Meter
+from dosimeter.web.worker import PATIENCE, Job, JobMeter
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def find_measurement(
     that the latest job saw counts.
     """
 
-    def work(dataset: Dataset, meter: Meter) -> MeasuredQuery:
+    def work(dataset: Dataset, meter: JobMeter) -> MeasuredQuery:
         measured = digest_measured(case.prepared.plan)
         state.database.ledger.record_view(case.prepared.dataset, measured, "risk", analyst=case.query.analyst)
         return measure_query(dataset, case.prepared, meter)

@@ -18,7 +18,7 @@ from dosimeter.web.decision.measured import find_measured
 from dosimeter.web.decision.offer import Offer
 from dosimeter.web.state import ServedDataset
 from dosimeter.web.store import StoredQuery
-from dosimeter.web.worker import Meter
+from dosimeter.web.worker import JobMeter
 
 MOST_LOOKED_AT = 20
 MOST_NUMBERS = 500
@@ -51,7 +51,7 @@ def list_displaced(
     waiting: Sequence[StoredQuery],
     thresholds: Mapping[str, float],
     dataset: Dataset,
-    meter: Meter,
+    meter: JobMeter,
 ) -> Displaced:
     """Return the waiting queries that the account could answer now, and no longer after an approval at this ε.
 

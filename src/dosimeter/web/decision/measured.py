@@ -34,7 +34,7 @@ from dosimeter.risk import (
     parse_preference,
 )
 from dosimeter.show.charts import Bin, bin_people
-from dosimeter.web.worker import DatasetWorker, Job, Meter
+from dosimeter.web.worker import DatasetWorker, Job, JobMeter
 
 MANY = 20_000  # above so many distinct values, nothing is computed over all of them while somebody waits
 CELLS = 4_096
@@ -172,7 +172,7 @@ def find_measured(worker: DatasetWorker, query_id: str) -> Job[MeasuredQuery] | 
     return worker.peek(name_job(query_id))
 
 
-def measure_query(dataset: Dataset, prepared: Prepared, meter: Meter) -> MeasuredQuery:
+def measure_query(dataset: Dataset, prepared: Prepared, meter: JobMeter) -> MeasuredQuery:
     """Measure the risk of a query, and compute what the pages show of every candidate. On the dataset's worker."""
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities

@@ -50,7 +50,7 @@ from dosimeter.web.question import AnswerPreview, Question, describe_question, p
 from dosimeter.web.released import describe_shape
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import QueryFilter, QueryStatus, StoredQuery, User, page_open, read_thresholds
-from dosimeter.web.worker import PATIENCE, Job, Meter
+from dosimeter.web.worker import PATIENCE, Job, JobMeter
 
 STOPPED = "The evaluation of this preference was stopped. Choose it again to begin anew."
 
@@ -379,7 +379,7 @@ def describe_gain(case: Case, epsilon: float | None) -> Gain:
     )  # fmt: skip
 
 
-def choose_again(measured: MeasuredQuery, preference: Preference, meter: Meter) -> Choice:
+def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMeter) -> Choice:
     """Evaluate the preference for everybody. Refuse if the data changed since they were measured.
 
     Runs on the dataset's worker.

@@ -18,7 +18,7 @@ from dosimeter.web.decision import ALGORITHMS, describe_policy
 from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_moment
 from dosimeter.web.state import FEW_RECORDS, ServedDataset, ServerState
 from dosimeter.web.store import User, note
-from dosimeter.web.worker import PATIENCE, Meter
+from dosimeter.web.worker import PATIENCE, JobMeter
 
 MOST_LISTED = 50
 
@@ -126,7 +126,7 @@ def _key(entries: tuple[Entry, ...]) -> tuple[str, tuple[str, ...]]:
 def _sums(
     request: Request, state: ServerState, user: User, served: ServedDataset, entries: tuple[Entry, ...]
 ) -> Response:
-    def work(dataset: Dataset, meter: Meter) -> Sums:
+    def work(dataset: Dataset, meter: JobMeter) -> Sums:
         asked = [entry.request for entry in entries]
         looks = dict.fromkeys((each.measured_digest or each.plan_digest, each.analyst) for each in asked)
         for digest, analyst in looks:

@@ -44,7 +44,7 @@ from dosimeter.web.decision import (
 from dosimeter.web.http import Controller, Refused, StateOf, make_csrf, render
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import User, count_open, list_open, mark_looked, note, read_thresholds
-from dosimeter.web.worker import PATIENCE, Job, Meter, Rank
+from dosimeter.web.worker import PATIENCE, Job, JobMeter, Rank
 
 router = APIRouter()
 FEW = 5
@@ -186,7 +186,7 @@ def _people(
     at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
     identifying = list_identifying(case.served.schema)
 
-    def work(_dataset: Dataset, meter: Meter) -> list[ExposedPerson]:
+    def work(_dataset: Dataset, meter: JobMeter) -> list[ExposedPerson]:
         measured.require_data(meter.digest)
         return measured.risk.list_people(MOST_PEOPLE, epsilon=at, reveal=reveal)
 
@@ -229,7 +229,7 @@ def show_groups(
         raise Refused(422, "unusable", "Choose a column that does not identify people.")
     at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
 
-    def work(_dataset: Dataset, meter: Meter) -> list[GroupRisk]:
+    def work(_dataset: Dataset, meter: JobMeter) -> list[GroupRisk]:
         measured.require_data(meter.digest)
         return measured.risk.by(column, epsilon=at)
 
