@@ -21,7 +21,7 @@ from dosimeter.mechanisms.base import Mechanism
 from dosimeter.options import Selection
 from dosimeter.release.noise import draw_discrete_laplace
 from dosimeter.release.selection import (
-    Outcome,
+    OutcomeProbabilities,
     SelectionProblem,
     noisy_test_accuracy,
     outcome_distribution,
@@ -66,7 +66,7 @@ def make_problem(mechanism: Mechanism, method: Selection) -> SelectionProblem:
     )
 
 
-def fit(counts: Sequence[int], outcome: Outcome) -> float:
+def fit(counts: Sequence[int], outcome: OutcomeProbabilities) -> float:
     """The χ² p-value of counts per candidate, denial last."""
     expected = np.array([*outcome.probabilities, outcome.denial]) * sum(counts)
     order = np.argsort(expected)

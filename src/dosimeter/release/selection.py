@@ -143,7 +143,7 @@ class NoisyTest:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Outcome:
+class OutcomeProbabilities:
     """The probability of each candidate to be released, and that of a denial.
 
     Computed from private data: for the controller's eyes only.
@@ -153,7 +153,7 @@ class Outcome:
     denial: float
 
     def __repr__(self) -> str:
-        return "Outcome(redacted)"
+        return "OutcomeProbabilities(redacted)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ def select_epsilon(problem: SelectionProblem, *, method: Selection) -> float | N
     return None if index is None else problem.candidates[index]
 
 
-def outcome_distribution(problem: SelectionProblem, *, method: Selection) -> Outcome:
+def outcome_distribution(problem: SelectionProblem, *, method: Selection) -> OutcomeProbabilities:
     """Return the probability of every outcome of the noisy test (V3), from the same integers that the test uses.
 
     For the sharp test (V5) it is exact. For the paper's test, the integer noise is taken to be continuous. That moves
@@ -277,20 +277,20 @@ def outcome_distribution(problem: SelectionProblem, *, method: Selection) -> Out
     return _sparse_vector_outcome(gaps / test.shared_scale, test.own_scale / test.shared_scale)
 
 
-def known_outcome(problem: SelectionProblem, number: int) -> Outcome:
+def known_outcome(problem: SelectionProblem, number: int) -> OutcomeProbabilities:
     """Return the outcome that an already drawn noisy number makes certain: its probability is 1 (V8)."""
     found = read_number(problem, number)
-    return Outcome(tuple(float(epsilon == found) for epsilon in problem.candidates), float(found is None))
+    return OutcomeProbabilities(tuple(float(epsilon == found) for epsilon in problem.candidates), float(found is None))
 
 
-def violation_probability(problem: SelectionProblem, outcome: Outcome) -> float:
+def violation_probability(problem: SelectionProblem, outcome: OutcomeProbabilities) -> float:
     """Return P(an ε is released and q_svt(ε) > τ), from the true data."""
     limit = problem.threshold * (1.0 + _MET)  # F1
     pairs = zip(problem.candidates, outcome.probabilities, strict=True)
     return math.fsum(chance for epsilon, chance in pairs if normalised_variance(problem, epsilon) > limit)
 
 
-def violation_share(problem: SelectionProblem, outcome: Outcome) -> float:
+def violation_share(problem: SelectionProblem, outcome: OutcomeProbabilities) -> float:
     """Return the probability that a released ε violates the threshold; 0 if nothing is ever released."""
     released = math.fsum(outcome.probabilities)
     return violation_probability(problem, outcome) / released if released > 0.0 else 0.0
@@ -479,7 +479,7 @@ def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
     return Fraction(n * squares - total * total, n * n << (2 * _RISK_BITS))
 
 
-def _one_number_outcome(gaps: FloatArray, scale: float) -> Outcome:
+def _one_number_outcome(gaps: FloatArray, scale: float) -> OutcomeProbabilities:
     """Return the exact outcome of the sharp test, whose one noisy number has integer Laplace noise of this scale.
 
     ``gaps``: threshold minus level of each candidate, in steps. Thresholds rise as ε falls, so candidate j is taken if
@@ -487,10 +487,10 @@ def _one_number_outcome(gaps: FloatArray, scale: float) -> Outcome:
     """
     below, above = _LAPLACE.exceed(scale, -gaps), _LAPLACE.exceed(scale, gaps + 1.0)
     steps = np.where(gaps[1:] < 0.0, below[1:] - below[:-1], above[:-1] - above[1:])  # subtract the small ones
-    return Outcome((float(below[0]), *(float(step) for step in steps)), float(above[-1]))
+    return OutcomeProbabilities((float(below[0]), *(float(step) for step in steps)), float(above[-1]))
 
 
-def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> Outcome:
+def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> OutcomeProbabilities:
     """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr, p_l(r) = P(own ≥ r − gap_l), for every candidate.
 
     ``gaps``: threshold minus level of each candidate; like ``own_scale``, in scales of the shared noise. The integral
@@ -505,7 +505,7 @@ def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> Outcome:
         passing = _laplace_below((gap - nodes) / own_scale)
         chances.append(float(survival @ passing))
         survival = survival * _laplace_below((nodes - gap) / own_scale)
-    return Outcome(tuple(chances), float(survival.sum()))
+    return OutcomeProbabilities(tuple(chances), float(survival.sum()))
 
 
 def _laplace_below(points: FloatArray) -> FloatArray:
