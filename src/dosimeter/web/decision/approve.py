@@ -189,7 +189,7 @@ def find_claimed(state: ServerState, dataset: str, claim: str) -> Entry | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ApprovalOutcome:
     """What became of an approval. Without an ``entry_id`` nothing was charged, and the query is free again."""
 
     status: QueryStatus
@@ -197,20 +197,20 @@ class Outcome:
     entry_id: str | None = None
 
 
-def find_outcome(entry: Entry | None, problem: DosimeterError | None) -> Outcome:
+def find_outcome(entry: Entry | None, problem: DosimeterError | None) -> ApprovalOutcome:
     """Return what became of an approval: by the ledger's entry or, without one, by the error of the release."""
     if entry is None:
         words = STOPPED if isinstance(problem, DatasetStopped) else problem and problem.word(Surface.WEB)
-        return Outcome(QueryStatus.WAITING, words or BACK)
+        return ApprovalOutcome(QueryStatus.WAITING, words or BACK)
     if entry.status == "released":
-        return Outcome(QueryStatus.RELEASED, None, entry.id)
+        return ApprovalOutcome(QueryStatus.RELEASED, None, entry.id)
     if entry.status == "reserved":
-        return Outcome(QueryStatus.INTERRUPTED, CHARGED, entry.id)
+        return ApprovalOutcome(QueryStatus.INTERRUPTED, CHARGED, entry.id)
     if entry.reason == "incident":  # its analyst sees it waiting, like all others: nothing tells which query failed
-        return Outcome(QueryStatus.INTERRUPTED, FAILED, entry.id)
+        return ApprovalOutcome(QueryStatus.INTERRUPTED, FAILED, entry.id)
     if entry.spent.is_nothing:
-        return Outcome(QueryStatus.WAITING, NOT_GRANTED)
-    return Outcome(QueryStatus.DENIED, "The noisy test found no ε. Its cost is charged.", entry.id)
+        return ApprovalOutcome(QueryStatus.WAITING, NOT_GRANTED)
+    return ApprovalOutcome(QueryStatus.DENIED, "The noisy test found no ε. Its cost is charged.", entry.id)
 
 
 def reconcile(state: ServerState) -> int:
