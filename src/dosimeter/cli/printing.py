@@ -40,7 +40,7 @@ from dosimeter.show.terminal import (
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.ledger import AccountSummary, Entry, Incident, ReleasedAnswer, Remaining
-    from dosimeter.release import Answer, Cost, DryRun, ExPostRisk, Outcomes
+    from dosimeter.release import Answer, Cost, DryRun, ExPostRisk, SelectedPreview
     from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
 
 MOST_NOTED = 3  # candidates whose accuracy by group is written out
@@ -237,7 +237,7 @@ def _render_cell(value: object, error: float | None) -> RenderableType:
 
 
 def print_dry_run(run: DryRun) -> None:
-    from dosimeter.release import Outcomes
+    from dosimeter.release import SelectedPreview
 
     console, found = make_console(), run.found
     console.print(Text(run.query.strip(), style="bold"))
@@ -250,7 +250,7 @@ def print_dry_run(run: DryRun) -> None:
         console.print(Text(f"The request would be denied: {run.reason}"))
     elif run.repeated:
         console.print("Already answered: the analyst gets the same numbers again, from the ledger. Cost: 0.")
-    elif isinstance(found, Outcomes):
+    elif isinstance(found, SelectedPreview):
         _print_outcomes(console, found)
     elif found.epsilon is not None:
         console.print(f"ε would be {format_epsilon(found.epsilon)}.")
@@ -262,7 +262,7 @@ def print_dry_run(run: DryRun) -> None:
     console.print(Text(f"That this was looked at is recorded{told}.", style="dim"))
 
 
-def _print_outcomes(console: Console, found: Outcomes) -> None:
+def _print_outcomes(console: Console, found: SelectedPreview) -> None:
     table = Table(box=None, pad_edge=False)
     for name in ("ε", "probability", "variance", "meets the threshold", "reading after"):
         table.add_column(name, justify="right")

@@ -29,7 +29,7 @@ from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.found import Found
 from dosimeter.release.ways.read_way import read_way
-from dosimeter.release.ways.selected import Outcomes, Selected
+from dosimeter.release.ways.selected import Selected, SelectedPreview
 
 __all__ = [
     "Answer",
@@ -38,11 +38,11 @@ __all__ = [
     "ExPostRisk",
     "Fixed",
     "Found",
-    "Outcomes",
     "Prepared",
     "ReleaseOptions",
     "ReleaseOrder",
     "Selected",
+    "SelectedPreview",
     "SelectionProblem",
     "Terms",
     "Way",

@@ -198,7 +198,7 @@ class Selected(Way):
     def preview(self, prepared: Prepared, risk: Risk, charges: RequestCharges) -> Preview:
         obstacle = charges.find_obstacle(prepared.candidates)
         if obstacle is not None:
-            return NoOutcome(reason=Problem(word_obstacle(obstacle)), sees=DENIED)
+            return NoCandidatePreview(reason=Problem(word_obstacle(obstacle)), sees=DENIED)
         remaining = charges.remaining(prepared.candidates)
         problem = replace(self.state_problem(prepared, risk), candidates=remaining)
         if prepared.kept is None:
@@ -210,7 +210,7 @@ class Selected(Way):
             variance = normalised_variance(problem, epsilon)
             violates = variance > self.variance * (1 + 1e-12)
             lines.append(PossibleEpsilon(epsilon, probability, variance, violates, Cost.of(charges, epsilon)))
-        return Outcomes(
+        return SelectedPreview(
             way=self,
             candidates=tuple(lines),
             denial=outcome.denial,
@@ -257,7 +257,7 @@ class PossibleEpsilon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class NoOutcome(Preview):
+class NoCandidatePreview(Preview):
     """What a dry run shows if the account admits no candidate: the test would not run, and the denial is certain."""
 
     def describe_way(self) -> JsonObject:
@@ -265,7 +265,7 @@ class NoOutcome(Preview):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Outcomes(Preview):
+class SelectedPreview(Preview):
     """What a dry run shows of the noisy test: every outcome with its probability (V3). ``cost`` is that of a denial.
 
     ``denial``: the probability of a denial. ``violation``: that of releasing an ε that violates the threshold;
