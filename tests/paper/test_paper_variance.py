@@ -14,7 +14,7 @@ from dosimeter.release.selection import SelectionProblem, outcome_distribution, 
 from dosimeter.research.paper.queries import AVERAGE, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
 from dosimeter.research.paper.variance import (
     Normaliser,
-    Outcomes,
+    ReleaseProbabilities,
     Trial,
     _spreads,
     expect_sparse_vector,
@@ -128,7 +128,7 @@ def test_ten_times_the_threshold_finds_larger_epsilons(opened: Adult) -> None:
 
 def test_quantiles_and_violations_of_a_known_distribution() -> None:
     chances = tuple([0.0] * 35 + [0.25, 0.25])  # 0.002 and 0.001
-    outcomes = Outcomes(chances, denial=0.5, violations=0.5, met=0.001)
+    outcomes = ReleaseProbabilities(chances, denial=0.5, violations=0.5, met=0.001)
     assert [outcomes.quantile(share) for share in (0.25, 0.5, 0.6, 0.75, 0.9, 1.0)] == [
         None, None, 0.001, 0.001, 0.002, 0.002,
     ]  # fmt: skip

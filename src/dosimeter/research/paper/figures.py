@@ -18,7 +18,7 @@ from dosimeter.json_values import JsonObject
 from dosimeter.research.paper.queries import AVERAGE, MECHANISMS, QUERIES, RATIOS, VARIANCES, MechanismName
 from dosimeter.research.paper.scalability import ALGORITHMS, Algorithm, Scalability
 from dosimeter.research.paper.thresholds import Thresholds
-from dosimeter.research.paper.variance import Outcomes, Trial, VarianceStudy
+from dosimeter.research.paper.variance import ReleaseProbabilities, Trial, VarianceStudy
 from dosimeter.risk import paper_candidates
 from dosimeter.show import FAILS, MEETS, format_epsilon
 from dosimeter.show.charts import FAINT, INK, NEUTRAL
@@ -224,7 +224,7 @@ def _bars(trials: Sequence[Trial]) -> Iterable[JsonObject]:
                 }  # fmt: skip
 
 
-def _chances(outcomes: Outcomes) -> Iterable[tuple[float | None, float]]:
+def _chances(outcomes: ReleaseProbabilities) -> Iterable[tuple[float | None, float]]:
     yield from zip(paper_candidates(), outcomes.chances, strict=True)
     yield None, outcomes.denial
 

@@ -46,7 +46,7 @@ _MET = 1e-12  # F1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
+class ReleaseProbabilities:
     """The exact probabilities of what a noisy test releases.
 
     ``chances``: of each of the paper's candidates, in their order. ``denial``: of a denial. ``violations``: the share
@@ -87,8 +87,8 @@ class Trial:
     label: float
     threshold: float
     found: tuple[float | None, ...]
-    paper: Outcomes
-    sharp: Outcomes
+    paper: ReleaseProbabilities
+    sharp: ReleaseProbabilities
 
     @property
     def violating_runs(self) -> int:
@@ -162,12 +162,12 @@ class VarianceStudy:
         return {"columns": columns, "rows": rows}
 
 
-def _span(outcomes: Sequence[Outcomes]) -> str:
+def _span(outcomes: Sequence[ReleaseProbabilities]) -> str:
     shares = [outcome.violations for outcome in outcomes]
     return f"{format_percent(min(shares))} to {format_percent(max(shares))}"
 
 
-def _describe(outcomes: Outcomes) -> JsonObject:
+def _describe(outcomes: ReleaseProbabilities) -> JsonObject:
     return {
         "probabilities": list(outcomes.chances),
         "denial": outcomes.denial,
@@ -181,7 +181,7 @@ def _median(found: tuple[float | None, ...]) -> float | None:
     return ordered[math.ceil(0.5 * len(ordered)) - 1]
 
 
-def _summarise(outcomes: Outcomes) -> list[str]:
+def _summarise(outcomes: ReleaseProbabilities) -> list[str]:
     """Return the median ε, the share of denials, and the share of violations among releases, as text.
 
     The last is a dash if practically every run is denied.
@@ -258,7 +258,7 @@ def run_sparse_vector(levels: FloatArray, threshold: float, n: int, runs: int) -
     return tuple(candidates[int(row.argmax())] if row.any() else None for row in passed)
 
 
-def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> Outcomes:
+def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> ReleaseProbabilities:
     """Return the exact outcomes (V3) of the test as printed, for any ``levels`` (q_svt of every candidate).
 
     ``selection.outcome_distribution`` cannot be used here: it needs per-instance sensitivities, and refuses one above
@@ -270,7 +270,7 @@ def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> Outcom
     released = math.fsum(chances)
     violating = math.fsum(chance for chance, met in zip(chances, meets, strict=True) if not met)
     met = max((e for e, ok in zip(paper_candidates(), meets, strict=True) if ok), default=None)
-    return Outcomes(tuple(chances), denial, violating / released if released > 0.0 else 0.0, met)
+    return ReleaseProbabilities(tuple(chances), denial, violating / released if released > 0.0 else 0.0, met)
 
 
 def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
@@ -295,12 +295,12 @@ def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
     return chances, float(left.sum())
 
 
-def expect_sharp(risk: Risk, threshold: float) -> Outcomes:
+def expect_sharp(risk: Risk, threshold: float) -> ReleaseProbabilities:
     """Return the exact outcomes of the sharp selection (V5, V6), which is this package's default."""
     problem = state_problem(risk, threshold)
     outcome = outcome_distribution(problem, method="sharp")
     met = risk.find(f"variance:{threshold!r}").epsilon
-    return Outcomes(outcome.probabilities, outcome.denial, violation_share(problem, outcome), met)
+    return ReleaseProbabilities(outcome.probabilities, outcome.denial, violation_share(problem, outcome), met)
 
 
 def state_problem(
