@@ -19,7 +19,7 @@ MOST_ROWS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QueryInWords:
     """A query in words, with its numbers as text: n, k, δ, Δ and the noise. For the head of the decision page.
 
     ``alarm``: a warning that it is about single persons; "" if it is not.
@@ -34,11 +34,11 @@ class Question:
     alarm: str = ""  # a warning at the top of the page
 
 
-def describe_question(prepared: Prepared) -> Question:
+def describe_question(prepared: Prepared) -> QueryInWords:
     plan, mechanism = prepared.plan, prepared.mechanism
     k = len(plan.measures) if plan.k is None else plan.k
     noise = f"{mechanism.name.capitalize()} noise" + (f" ({mechanism.calibration})" if mechanism.calibration else "")
-    return Question(
+    return QueryInWords(
         words=" ".join(dict.fromkeys(_put_in_words(block) for block in plan.blocks)),
         n=f"{prepared.n:,}",
         k=f"{k:,}",

@@ -46,7 +46,7 @@ from dosimeter.web.decision.view import DecisionView, build_view
 from dosimeter.web.decision.words import MOST_ERRORS, OwnThreshold
 from dosimeter.web.http import is_own, render
 from dosimeter.web.public import PHRASES, AnswerShape, PublicAnswer, ShownAnswer, show_answer
-from dosimeter.web.question import AnswerPreview, Question, describe_question, preview_answer
+from dosimeter.web.question import AnswerPreview, QueryInWords, describe_question, preview_answer
 from dosimeter.web.released import describe_shape
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import QueryFilter, QueryStatus, StoredQuery, User, page_open, read_thresholds
@@ -72,7 +72,7 @@ class PageHead:
     """
 
     query: StoredQuery
-    question: Question
+    question: QueryInWords
     algorithm: Algorithm
     algorithm_words: str
     policy: str
