@@ -29,7 +29,7 @@ from dosimeter.web.decision.measured import measure_query
 from dosimeter.web.store.queries import find_query
 from dosimeter.web.store.tables import QUERIES, USERS
 from dosimeter.web.store.user import User
-from dosimeter.web.worker import DatasetWorker, Job, JobMeter, Rank
+from dosimeter.web.worker import DatasetWorker, Job, JobMeter, JobPriority
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import Guest, Site, clinic_settings, read_text
 
@@ -110,7 +110,12 @@ def test_releases_go_first_and_what_is_on_the_side_last(worker: DatasetWorker) -
     free = threading.Event()
     order: list[str] = []
     worker.ask("first", "first", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
-    for name, rank in (("aside", Rank.ASIDE), ("look", Rank.LOOK), ("look 2", Rank.LOOK), ("release", Rank.RELEASE)):
+    for name, rank in (
+        ("aside", JobPriority.ASIDE),
+        ("look", JobPriority.LOOK),
+        ("look 2", JobPriority.LOOK),
+        ("release", JobPriority.RELEASE),
+    ):
         worker.ask(name, name, note_in(order, name), wait=0, rank=rank)
     free.set()
     wait_until(lambda: len(order) == 4, "all four have run")
@@ -124,19 +129,22 @@ def test_what_is_on_the_side_stops_for_a_release_and_begins_again(worker: Datase
         meter(0, 1)
         return "never"
 
-    aside = worker.ask("aside", "aside", slow, wait=0, rank=Rank.ASIDE)
+    aside = worker.ask("aside", "aside", slow, wait=0, rank=JobPriority.ASIDE)
     wait_until(lambda: aside.state == "running", "the work on the side runs")
-    done = worker.ask("release", "release", lambda _d, _m: "out", wait=LONGEST_WAIT, rank=Rank.RELEASE)
+    done = worker.ask("release", "release", lambda _d, _m: "out", wait=LONGEST_WAIT, rank=JobPriority.RELEASE)
     assert done.result == "out"
     assert aside.state == "cancelled"
-    assert worker.ask("aside", "aside", lambda _d, _m: "again", wait=LONGEST_WAIT, rank=Rank.ASIDE).result == "again"
+    assert (
+        worker.ask("aside", "aside", lambda _d, _m: "again", wait=LONGEST_WAIT, rank=JobPriority.ASIDE).result
+        == "again"
+    )
 
 
 def test_a_look_is_not_stopped_by_a_release(worker: DatasetWorker, clay: Clay) -> None:
     free = threading.Event()
     look = worker.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     wait_until(lambda: look.state == "running", "the look runs")
-    waiting = worker.ask("release", "release", lambda _d, _m: "out", wait=0.1, rank=Rank.RELEASE)
+    waiting = worker.ask("release", "release", lambda _d, _m: "out", wait=0.1, rank=JobPriority.RELEASE)
     assert waiting.state == "waiting"
     free.set()
     wait_until(lambda: waiting.state == "done", "the release is done")
@@ -167,7 +175,7 @@ def test_every_look_sees_the_data_as_they_are_and_leaves_no_snapshot(worker: Dat
     clay.digest = "second"
     assert worker.ask("b", "b", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "second"
     assert worker.digest == "second"
-    worker.ask("c", "c", lambda _d, _m: None, wait=LONGEST_WAIT, rank=Rank.RELEASE)  # a release renews by itself
+    worker.ask("c", "c", lambda _d, _m: None, wait=LONGEST_WAIT, rank=JobPriority.RELEASE)  # a release renews by itself
     assert clay.log == ["renew", "refresh", "renew", "refresh", "refresh"]
 
 
@@ -175,8 +183,8 @@ def test_closing_finishes_a_release_that_waits(clay: Clay) -> None:
     worker, free, out = DatasetWorker("clay", clay), threading.Event(), []  # type: ignore[arg-type]
     look = worker.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     wait_until(lambda: look.state == "running", "the look runs")
-    worker.ask("release", "release", lambda _d, _m: out.append("out"), wait=0, rank=Rank.RELEASE)
-    aside = worker.ask("aside", "aside", lambda _d, _m: out.append("aside"), wait=0, rank=Rank.ASIDE)
+    worker.ask("release", "release", lambda _d, _m: out.append("out"), wait=0, rank=JobPriority.RELEASE)
+    aside = worker.ask("aside", "aside", lambda _d, _m: out.append("aside"), wait=0, rank=JobPriority.ASIDE)
     closing = threading.Thread(target=worker.close)
     closing.start()
     wait_until(lambda: aside.state == "cancelled", "closing has stopped what waits on the side")

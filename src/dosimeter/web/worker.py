@@ -33,7 +33,7 @@ LONGEST_STOP = 5.0
 PATIENCE = 1.2  # seconds a page waits for a computation before it shows progress instead
 
 
-class Rank(IntEnum):
+class JobPriority(IntEnum):
     """How soon a worker runs a job: the lowest rank first."""
 
     RELEASE = 0
@@ -74,7 +74,7 @@ class Job(Generic[Result]):
     key: Hashable
     title: str
     meter: JobMeter
-    rank: Rank
+    rank: JobPriority
     heavy: bool
     state: State = "waiting"
     error: DosimeterError | None = None
@@ -92,7 +92,7 @@ class Job(Generic[Result]):
 
     @property
     def cancellable(self) -> bool:
-        return self.rank is not Rank.RELEASE
+        return self.rank is not JobPriority.RELEASE
 
     @property
     def problem(self) -> str:
@@ -126,7 +126,7 @@ class DatasetWorker:
         work: Work[Result],
         *,
         wait: float,
-        rank: Rank = Rank.LOOK,
+        rank: JobPriority = JobPriority.LOOK,
         heavy: bool = False,
         revive: bool = False,
     ) -> Job[Result]:
@@ -146,7 +146,7 @@ class DatasetWorker:
                 heapq.heappush(self._queue, (rank, next(self._numbers), job, work))
                 self._changed.notify()
             self._jobs.move_to_end(key)
-        if rank is Rank.RELEASE:
+        if rank is JobPriority.RELEASE:
             self._cancel_side_jobs()
         job.ended.wait(wait)
         return job
@@ -154,7 +154,7 @@ class DatasetWorker:
     def _cancel_side_jobs(self) -> None:
         """Cancel the running side jobs, because a release is to run. Asked for again, they begin anew."""
         with self._guard:
-            aside = [job for job in self._jobs.values() if job.rank is Rank.ASIDE and job.state == "running"]
+            aside = [job for job in self._jobs.values() if job.rank is JobPriority.ASIDE and job.state == "running"]
             for job in aside:
                 del self._jobs[job.key]
         for job in aside:
@@ -186,7 +186,7 @@ class DatasetWorker:
     def _run(self, job: Job[Result], work: Work[Result]) -> None:
         state: State = "failed"
         try:
-            if job.rank is not Rank.RELEASE:  # a release reads the current data by itself
+            if job.rank is not JobPriority.RELEASE:  # a release reads the current data by itself
                 job.meter.digest = self.digest = self.dataset.renew()
             job.run(work, self.dataset)
             state = "done"

@@ -44,7 +44,7 @@ from dosimeter.web.decision import (
 from dosimeter.web.http import Controller, Refused, StateOf, make_csrf, render
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import User, count_open, list_open, mark_looked, note, read_thresholds
-from dosimeter.web.worker import PATIENCE, Job, JobMeter, Rank
+from dosimeter.web.worker import PATIENCE, Job, JobMeter, JobPriority
 
 router = APIRouter()
 FEW = 5
@@ -265,7 +265,7 @@ def show_displaced(request: Request, state: StateOf, user: Controller, query_id:
     job = case.served.worker.ask(
         (*key, str(offer.charges.reading.epsilon)), "Looking at the other waiting queries",
         lambda dataset, meter: list_displaced(case.served, offer, at, waiting, thresholds, dataset, meter),
-        wait=PATIENCE, rank=Rank.ASIDE,
+        wait=PATIENCE, rank=JobPriority.ASIDE,
     )  # fmt: skip
     if job.state != "done":
         return _progress(request, case, user, job, f"/decide/{query_id}/others?epsilon={at:.12g}")

@@ -45,7 +45,7 @@ from dosimeter.web.public import DENIED, PHRASES, check_text
 from dosimeter.web.question import describe_question
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import QueryStatus, User
-from dosimeter.web.worker import PATIENCE, Rank
+from dosimeter.web.worker import PATIENCE, JobPriority
 
 router = APIRouter()
 
@@ -146,7 +146,7 @@ def approve(
         case.served.worker.ask(
             ("release", claim), "Releasing",
             lambda dataset, _m: run_release(state, case.served, case.query, claim, order, dataset),
-            wait=4 * PATIENCE, rank=Rank.RELEASE,
+            wait=4 * PATIENCE, rank=JobPriority.RELEASE,
         )  # fmt: skip
     except DosimeterError:  # the server is stopping: nothing was started
         state.end_claim(claim)
