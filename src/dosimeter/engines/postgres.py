@@ -21,8 +21,8 @@ from dosimeter.engines.base import ReadOptions, combine_fingerprints, joined_wit
 from dosimeter.engines.columns import NativeColumn
 from dosimeter.engines.postgres_catalogue import (
     TYPES,
+    CatalogueTable,
     Reading,
-    Relation,
     collate_by_bytes,
     describe_relation,
     find_relation,
@@ -89,7 +89,7 @@ class PostgresEngine:
         self,
         connection: psycopg.Connection[Any],
         reconnect: Callable[[], psycopg.Connection[Any]],
-        relation: Relation,
+        relation: CatalogueTable,
         table: str,
         attributes: Mapping[str, NativeColumn],
         options: ReadOptions,
@@ -99,7 +99,7 @@ class PostgresEngine:
         self._snapshot_digest: str | None = None
         self.generation = 0
         self._options = options
-        self._joined: dict[str, tuple[Relation, Reading]] = {}
+        self._joined: dict[str, tuple[CatalogueTable, Reading]] = {}
         self._declared: Mapping[str, JoinTable] = {}
         self._relation = relation
         self._table = table
@@ -140,7 +140,7 @@ class PostgresEngine:
         relation, reading = self._join(table)
         return read_through_casts(relation, reading, f"dosimeter_joined_{list(self._joined).index(table.name)}")
 
-    def _join(self, table: JoinTable) -> tuple[Relation, Reading]:
+    def _join(self, table: JoinTable) -> tuple[CatalogueTable, Reading]:
         if table.name not in self._joined:
             relation, attributes = self._find_joined(table.source or table.name)
             if table.public and (relation.schema, relation.name) == (self._relation.schema, self._relation.name):
@@ -158,7 +158,7 @@ class PostgresEngine:
     def doubtful_columns(self) -> frozenset[str]:
         return frozenset()
 
-    def _find_joined(self, name: str) -> tuple[Relation, dict[str, NativeColumn]]:
+    def _find_joined(self, name: str) -> tuple[CatalogueTable, dict[str, NativeColumn]]:
         import psycopg
 
         named = name if len(split_name(name)) > 1 else f"{quote_identifier(self._relation.schema)}.{name}"
@@ -212,7 +212,7 @@ class PostgresEngine:
             found |= self._identify(relation)
         return frozenset(found)
 
-    def _identify(self, relation: Relation) -> frozenset[str]:
+    def _identify(self, relation: CatalogueTable) -> frozenset[str]:
         import psycopg
 
         try:
@@ -239,7 +239,7 @@ class PostgresEngine:
             return "absent"  # no query can join it either
         return self._digest(*found)
 
-    def _digest(self, relation: Relation, attributes: Mapping[str, NativeColumn]) -> str:
+    def _digest(self, relation: CatalogueTable, attributes: Mapping[str, NativeColumn]) -> str:
         record = ", ".join(quote_identifier(name) for name in attributes)
         table = f"{quote_identifier(relation.schema)}.{quote_identifier(relation.name)}"
         sums = ", ".join(f"SUM(CAST(hashtextextended(record, {seed}) AS NUMERIC)) AS sum{seed}" for seed in (0, 1))
@@ -368,7 +368,7 @@ def _begin(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> 
 
 def _look_up(
     connection: psycopg.Connection[Any], table: str | None, server: str
-) -> tuple[Relation, dict[str, NativeColumn]]:
+) -> tuple[CatalogueTable, dict[str, NativeColumn]]:
     import psycopg
 
     try:

@@ -101,7 +101,7 @@ _DESCRIBE = """
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class CatalogueTable:
     oid: int
     schema: str
     name: str
@@ -129,7 +129,7 @@ def split_name(table: str) -> list[tuple[str, bool]]:
     return [] if rest or not 1 <= len(parts) <= 2 else parts
 
 
-def find_relation(connection: psycopg.Connection[Any], table: str | None, server: str) -> Relation:
+def find_relation(connection: psycopg.Connection[Any], table: str | None, server: str) -> CatalogueTable:
     if table is None:
         names = [str(row[0]) for row in connection.execute(_LIST_RELATIONS)]
         if len(names) != 1:
@@ -150,7 +150,7 @@ def find_relation(connection: psycopg.Connection[Any], table: str | None, server
         row = connection.execute(_FIND_RELATION, [written]).fetchone()
         if row is None:
             continue
-        relation = Relation(int(row[0]), str(row[1]), str(row[2]))
+        relation = CatalogueTable(int(row[0]), str(row[1]), str(row[2]))
         if row[3]:
             raise DataError(
                 f"Row-level security hides rows of {relation.label} from this user, so that the risk would be that of "
@@ -162,7 +162,7 @@ def find_relation(connection: psycopg.Connection[Any], table: str | None, server
     )
 
 
-def describe_relation(connection: psycopg.Connection[Any], relation: Relation) -> dict[str, NativeColumn]:
+def describe_relation(connection: psycopg.Connection[Any], relation: CatalogueTable) -> dict[str, NativeColumn]:
     attributes = {}
     for name, written, kind, category, decimals in connection.execute(_DESCRIBE, [relation.oid]):
         known = "enum" if category == "e" else "whole numeric" if kind == "numeric" and decimals == 0 else kind
@@ -210,13 +210,13 @@ def _advise_cast(column: Column, attribute: NativeColumn) -> str:
     return f" If its values are such, read a view with CAST({name} AS {written})."
 
 
-def table_of(relation: Relation) -> exp.Table:
+def table_of(relation: CatalogueTable) -> exp.Table:
     return exp.Table(
         this=exp.to_identifier(relation.name, quoted=True), db=exp.to_identifier(relation.schema, quoted=True)
     )
 
 
-def read_through_casts(relation: Relation, reading: Reading, alias: str) -> exp.Expression:
+def read_through_casts(relation: CatalogueTable, reading: Reading, alias: str) -> exp.Expression:
     """Return the table as a subquery with every column in its declared type, odd cells NULL (N4).
 
     PostgreSQL flattens the subquery, so that a WHERE still reaches the table.
@@ -225,7 +225,7 @@ def read_through_casts(relation: Relation, reading: Reading, alias: str) -> exp.
     return exp.select(*columns).from_(table_of(relation)).subquery(alias)
 
 
-def odd_cells_query(relation: Relation, reading: Reading, names: Collection[str]) -> exp.Select:
+def odd_cells_query(relation: CatalogueTable, reading: Reading, names: Collection[str]) -> exp.Select:
     """Return the query that counts each column's odd cells: not NULL in the source, but counted as NULL."""
     counts = []
     for name in names:
