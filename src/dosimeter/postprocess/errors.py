@@ -17,7 +17,7 @@ from dosimeter.arrays import BoolArray, FloatArray, IntArray
 from dosimeter.measures import Estimate
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import CELL, RELEASED, QueryPlan, selects_rows
-from dosimeter.postprocess.propagation import Compute, Sources, propagate
+from dosimeter.postprocess.propagation import Compute, SourceNumbers, propagate
 from dosimeter.postprocess.quotients import find_divisors, list_estimates
 from dosimeter.postprocess.released_rows import ReleasedRow, look_up
 from dosimeter.sql import NUMERIC, EmbeddedError, Type, Values, as_double, compute_embedded
@@ -285,9 +285,9 @@ class CellErrors:
     def _values(self) -> dict[int, FloatArray]:
         return {at: self._measured[:, at] for at in range(len(self._plan.measures))}
 
-    def _sources(self, measures: Sequence[int], chosen: BoolArray) -> Sources:
+    def _sources(self, measures: Sequence[int], chosen: BoolArray) -> SourceNumbers:
         places = list(measures)
-        return Sources(
+        return SourceNumbers(
             self._noise.mechanism,
             tuple(self._measured[chosen, at] for at in places),
             self._scales[chosen][:, places],

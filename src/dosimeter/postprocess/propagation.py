@@ -31,7 +31,7 @@ _STEPS, _PRECISION = 100, 1e-13  # of Newton's method, which stops by itself lon
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class SourceNumbers:
     """The noisy numbers that another number is computed from. ``values``: for each, an array with one element per row.
 
     Rows are those of the released table. ``scales``: the noise scale of each row and number, in the number's own units.
@@ -52,7 +52,7 @@ class Sources:
 
 
 def propagate(
-    sources: Sources, compute: Compute, tail: float, *, rough: bool = False, divisors: Sequence[Compute] = ()
+    sources: SourceNumbers, compute: Compute, tail: float, *, rough: bool = False, divisors: Sequence[Compute] = ()
 ) -> FloatArray:
     """Return, for each cell, a bound that the computed number's error exceeds with probability ``tail`` at most.
 
@@ -82,7 +82,7 @@ def propagate(
     return errors
 
 
-def _lay_out(sources: Sources) -> Iterator[tuple[IntArray, int, int]]:
+def _lay_out(sources: SourceNumbers) -> Iterator[tuple[IntArray, int, int]]:
     """Yield sets of cells that need the same points: cell indices, half the number of directions, number of sizes."""
     _, first, codes, cells = np.unique(sources.levels, return_index=True, return_inverse=True, return_counts=True)
     coarse = (sources.scales[first] < _COARSE * sources.grids).any(axis=1)
@@ -107,7 +107,7 @@ def _spread_sizes(mechanism: Mechanism, numbers: int, count: int, tail: float) -
 
 
 def _move(
-    sources: Sources,
+    sources: SourceNumbers,
     chosen: IntArray,
     compute: Compute,
     divisors: Sequence[Compute],
