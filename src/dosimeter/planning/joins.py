@@ -59,7 +59,7 @@ class JoinedScope(Scope):
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class JoinedSources:
     scope: Scope
     joins: tuple[Join, ...]
     schema: Schema
@@ -162,7 +162,7 @@ def resolve_table(select: exp.Select, schema: Schema) -> Scope:
     return Scope(schema=schema, names=frozenset(names))
 
 
-def resolve_joins(select: exp.Select, base: Scope) -> Sources:
+def resolve_joins(select: exp.Select, base: Scope) -> JoinedSources:
     """Return the joins of a SELECT, what names mean in the joined rows, and the schema of these rows.
 
     ``base``: the scope of the first table. Refuses a join that could multiply an individual's rows beyond what the
@@ -170,7 +170,7 @@ def resolve_joins(select: exp.Select, base: Scope) -> Sources:
     """
     written = select.args.get("joins") or []
     if not written:
-        return Sources(base, (), base.schema)
+        return JoinedSources(base, (), base.schema)
     schema = base.schema
     prefixes = dict.fromkeys(sorted(base.names), "")
     merged: set[str] = set()
@@ -186,7 +186,7 @@ def resolve_joins(select: exp.Select, base: Scope) -> Sources:
         prefixes |= dict.fromkeys(names, f"{table.name}.")
         if node.args.get("using"):
             merged |= {f"{table.name}.{right}".lower() for _, right in pairs}
-    return Sources(JoinedScope(schema, base.names, prefixes, frozenset(merged)), tuple(joins), schema)
+    return JoinedSources(JoinedScope(schema, base.names, prefixes, frozenset(merged)), tuple(joins), schema)
 
 
 def write_commas_as_joins(select: exp.Select) -> exp.Select:

@@ -15,7 +15,7 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.joins import Sources, resolve_joins
+from dosimeter.planning.joins import JoinedSources, resolve_joins
 from dosimeter.planning.named_windows import write_out_windows
 from dosimeter.planning.person_columns import OwnValue, read_value
 from dosimeter.planning.person_members import read_member
@@ -382,11 +382,11 @@ class PersonLevels:
         known = ", ".join([self.declared.table, *(name for name, each in self.declared.tables.items() if each.unit)])
         raise refusal(node, f"There is no table {written}. The tables with individuals are {known}.")
 
-    def _where(self, select: exp.Select, sources: Sources) -> exp.Expression | None:
+    def _where(self, select: exp.Select, sources: JoinedSources) -> exp.Expression | None:
         clause = select.args.get("where")
         return check_condition(clause.this, sources.scope) if clause is not None else None
 
-    def _watch(self, select: exp.Select, sources: Sources) -> None:
+    def _watch(self, select: exp.Select, sources: JoinedSources) -> None:
         """Remember the identifying columns that a level tests."""
         watched = {name for name, column in sources.schema.columns.items() if column.identifying}
         keys = {sources.schema.unit, *([sources.schema.row_key] if sources.schema.row_key else [])}
@@ -525,7 +525,7 @@ def _meant_item(
     return node
 
 
-def _without_stars(items: Iterable[exp.Expression], sources: Sources) -> Iterator[exp.Expression]:
+def _without_stars(items: Iterable[exp.Expression], sources: JoinedSources) -> Iterator[exp.Expression]:
     """Yield the SELECT list with `*` written out."""
     for item in items:
         if not _is_star(item):

@@ -29,7 +29,13 @@ from dosimeter.planning.aggregates import Aggregates, Collected
 from dosimeter.planning.blocks import name_released, of_block, of_sets, try_after, unite_sets, write_union
 from dosimeter.planning.groups import Grouping, plan_groups
 from dosimeter.planning.joined_blocks import join_blocks, require_few
-from dosimeter.planning.joins import Sources, list_identifying, resolve_joins, resolve_table, write_commas_as_joins
+from dosimeter.planning.joins import (
+    JoinedSources,
+    list_identifying,
+    resolve_joins,
+    resolve_table,
+    write_commas_as_joins,
+)
 from dosimeter.planning.outer_select import OuterSelect
 from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
 from dosimeter.planning.person_levels import PersonLevels
@@ -225,7 +231,7 @@ class Draft:
     take_number: Callable[[], int]
     people: PersonLevels = field(init=False)
     person: PersonStage | None = None
-    sources: Sources = field(init=False)
+    sources: JoinedSources = field(init=False)
     where: exp.Expression | None = None
     grouping: Grouping = field(init=False)
     aggregates: Aggregates = field(init=False)
