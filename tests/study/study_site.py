@@ -16,7 +16,7 @@ from dosimeter.research.study import texts
 from dosimeter.research.study.answers import GROUPS
 from dosimeter.research.study.instrument import Instrument
 from dosimeter.research.study.server import make_app
-from dosimeter.research.study.store import Store, StudySettings
+from dosimeter.research.study.store import StudySettings, StudyStore
 from tests.waiting import LONGEST_WAIT, wait_until
 
 RIGHT = "".join(question.right for question in texts.QUIZ)
@@ -57,7 +57,7 @@ class StudySite:
     def __init__(self, instrument: Instrument, path: Path, groups: tuple[str, ...] = GROUPS, seed: int = 1) -> None:
         self.path = path
         self._visitors: list[Visitor] = []
-        self.store = Store(path)
+        self.store = StudyStore(path)
         self.name = self.store.begin_study(StudySettings(seed, groups, instrument.digest))
         self.app: Any = make_app(instrument, self.store, name=self.name)
 

@@ -16,7 +16,7 @@ from dosimeter.errors import DataError, OptionError
 from dosimeter.research.study.analysis import analyse_answers, compare_locations, compare_spreads
 from dosimeter.research.study.answers import COLUMNS, EPSILONS, Answer, read_answers, write_answers
 from dosimeter.research.study.figures import WIDEST, draw_swarms, place_swarm
-from dosimeter.research.study.store import Store
+from dosimeter.research.study.store import StudyStore
 
 
 def run(*words: object) -> int:
@@ -248,7 +248,7 @@ def test_analyse_json_is_one_document(exported: Path, capsys: pytest.CaptureFixt
 
 
 def test_export_writes_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = Store(tmp_path / "study.db")
+    store = StudyStore(tmp_path / "study.db")
     store.add_participant()
     store.close()
     assert run("export", "--store", tmp_path / "study.db", "-o", tmp_path / "answers.csv") == 0

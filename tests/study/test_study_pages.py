@@ -17,7 +17,7 @@ from dosimeter.errors import OptionError
 from dosimeter.research.study import store, texts
 from dosimeter.research.study.answers import GROUPS, read_answers, write_answers
 from dosimeter.research.study.instrument import Instrument
-from dosimeter.research.study.store import Store, StudySettings
+from dosimeter.research.study.store import StudySettings, StudyStore
 from tests.study.study_site import RIGHT, WRONG, LiveServer, StudySite, Visitor, find_title
 
 STATIC = Path(texts.__file__).parent / "static"
@@ -336,9 +336,9 @@ def test_one_study_has_one_design(site: StudySite) -> None:
 def test_a_file_that_is_no_study_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.db").write_text("hello, this is no database at all", encoding="utf-8")
     with pytest.raises(OptionError, match="not a study's file"):
-        Store(tmp_path / "notes.db")
+        StudyStore(tmp_path / "notes.db")
     with pytest.raises(OptionError, match="There is no study"):
-        Store(tmp_path / "absent.db", existing=True)
+        StudyStore(tmp_path / "absent.db", existing=True)
     assert not (tmp_path / "absent.db").exists()
 
 

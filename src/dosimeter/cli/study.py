@@ -63,7 +63,7 @@ def serve(
     from dosimeter.research.study.instrument import build_instrument
     from dosimeter.research.study.server import make_app
     from dosimeter.research.study.server import serve as run
-    from dosimeter.research.study.store import Store, StudySettings
+    from dosimeter.research.study.store import StudySettings, StudyStore
 
     chosen = o.split_list(groups) or []
     if not chosen or not set(chosen) <= set(GROUPS) or len(set(chosen)) < len(chosen):
@@ -71,7 +71,7 @@ def serve(
     ordered = tuple(group for group in GROUPS if group in chosen)
     o.check_writable(store)
     instrument = build_instrument(load_adult(data, split="all"), seed=seed)
-    opened = Store(store)
+    opened = StudyStore(store)
     try:
         name = opened.begin_study(StudySettings(seed, ordered, instrument.digest))
         pages = make_app(instrument, opened, name=name, approval=approval.strip(), secure=secure)
@@ -98,11 +98,11 @@ def export(
 ) -> int:
     """The answers as a CSV, one line per participant."""
     from dosimeter.research.study.answers import write_answers
-    from dosimeter.research.study.store import Store
+    from dosimeter.research.study.store import StudyStore
     from dosimeter.show.charts import write_page
 
     o.check_writable(output, (".csv",), "Answers are written")
-    opened = Store(store, existing=True)
+    opened = StudyStore(store, existing=True)
     try:
         text = write_answers(opened.list_answers())
     finally:

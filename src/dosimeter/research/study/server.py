@@ -25,7 +25,7 @@ from dosimeter.json_values import JsonScalar
 from dosimeter.research.study import texts
 from dosimeter.research.study.answers import EPSILONS
 from dosimeter.research.study.instrument import ROWS, Instrument, Stimulus, describe_group, find_picture
-from dosimeter.research.study.store import Progress, Store
+from dosimeter.research.study.store import Progress, StudyStore
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; "
@@ -54,7 +54,7 @@ class Site:
     """
 
     instrument: Instrument
-    store: Store
+    store: StudyStore
     name: str
     approval: str
     secure: bool
@@ -65,7 +65,7 @@ class Site:
         return f"dosimeter_study_{self.name}"
 
 
-def make_app(instrument: Instrument, store: Store, *, name: str, approval: str = "", secure: bool = False) -> Any:
+def make_app(instrument: Instrument, store: StudyStore, *, name: str, approval: str = "", secure: bool = False) -> Any:
     """Return the application. ``secure``: the site is reached over HTTPS only."""
     environment = Environment(
         loader=PackageLoader("dosimeter.research.study"),

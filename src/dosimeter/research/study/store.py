@@ -83,7 +83,7 @@ class Progress:
     queries: tuple[str, str] | None
 
 
-class Store:
+class StudyStore:
     """The SQLite file of one study. ``existing``: refuse a file that does not exist yet."""
 
     def __init__(self, path: Path, *, existing: bool = False) -> None:
