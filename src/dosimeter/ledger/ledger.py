@@ -57,7 +57,7 @@ from dosimeter.ledger.values import (
 from dosimeter.problems import Option
 
 if TYPE_CHECKING:
-    from dosimeter.ledger.store import Store, Transaction
+    from dosimeter.ledger.store import LedgerStore, Transaction
 
 View = Literal["risk", "dry-run"]
 
@@ -69,7 +69,7 @@ def read_clock() -> datetime:
 class Ledger:
     """An open ledger. Safe to use from several threads and processes; a context manager."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: LedgerStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
         self._near = False  # whether the last checkpoint was seen to be near; what this program appends keeps it so
@@ -94,9 +94,9 @@ class Ledger:
         Raises:
             LedgerError: it is no ledger, is newer than this version, or cannot be read.
         """
-        from dosimeter.ledger.store import Store
+        from dosimeter.ledger.store import LedgerStore
 
-        return cls(Store.open(target, busy_timeout=busy_timeout, create=create), clock)
+        return cls(LedgerStore.open(target, busy_timeout=busy_timeout, create=create), clock)
 
     def close(self) -> None:
         """Close the ledger. A ``with`` block does it at its end."""

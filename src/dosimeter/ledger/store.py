@@ -107,7 +107,7 @@ class Transaction:
             self._connection.execute(_INSERT, {name: getattr(record, name) for name in COLUMNS})
 
 
-class Store:
+class LedgerStore:
     """A ledger's database. Each transaction opens a connection of its own: nothing is shared between processes."""
 
     def __init__(self, backend: Backend) -> None:
@@ -115,7 +115,7 @@ class Store:
         self._followed: dict[str, object] = {}
 
     @classmethod
-    def open(cls, target: str | Path, *, busy_timeout: float, create: bool) -> Store:
+    def open(cls, target: str | Path, *, busy_timeout: float, create: bool) -> LedgerStore:
         backend = choose_backend(target, busy_timeout)
         backend.prepare(create=create)
         store = cls(backend)
