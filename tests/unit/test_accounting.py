@@ -20,7 +20,7 @@ from dosimeter.ledger.accounting import (
     warn_of_delta,
 )
 from dosimeter.ledger.decimals import exact_decimal, write_decimal
-from dosimeter.ledger.readings import Charge, Reading, Sum
+from dosimeter.ledger.readings import Charge, Reading, SumReading
 from dosimeter.risk.choose import paper_candidates
 
 CANDIDATES = paper_candidates()
@@ -250,7 +250,7 @@ def test_an_obstacle_is_what_would_have_to_go(
     policy: str, cap: str | None, spent: str, delta: str, svt: str, asked: list[float]
 ) -> None:
     """By the rules one at a time: the rule that is named is broken by every ε that no rule before it has ruled out."""
-    reading = Sum(Decimal(spent), delta_total=Decimal("1e-3"))
+    reading = SumReading(Decimal(spent), delta_total=Decimal("1e-3"))
     limit = None if cap is None else Decimal(cap)
     charges = RequestCharges(Policy.parse(policy), limit, reading, Decimal(svt), Decimal(delta))
     obstacle = charges.find_obstacle(asked)

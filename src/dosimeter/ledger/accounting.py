@@ -22,7 +22,7 @@ from dosimeter.ledger.decimals import (
     read_reading,
     write_decimal,
 )
-from dosimeter.ledger.readings import Charge, Price, Reading, Sum, Zcdp
+from dosimeter.ledger.readings import Charge, Price, Reading, SumReading, ZcdpReading
 from dosimeter.problems import Option
 
 
@@ -116,7 +116,7 @@ class Policy(ABC):
 
     def start(self, delta_total: Decimal) -> Reading:
         """Return the reading of an account that has spent nothing."""
-        return Sum(delta_total=delta_total)
+        return SumReading(delta_total=delta_total)
 
     def write_reading(self, reading: Reading) -> JsonObject:
         """Return the exact reading for a checkpoint to keep. Equal readings give equal texts."""
@@ -126,7 +126,7 @@ class Policy(ABC):
         """Return the reading that ``write_reading`` wrote."""
         kept = read_object(payload)
         delta = exact_decimal(read_text(kept["delta"]))
-        return Sum(read_reading(kept["epsilon"]), delta, delta_total=delta_total)
+        return SumReading(read_reading(kept["epsilon"]), delta, delta_total=delta_total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class ZcdpBudget(Policy):
 
     def start(self, delta_total: Decimal) -> Reading:
         """Return the reading of an account that has spent nothing."""
-        return Zcdp(delta_total=delta_total, delta_of_noise=exact_context().subtract(self.delta, delta_total))
+        return ZcdpReading(delta_total=delta_total, delta_of_noise=exact_context().subtract(self.delta, delta_total))
 
     def write_reading(self, reading: Reading) -> JsonObject:
         """Return the exact sum of ρ and that of δ for a checkpoint to keep; the ε is computed from these."""

@@ -94,19 +94,19 @@ class Reading(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Sum(Reading):
+class SumReading(Reading):
     """A reading that adds up all charged ε's; infinite once Σδ > δ_g (O1)."""
 
     epsilon: Decimal = ZERO
     delta: Decimal = ZERO
     delta_total: Decimal = field(kw_only=True)
 
-    def after(self, charge: Charge, times: int = 1) -> Sum:
+    def after(self, charge: Charge, times: int = 1) -> SumReading:
         context = exact_context()
         delta = context.add(self.delta, context.multiply(charge.delta, Decimal(times)))
         overspent = self.infinite or delta > self.delta_total
         epsilon = INFINITY if overspent else context.add(self.epsilon, context.multiply(charge.total, Decimal(times)))
-        return Sum(epsilon, delta, delta_total=self.delta_total)  # O1
+        return SumReading(epsilon, delta, delta_total=self.delta_total)  # O1
 
     def added(self, charge: Charge) -> Decimal:
         return charge.total
@@ -116,7 +116,7 @@ class Sum(Reading):
 
 
 @dataclass(frozen=True, slots=True)
-class Zcdp(Reading):
+class ZcdpReading(Reading):
     """A reading that adds up all ρ, and reads the sum as an ε at ``delta_of_noise``, which is D − δ_g (O4)."""
 
     rho: Decimal = ZERO
@@ -134,7 +134,7 @@ class Zcdp(Reading):
     def infinite(self) -> bool:
         return self.delta > self.delta_total
 
-    def after(self, charge: Charge, times: int = 1) -> Zcdp:
+    def after(self, charge: Charge, times: int = 1) -> ZcdpReading:
         if charge.rho is None and not charge.is_nothing:
             raise LedgerError("A charge of an account with a policy budget:E@D has its ρ.")
         context, many = exact_context(), Decimal(times)
