@@ -209,7 +209,7 @@ def show_settings(request: Request, state: StateOf, user: Controller, saved: boo
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class PriorityThreshold:
     """A threshold for a priority, in percent, and what it means for counts (R3).
 
     ``one``, ``ten``: the largest candidate that meets it for one number, and for ten groups; None if none does.
@@ -221,7 +221,7 @@ class Threshold:
     ten: float | None
 
 
-def _exemplify(state: ServerState, thresholds: Mapping[str, float]) -> list[Threshold]:
+def _exemplify(state: ServerState, thresholds: Mapping[str, float]) -> list[PriorityThreshold]:
     candidates = sorted(next(iter(state.datasets.values())).candidates)
 
     def allow(percent: float, numbers: int) -> float | None:
@@ -233,7 +233,7 @@ def _exemplify(state: ServerState, thresholds: Mapping[str, float]) -> list[Thre
         return max((each for each in candidates if numbers / (numbers + each) >= least - 1e-12), default=None)
 
     return [
-        Threshold(name, thresholds[name], allow(thresholds[name], 1), allow(thresholds[name], 10))
+        PriorityThreshold(name, thresholds[name], allow(thresholds[name], 1), allow(thresholds[name], 10))
         for name in ("high", "normal", "low")
     ]
 
