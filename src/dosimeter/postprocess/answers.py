@@ -64,7 +64,7 @@ def assemble_answer(
     """
     listed = list_blocks(plan, [(keys, values), *further])
     parts = [
-        _Part(block, released, clamp, name_released(at))
+        _BlockTable(block, released, clamp, name_released(at))
         for at, (block, released) in enumerate(zip(plan.blocks, listed, strict=True))
     ]
     if noise is None:
@@ -100,7 +100,7 @@ def state_plainly(
     return Assembled(_align(rows), failed=True)
 
 
-class _Part:
+class _BlockTable:
     """The released table of one block (a SELECT that measures). ``name``: that of the table.
 
     ``released``: its rows. ``told``: for each aggregate, an array over them that is false where there are too few
@@ -152,7 +152,7 @@ class _Part:
         return ColumnErrors(self.plan, self._noise, released, clamp=self.clamp).columns
 
 
-def _run(plan: QueryPlan, parts: Sequence[_Part]) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
+def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
     """Return the rows of the answer, where each comes from, and whether the SQL after the noise failed.
 
     A row comes from (block, index of the released row); None if rows cannot be traced to single released rows. If the
@@ -180,7 +180,7 @@ def _run(plan: QueryPlan, parts: Sequence[_Part]) -> tuple[list[JsonRow], list[t
 
 
 def _withheld(
-    parts: Sequence[_Part], rows: list[JsonRow], places: list[tuple[int, int]] | None
+    parts: Sequence[_BlockTable], rows: list[JsonRow], places: list[tuple[int, int]] | None
 ) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
     """Set quotients of an outer SELECT to NULL, in ``rows``, if they have too few people to tell.
 
@@ -199,7 +199,7 @@ def _withheld(
     return rows, places, False
 
 
-def _list_shown(parts: Sequence[_Part], places: Sequence[tuple[int, int]] | None) -> tuple[ReleasedRow, ...]:
+def _list_shown(parts: Sequence[_BlockTable], places: Sequence[tuple[int, int]] | None) -> tuple[ReleasedRow, ...]:
     """Return the released row that each row shows, by ``places`` (see ``_run``); all of them if that is None."""
     if places is None:
         return tuple(row for part in parts for row in part.released)
@@ -207,7 +207,7 @@ def _list_shown(parts: Sequence[_Part], places: Sequence[tuple[int, int]] | None
 
 
 def _find_errors(
-    parts: Sequence[_Part], rows: Sequence[JsonRow], places: Sequence[tuple[int, int]] | None
+    parts: Sequence[_BlockTable], rows: Sequence[JsonRow], places: Sequence[tuple[int, int]] | None
 ) -> tuple[dict[str, float | None], ...]:
     """Return, for each row, the 95 % error of each aggregate column: that of the released row it shows.
 
@@ -227,7 +227,7 @@ def _find_errors(
     return tuple(errors)
 
 
-def _state_released(parts: Sequence[_Part], rows: list[JsonRow]) -> Assembled:
+def _state_released(parts: Sequence[_BlockTable], rows: list[JsonRow]) -> Assembled:
     """Return the released tables as the answer, with the errors of their aggregates. ``rows``: those of all tables."""
     errors: list[dict[str, float | None]] = []
     for part in parts:
