@@ -14,7 +14,7 @@ from typer.main import get_command
 from dosimeter.cli import study
 from dosimeter.errors import DataError, OptionError
 from dosimeter.research.study.analysis import analyse_answers, compare_locations, compare_spreads
-from dosimeter.research.study.answers import COLUMNS, EPSILONS, Answer, read_answers, write_answers
+from dosimeter.research.study.answers import COLUMNS, EPSILONS, StudyAnswer, read_answers, write_answers
 from dosimeter.research.study.figures import WIDEST, draw_swarms, place_swarm
 from dosimeter.research.study.store import StudyStore
 
@@ -114,12 +114,12 @@ def test_spread_that_is_not_defined(first: list[float], second: list[float]) -> 
 # ---------------------------------------------------------------- a whole study
 
 
-def make_answer(number: int, group: str, q1: float, q2: float, **changes: Any) -> Answer:
+def make_answer(number: int, group: str, q1: float, q2: float, **changes: Any) -> StudyAnswer:
     values: dict[str, Any] = {
         "day": "2026-11-15", "texts_version": "1", "prior_knowledge": "no", "quiz": "bacb", "quiz_score": 4,
         "passed": True, "first_query": "q1", "used_rdr": None if group == "control" else True, "completed": True,
     }  # fmt: skip
-    return Answer(participant=number, group=group, epsilon_q1=q1, epsilon_q2=q2, **(values | changes))
+    return StudyAnswer(participant=number, group=group, epsilon_q1=q1, epsilon_q2=q2, **(values | changes))
 
 
 CONTROL = [0.5, 1.0, 3.0, 4.5, 5.0]
@@ -127,7 +127,7 @@ RANGE = [1.5, 1.5, 2.0, 2.0]
 HISTOGRAM = [2.5, 3.5, 4.0]
 
 
-def make_study() -> list[Answer]:
+def make_study() -> list[StudyAnswer]:
     groups = {"control": CONTROL, "range": RANGE, "histogram": HISTOGRAM}
     answers = [
         make_answer(100 * place + at, group, epsilon, 2.0, prior_knowledge="yes" if at % 2 else "no")
@@ -137,10 +137,10 @@ def make_study() -> list[Answer]:
     failed: dict[str, Any] = {"quiz": "aaaa", "quiz_score": 1, "passed": False, "prior_knowledge": "yes"}
     return [
         *answers,
-        Answer(901, "2026-11-15", "1", **failed),
-        Answer(902, "2026-11-15", "1", **failed),
-        Answer(903, "2026-11-15", "1"),
-        Answer(904, "2026-11-15", "1", "no", "bacb", 4, True, "range", "q2", None, 1.0),
+        StudyAnswer(901, "2026-11-15", "1", **failed),
+        StudyAnswer(902, "2026-11-15", "1", **failed),
+        StudyAnswer(903, "2026-11-15", "1"),
+        StudyAnswer(904, "2026-11-15", "1", "no", "bacb", 4, True, "range", "q2", None, 1.0),
     ]
 
 
@@ -180,7 +180,7 @@ def test_summary_says_where_most_answers_are() -> None:
 
 def test_nobody_to_analyse() -> None:
     with pytest.raises(DataError, match="Nobody has passed"):
-        analyse_answers([Answer(1, "2026-11-15", "1")])
+        analyse_answers([StudyAnswer(1, "2026-11-15", "1")])
 
 
 def test_order_of_lines_does_not_matter() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dosimeter.errors import DataError
 from dosimeter.json_values import JsonObject
-from dosimeter.research.study.answers import CONTROL, EPSILONS, GROUPS, Answer
+from dosimeter.research.study.answers import CONTROL, EPSILONS, GROUPS, StudyAnswer
 from dosimeter.research.study.generate import QUERY_NAMES
 from dosimeter.show import TextTable, format_epsilon, format_number
 
@@ -131,7 +131,7 @@ class Analysis:
     treatment group.
     """
 
-    answers: tuple[Answer, ...]
+    answers: tuple[StudyAnswer, ...]
     texts_versions: tuple[str, ...]
     recruited: int
     stopped_before_quiz: int
@@ -212,7 +212,7 @@ class Analysis:
         return {"columns": columns, "rows": rows}
 
 
-def analyse_answers(answers: Sequence[Answer]) -> Analysis:
+def analyse_answers(answers: Sequence[StudyAnswer]) -> Analysis:
     """Leave out participants who failed the quiz or stopped; count, summarise and compare. Refuse if none is left."""
     kept = tuple(answer for answer in answers if answer.completed)
     if not kept:
@@ -250,7 +250,7 @@ def analyse_answers(answers: Sequence[Answer]) -> Analysis:
     )
 
 
-def list_chosen(answers: Sequence[Answer], query: str, group: str, knowledge: str = "all") -> list[float]:
+def list_chosen(answers: Sequence[StudyAnswer], query: str, group: str, knowledge: str = "all") -> list[float]:
     """Return the ε's that one group chose for one query, in the order of the participants' numbers.
 
     ``knowledge``: ``all``, or only those with this answer (yes or no) on prior knowledge.
@@ -260,12 +260,12 @@ def list_chosen(answers: Sequence[Answer], query: str, group: str, knowledge: st
     return [epsilon for answer in mine if (epsilon := answer.epsilon(query)) is not None]
 
 
-def _count(answers: Sequence[Answer], group: str, name: str, options: Sequence[str]) -> dict[str, int]:
+def _count(answers: Sequence[StudyAnswer], group: str, name: str, options: Sequence[str]) -> dict[str, int]:
     found = Counter(getattr(answer, name) for answer in answers if answer.group == group)
     return {option: found[option] for option in options}
 
 
-def _summarise(answers: Sequence[Answer], query: str, knowledge: str, group: str) -> Summary:
+def _summarise(answers: Sequence[StudyAnswer], query: str, knowledge: str, group: str) -> Summary:
     chosen = list_chosen(answers, query, group, knowledge)
     found = Counter(chosen)
     low, high = max(pairwise(EPSILONS), key=lambda pair: found[pair[0]] + found[pair[1]])
@@ -282,7 +282,7 @@ def _summarise(answers: Sequence[Answer], query: str, knowledge: str, group: str
     )
 
 
-def _compare(answers: Sequence[Answer], query: str, knowledge: str, pair: tuple[str, str]) -> GroupComparison:
+def _compare(answers: Sequence[StudyAnswer], query: str, knowledge: str, pair: tuple[str, str]) -> GroupComparison:
     first, second = (list_chosen(answers, query, group, knowledge) for group in pair)
     sizes = (len(first), len(second))
     return GroupComparison(

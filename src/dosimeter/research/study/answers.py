@@ -17,7 +17,7 @@ CONTROL = "control"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StudyAnswer:
     """What is stored of one participant. ``quiz``: the letters they chose.
 
     None: they did not get so far, or were not asked.
@@ -41,10 +41,10 @@ class Answer:
         return self.epsilon_q1 if query == "q1" else self.epsilon_q2
 
 
-COLUMNS = tuple(field.name for field in fields(Answer))
+COLUMNS = tuple(field.name for field in fields(StudyAnswer))
 
 
-def write_answers(answers: Iterable[Answer]) -> str:
+def write_answers(answers: Iterable[StudyAnswer]) -> str:
     """Return a CSV with one line per participant, in the order of their numbers."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -53,7 +53,7 @@ def write_answers(answers: Iterable[Answer]) -> str:
     return text.getvalue()
 
 
-def _number(answer: Answer) -> int:
+def _number(answer: StudyAnswer) -> int:
     return answer.participant
 
 
@@ -63,7 +63,7 @@ def _write_cell(cell: object) -> str:
     return "" if cell is None else str(cell)
 
 
-def read_answers(path: Path) -> tuple[Answer, ...]:
+def read_answers(path: Path) -> tuple[StudyAnswer, ...]:
     """Read the answers of an exported CSV. Refuse a missing column, or a cell that does not fit its column.
 
     Further columns are ignored.
@@ -87,7 +87,7 @@ def read_answers(path: Path) -> tuple[Answer, ...]:
     return answers
 
 
-def _read_row(row: Mapping[str, str | None], where: str) -> Answer:
+def _read_row(row: Mapping[str, str | None], where: str) -> StudyAnswer:
     cells = {name: (row[name] or "").strip() or None for name in COLUMNS}
 
     def reject(name: str, expected: str) -> DataError:
@@ -112,7 +112,7 @@ def _read_row(row: Mapping[str, str | None], where: str) -> Answer:
         raise reject("participant", "a number")
     if score is not None and not re.fullmatch(r"\d{1,2}", score):
         raise reject("quiz_score", "empty or a number")
-    answer = Answer(
+    answer = StudyAnswer(
         participant=int(participant), day=cells["day"] or "", texts_version=cells["texts_version"] or "",
         prior_knowledge=choose("prior_knowledge", ("no", "yes")), quiz=cells["quiz"],
         quiz_score=None if score is None else int(score), passed=decide("passed"), group=choose("group", GROUPS),

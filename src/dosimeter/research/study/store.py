@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.research.study import texts
-from dosimeter.research.study.answers import CONTROL, Answer
+from dosimeter.research.study.answers import CONTROL, StudyAnswer
 from dosimeter.research.study.generate import (
     digest_token,
     draw_assignment,
@@ -231,12 +231,12 @@ class StudyStore:
 
     # ------------------------------------------------------------ export
 
-    def list_answers(self) -> tuple[Answer, ...]:
+    def list_answers(self) -> tuple[StudyAnswer, ...]:
         with self._transaction() as connection:
             rows: Sequence[Any] = connection.execute(sa.select(_PARTICIPANTS)).mappings().all()
         left_out = {"token", "step"}
         return tuple(
-            Answer(
+            StudyAnswer(
                 **{name: value for name, value in row.items() if name not in left_out}, completed=row["step"] == "done"
             )
             for row in rows
