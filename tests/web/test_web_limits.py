@@ -24,7 +24,7 @@ from dosimeter.web import checks
 from dosimeter.web.checks import CheckQueue, check_query
 from dosimeter.web.http import middleware
 from dosimeter.web.identity import throttle, users
-from dosimeter.web.identity.gate import MOST_HASHED, Crowded, Gate
+from dosimeter.web.identity.password_queue import MOST_HASHED, PasswordQueue, TooManyAttempts
 from dosimeter.web.identity.throttle import Limits, Throttled
 from dosimeter.web.identity.users import MOST_TOKENS
 from dosimeter.web.public import PublicCheck, check_text, find_odd_letter
@@ -257,7 +257,7 @@ def test_who_is_throttled_takes_nobodys_turn(site: Site, monkeypatch: pytest.Mon
             guest.sign_in("anna", "wrong password")
         writes: list[str] = []
         monkeypatch.setattr(throttle, "count_attempt", lambda *_: writes.append("counted"))
-        monkeypatch.setattr(Gate, "run", lambda *_, **__: writes.append("entered"))
+        monkeypatch.setattr(PasswordQueue, "run", lambda *_, **__: writes.append("entered"))
         assert guest.sign_in("anna").status_code == 429
     assert not writes
 
@@ -272,7 +272,7 @@ def test_every_visitor_gets_their_turn_at_the_gate() -> None:
     """One hashes at a time. Whoever has two waiting is asked once, then the others, then again; known devices first."""
 
     async def story() -> tuple[list[str], int]:
-        gate, crowded, free = Gate(running=1, each=2, waiting=10), 0, threading.Event()
+        password_queue, crowded, free = PasswordQueue(running=1, each=2, waiting=10), 0, threading.Event()
         order: list[str] = []
 
         def wait_and_note(visitor: str) -> None:
@@ -282,8 +282,8 @@ def test_every_visitor_gets_their_turn_at_the_gate() -> None:
         async def attempt(visitor: str, *, known: bool = False) -> None:
             nonlocal crowded
             try:
-                await gate.run(visitor, partial(wait_and_note, visitor), known=known)
-            except Crowded:
+                await password_queue.run(visitor, partial(wait_and_note, visitor), known=known)
+            except TooManyAttempts:
                 crowded += 1
 
         async with asyncio.TaskGroup() as tasks:
@@ -293,7 +293,7 @@ def test_every_visitor_gets_their_turn_at_the_gate() -> None:
             tasks.create_task(attempt("owner", known=True))
             await asyncio.sleep(0)
             free.set()
-        gate.close()
+        password_queue.close()
         return order, crowded
 
     order, crowded = run_story(story)
@@ -305,13 +305,13 @@ def test_a_full_gate_makes_room_for_somebody_new() -> None:
     """The second waiting attempt of somebody goes; where nobody has two, only a known device is let in."""
 
     async def story() -> dict[str, str]:
-        gate, ended, free = Gate(running=1, each=2, waiting=3), {}, threading.Event()
+        password_queue, ended, free = PasswordQueue(running=1, each=2, waiting=3), {}, threading.Event()
 
         async def attempt(name: str, visitor: str, *, known: bool = False) -> None:
             try:
-                await gate.run(visitor, lambda: free.wait(60), known=known)
+                await password_queue.run(visitor, lambda: free.wait(60), known=known)
                 ended[name] = "in"
-            except Crowded:
+            except TooManyAttempts:
                 ended[name] = "crowded"
 
         async with asyncio.TaskGroup() as tasks:
@@ -321,7 +321,7 @@ def test_a_full_gate_makes_room_for_somebody_new() -> None:
             tasks.create_task(attempt("owner", "owner", known=True))
             await asyncio.sleep(0)
             free.set()
-        gate.close()
+        password_queue.close()
         return ended
 
     ended = run_story(story)

@@ -28,7 +28,7 @@ from dosimeter.web.http import (
     refuse,
     send_to_sign_in,
 )
-from dosimeter.web.identity import Gate
+from dosimeter.web.identity import PasswordQueue
 from dosimeter.web.log import LOG, report_bug
 from dosimeter.web.routes import (
     accounts,
@@ -71,16 +71,16 @@ def build_app(state: ServerState) -> FastAPI:
         assets.prepare()
         yield
         checks.close()
-        gate.close()
+        password_queue.close()
         state.close()
 
-    checks, gate, assets = CheckQueue(), Gate(), Assets()
+    checks, password_queue, assets = CheckQueue(), PasswordQueue(), Assets()
     app = FastAPI(
         title="Dosimeter", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False
     )  # fmt: skip
     app.state.server = state
     app.state.checks = checks
-    app.state.gate = gate
+    app.state.password_queue = password_queue
     app.state.templates = make_environment(assets.address)
     app.state.assets = assets
     pages = (session, analyst, results, queue, audit, decision, decision_actions, accounts, incidents, introduction)

@@ -10,7 +10,7 @@ from itsdangerous import BadSignature
 
 from dosimeter.web.checks import CheckQueue
 from dosimeter.web.http.errors import NotSignedIn, Refused
-from dosimeter.web.identity import Gate, find_session
+from dosimeter.web.identity import PasswordQueue, find_session
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User
 
@@ -52,9 +52,9 @@ def get_checks(request: Request) -> CheckQueue:
     return checks
 
 
-def get_gate(request: Request) -> Gate:
-    gate: Gate = request.app.state.gate
-    return gate
+def get_password_queue(request: Request) -> PasswordQueue:
+    password_queue: PasswordQueue = request.app.state.password_queue
+    return password_queue
 
 
 def find_address(request: Request) -> str:
@@ -101,7 +101,7 @@ def require_dataset(state: ServerState, name: str) -> ServedDataset:
 
 
 StateOf = Annotated[ServerState, Depends(get_state)]
-GateOf = Annotated[Gate, Depends(get_gate)]
+PasswordQueueOf = Annotated[PasswordQueue, Depends(get_password_queue)]
 Checks = Annotated[CheckQueue, Depends(get_checks)]
 Visitor = Annotated[User, Depends(require_visitor)]
 Analyst = Annotated[User, Depends(require_analyst)]

@@ -5,7 +5,7 @@ and no datasets.
 """
 
 from dosimeter.web.identity.addresses import group_address
-from dosimeter.web.identity.gate import Crowded, Gate
+from dosimeter.web.identity.password_queue import PasswordQueue, TooManyAttempts
 from dosimeter.web.identity.throttle import Limits, Throttled, clean_name, refuse_throttled
 from dosimeter.web.identity.users import (
     SessionEnded,
@@ -28,12 +28,12 @@ from dosimeter.web.identity.users import (
 )
 
 __all__ = [
-    "Crowded",
-    "Gate",
     "Limits",
+    "PasswordQueue",
     "SessionEnded",
     "SignedIn",
     "Throttled",
+    "TooManyAttempts",
     "add_user",
     "change_password",
     "clean_name",

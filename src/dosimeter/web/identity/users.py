@@ -1,7 +1,7 @@
 """Users, sessions and API tokens. Knows no pages.
 
 Only digests of session and token keys are stored; passwords as Argon2id. A session's id is new at every sign-in.
-throttle.py limits how often a password may be tried, gate.py how many are verified at a time.
+throttle.py limits how often a password may be tried, password_queue.py how many are verified at a time.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from dosimeter.web.http import (
     SESSION_COOKIE,
     Analyst,
     Device,
-    GateOf,
     NotSignedIn,
+    PasswordQueueOf,
     Refused,
     StateOf,
     Visitor,
@@ -38,7 +38,7 @@ from dosimeter.web.http import (
     render_public,
     write_device,
 )
-from dosimeter.web.identity import Crowded, Limits, Throttled, refuse_throttled
+from dosimeter.web.identity import Limits, Throttled, TooManyAttempts, refuse_throttled
 from dosimeter.web.public import LineText, PublicSession, PublicToken
 from dosimeter.web.store import note
 
@@ -100,7 +100,9 @@ def _sign_in_page(
 
 
 @router.post("/sign-in")
-async def sign_in(request: Request, state: StateOf, gate: GateOf, form: Annotated[SignInForm, Form()]) -> Response:
+async def sign_in(
+    request: Request, state: StateOf, password_queue: PasswordQueueOf, form: Annotated[SignInForm, Form()]
+) -> Response:
     """Sign in, with a new session id each time: an id that somebody planted in the browser is useless."""
     database, back = state.database, find_way_back(form.next)
     cookie = request.cookies.get(DEVICE_COOKIE, "")
@@ -110,14 +112,14 @@ async def sign_in(request: Request, state: StateOf, gate: GateOf, form: Annotate
     hours = state.settings.session_hours
     try:
         await run_in_threadpool(refuse_throttled, database, form.name, limits)
-        begun = await gate.run(
+        begun = await password_queue.run(
             visitor,
             lambda: identity.sign_in(database, form.name, form.password, limits, hours=hours),
             known=device is not None,
         )
     except Throttled as throttled:
         return _sign_in_page(request, _write_throttled(state, throttled), 429, back=back, name=form.name)
-    except Crowded:
+    except TooManyAttempts:
         return _sign_in_page(request, CROWDED, 503, back=back, name=form.name)
     if begun is None:
         return _sign_in_page(request, WRONG, 401, back=back, name=form.name)
@@ -207,11 +209,15 @@ def _me_page(
 
 @router.post("/me/password")
 async def change_password(
-    request: Request, state: StateOf, gate: GateOf, user: Visitor, form: Annotated[PasswordForm, Form()]
+    request: Request,
+    state: StateOf,
+    password_queue: PasswordQueueOf,
+    user: Visitor,
+    form: Annotated[PasswordForm, Form()],
 ) -> Response:
     limits = _find_limits(request, state, Device(f"session {user.session}", user.id))
     try:
-        changed = await gate.run(
+        changed = await password_queue.run(
             f"user {user.id}",
             lambda: identity.change_password(state.database, user, form.current, form.fresh, limits),
             known=True,
@@ -221,7 +227,7 @@ async def change_password(
         said, status = problem.word(Surface.WEB), 422
     except Throttled as throttled:
         said, status = _write_throttled(state, throttled), 429
-    except Crowded:
+    except TooManyAttempts:
         said, status = CROWDED, 503
     return await run_in_threadpool(_me_page, request, state, user, said=said, status=status)
 

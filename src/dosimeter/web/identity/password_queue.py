@@ -18,11 +18,11 @@ MOST_EACH = 2  # attempts of one visitor, running or waiting
 MOST_WAITING = 200
 
 
-class Crowded(Exception):
+class TooManyAttempts(Exception):
     """Too many passwords are being verified just now. Trying again shortly works."""
 
 
-class Gate:
+class PasswordQueue:
     """What lets attempts at a password through, one of each visitor in turn. Devices that signed in before go first.
 
     ``running``: how many run at a time; ``each``: how many one visitor may have under way; ``waiting``: how many may
@@ -45,7 +45,7 @@ class Gate:
         under way, or if very many visitors wait.
         """
         if self._under_way[visitor] >= self._each:
-            raise Crowded
+            raise TooManyAttempts
         self._under_way[visitor] += 1
         try:
             await self._wait_for_turn(visitor, self._first if known else self._rest, known=known)
@@ -91,8 +91,8 @@ class Gate:
         greedy = [line for line in self._rest.values() if len(line) > 1] if self._under_way[visitor] == 1 else []
         spare = greedy or (list(self._rest.values()) if known else [])
         if not spare:
-            raise Crowded
-        spare[-1].pop().set_exception(Crowded())
+            raise TooManyAttempts
+        spare[-1].pop().set_exception(TooManyAttempts())
 
     def _call_next(self) -> None:
         for lines in (self._first, self._rest):
