@@ -54,7 +54,7 @@ from dosimeter.release.noisy_vector import Numbers, add_noise_to, calibrate_plan
 from dosimeter.release.order import Answer, Prepared, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.thresholds import keep_shown, read_keys, write_keys
-from dosimeter.release.ways.base import Grant
+from dosimeter.release.ways.base import Decide
 from dosimeter.sql import EmbeddedError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
                 ledger.identify(prepared.dataset, entered.identification)
             return repeat_answer(earlier, prepared)
         prepared = recall_number(ledger, prepared, source)
-    measured, grant = _measure_or_stop(dataset, prepared, request, ledger, identities)
+    measured, decide_release = _measure_or_stop(dataset, prepared, request, ledger, identities)
     if not dataset.engine.is_still(source):
         raise _changed(prepared)
     _price_beforehand(prepared, entered)
@@ -94,13 +94,13 @@ def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledg
         opening = agreement.opening
         if opening is not None and entered.opening is not None:
             opening = replace(opening, apart=entered.opening.apart)
-        granted = grant(find_charges(agreement.terms, prepared))
+        decision = decide_release(find_charges(agreement.terms, prepared))
         return Reservation(
             request=request,
-            charge=granted.charge,
-            status=granted.status,
-            reason=granted.reason,
-            kept=keep_number(prepared, source, granted.number),
+            charge=decision.charge,
+            status=decision.status,
+            reason=decision.reason,
+            kept=keep_number(prepared, source, decision.number),
             opening=opening,
             continuation=agreement.continuation,
             identification=agreement.identification,
@@ -154,7 +154,7 @@ def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
 
 def _measure_or_stop(
     dataset: Measurable, prepared: Prepared, request: Request, ledger: Ledger, identities: frozenset[str] | None
-) -> tuple[Measured, Grant]:
+) -> tuple[Measured, Decide]:
     """Measure the data. If that fails, record an incident, which stops the dataset (N4).
 
     Whether measuring fails can depend on what the data hold, so a failure must not end as a denial of one query. An
@@ -187,7 +187,7 @@ def _measure_or_stop(
         raise
 
 
-def _measure(dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
+def _measure(dataset: Measurable, prepared: Prepared) -> tuple[Measured, Decide]:
     """Read everything that needs the data, before the transaction: the exact numbers, and a function that grants ε."""
     return prepared.order.way.measure(dataset, prepared)
 

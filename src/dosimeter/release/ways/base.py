@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class ReleaseDecision:
     """The decision on a release: the charge and, for a denial, the reason, which only the controller sees.
 
     ``number``: the noisy number by which ε was found, if it may be used again (V8).
@@ -39,7 +39,7 @@ class Granted:
         return "reserved" if self.reason is None else "denied"
 
 
-Grant = Callable[["RequestCharges"], Granted]
+Decide = Callable[["RequestCharges"], ReleaseDecision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Way(ABC):
         """Return what the ledger records about this way."""
 
     @abstractmethod
-    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
+    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Decide]:
         """Read everything that needs the data: return the exact numbers, and a function that grants or denies.
 
         The function takes the account's rules and reading.
@@ -127,8 +127,8 @@ class Way(ABC):
         """Return what a dry run shows of this way. ``charges``: how the account may be spent, and its reading."""
 
 
-def deny(reason: DenialReason) -> Granted:
-    return Granted(Charge(Decimal(0)), reason)
+def deny(reason: DenialReason) -> ReleaseDecision:
+    return ReleaseDecision(Charge(Decimal(0)), reason)
 
 
 def write_number(number: float | None) -> str | None:

@@ -12,7 +12,7 @@ from dosimeter.postprocess import rank_errors
 from dosimeter.problems import Problem
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
 from dosimeter.release.promises import promise_fixed
-from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number
+from dosimeter.release.ways.base import Decide, Recorded, ReleaseDecision, Subject, Way, deny, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -64,14 +64,14 @@ class Fixed(Way):
     def record(self) -> Recorded:
         return Recorded()
 
-    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
-        def grant(charges: RequestCharges) -> Granted:
+    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Decide]:
+        def decide_release(charges: RequestCharges) -> ReleaseDecision:
             obstacle = charges.find_obstacle((self.epsilon,))
             if obstacle is not None:
                 return deny(obstacle.rule)
-            return Granted(charges.charge(self.epsilon))
+            return ReleaseDecision(charges.charge(self.epsilon))
 
-        return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), grant
+        return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), decide_release
 
     def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
         threshold = prepared.plan.threshold

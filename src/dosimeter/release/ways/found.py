@@ -10,7 +10,16 @@ from dosimeter.ledger import Algorithm
 from dosimeter.problems import Problem
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
 from dosimeter.release.promises import promise_chosen
-from dosimeter.release.ways.base import Grant, Granted, Recorded, Subject, Way, deny, write_number, write_numbers
+from dosimeter.release.ways.base import (
+    Decide,
+    Recorded,
+    ReleaseDecision,
+    Subject,
+    Way,
+    deny,
+    write_number,
+    write_numbers,
+)
 from dosimeter.show import format_number
 
 if TYPE_CHECKING:
@@ -67,12 +76,12 @@ class Found(Way):
         settings = {} if self.chosen is None else {"chosen": self.chosen}
         return Recorded(preference=self.preference.text, settings=settings)
 
-    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
+    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Decide]:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
         choice = risk.find(self.preference, candidates=prepared.candidates)
         meeting = tuple(line.epsilon for line in choice.candidates if line.satisfied)
 
-        def grant(charges: RequestCharges) -> Granted:
+        def decide_release(charges: RequestCharges) -> ReleaseDecision:
             if not meeting:
                 return _deny_unmet(prepared, charges)
             obstacle = charges.find_obstacle(meeting)
@@ -85,9 +94,9 @@ class Found(Way):
             obstacle = charges.find_obstacle((epsilon,))
             if obstacle is not None:
                 return deny(obstacle.rule)
-            return Granted(charges.charge(epsilon))
+            return ReleaseDecision(charges.charge(epsilon))
 
-        return risk.measured(), grant
+        return risk.measured(), decide_release
 
     def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
         return promise_chosen()
@@ -105,7 +114,7 @@ class Found(Way):
         return FoundPreview(epsilon=choice.epsilon, choice=choice, cost=cost, sees=seen)
 
 
-def _deny_unmet(prepared: Prepared, charges: RequestCharges) -> Granted:
+def _deny_unmet(prepared: Prepared, charges: RequestCharges) -> ReleaseDecision:
     """Return the denial of a release for which no candidate meets the preference.
 
     The denial depends on the data, and so on which groups they have: the δ of thresholded groups is charged even then
@@ -114,7 +123,7 @@ def _deny_unmet(prepared: Prepared, charges: RequestCharges) -> Granted:
     if prepared.plan.threshold is None:
         return deny("preference")
     charge = charges.charge_groups()
-    return deny("delta") if charges.reading.after(charge).infinite else Granted(charge, "preference")
+    return deny("delta") if charges.reading.after(charge).infinite else ReleaseDecision(charge, "preference")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -34,9 +34,9 @@ from dosimeter.release.selection import (
     violation_share,
 )
 from dosimeter.release.ways.base import (
-    Grant,
-    Granted,
+    Decide,
     Recorded,
+    ReleaseDecision,
     Subject,
     Way,
     deny,
@@ -147,11 +147,11 @@ class Selected(Way):
         settings = {"svt": self.svt} | ({} if self.violation is None else {"violation": self.violation})
         return Recorded(tau=exact_decimal(self.variance), selection=self.method, settings=settings)
 
-    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Grant]:
+    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Decide]:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
         problem = self.state_problem(prepared, risk)
 
-        def grant(charges: RequestCharges) -> Granted:
+        def decide_release(charges: RequestCharges) -> ReleaseDecision:
             obstacle = charges.find_obstacle(prepared.candidates)
             if obstacle is not None:
                 return deny(obstacle.rule)  # O2: no test, no charge
@@ -163,9 +163,9 @@ class Selected(Way):
                 number = draw_number(left) if prepared.kept is None else int(prepared.kept.number)  # V8
                 epsilon = read_number(left, number)
             reason: DenialReason | None = "noisy test" if epsilon is None else None
-            return Granted(charges.charge(epsilon), reason, number)  # O1: the test is charged even for a denial
+            return ReleaseDecision(charges.charge(epsilon), reason, number)  # O1: the test is charged even for a denial
 
-        return risk.measured(), grant
+        return risk.measured(), decide_release
 
     def state_problem(self, prepared: Prepared, risk: Risk) -> SelectionProblem:
         """Return the input of the noisy test.
