@@ -32,7 +32,7 @@ from dosimeter.web.decision.costs import ALGORITHMS, count_cost, describe_policy
 from dosimeter.web.decision.displaced import MOST_LOOKED_AT, list_displaced
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
 from dosimeter.web.decision.measured import MeasuredQuery
-from dosimeter.web.decision.offer import Why, make_offer
+from dosimeter.web.decision.offer import RefusalKind, make_offer
 from dosimeter.web.decision.page import (
     PARTS,
     DecisionPage,
@@ -57,8 +57,8 @@ __all__ = [
     "DecisionPage",
     "MeasuredQuery",
     "MeasuringPage",
+    "RefusalKind",
     "UnseenPage",
-    "Why",
     "admit_condition",
     "ask_for_changes",
     "build_page",

@@ -20,7 +20,7 @@ from dosimeter.web.incidents import REFUSED
 from dosimeter.web.state import ServedDataset, ServerState
 
 
-class Why(Enum):
+class RefusalKind(Enum):
     """The kinds of reasons why an approval is refused."""
 
     STOPPED = "an incident stopped the dataset"
@@ -34,7 +34,7 @@ class Why(Enum):
 class Refusal:
     """Why an ε may not be approved: the kind, for programs, and the words, for the controller."""
 
-    why: Why
+    why: RefusalKind
     words: str
 
 
@@ -77,24 +77,24 @@ class Offer:
     def refuse(self, epsilon: float | None) -> Refusal | None:
         """Return why this ε may not be approved; None if it may. ``epsilon``: None where the noisy test finds ε."""
         if self.stopped:
-            return Refusal(Why.STOPPED, REFUSED)
+            return Refusal(RefusalKind.STOPPED, REFUSED)
         if self.testing:
             return self.find_shortage(None)
         if epsilon is None:
-            return Refusal(Why.UNUSABLE, "Choose an ε.")
+            return Refusal(RefusalKind.UNUSABLE, "Choose an ε.")
         if epsilon not in self.candidates:
-            return Refusal(Why.UNUSABLE, "ε must be one of the candidates.")
+            return Refusal(RefusalKind.UNUSABLE, "ε must be one of the candidates.")
         shortage = self.find_shortage(epsilon)
         if shortage is not None or self.algorithm == "fixed":
             return shortage
         if self.meeting is None:
             words = "The preference was not evaluated yet. Wait for its line, then approve."
-            return Refusal(Why.UNEVALUATED, words)
+            return Refusal(RefusalKind.UNEVALUATED, words)
         if self.found is None:
-            return Refusal(Why.PREFERENCE, "No remaining ε meets the preference.")
+            return Refusal(RefusalKind.PREFERENCE, "No remaining ε meets the preference.")
         if epsilon > self.found:
             words = f"ε = {format_epsilon(epsilon)} is above the largest remaining ε that meets the preference, "
-            return Refusal(Why.PREFERENCE, f"{words}{format_epsilon(self.found)}.")
+            return Refusal(RefusalKind.PREFERENCE, f"{words}{format_epsilon(self.found)}.")
         return None
 
     def find_shortage(self, epsilon: float | None) -> Refusal | None:
@@ -102,11 +102,11 @@ class Offer:
         if not self.remaining:
             why = explain_shortage(self.charges, min(self.candidates))
             words = f"Nothing can be granted any more, not even the smallest candidate: {why}."
-            return Refusal(Why.ACCOUNT, words)
+            return Refusal(RefusalKind.ACCOUNT, words)
         if epsilon is None or epsilon in self.remaining:
             return None
         why = explain_shortage(self.charges, epsilon)
-        return Refusal(Why.ACCOUNT, f"ε = {format_epsilon(epsilon)} cannot be granted: {why}.")
+        return Refusal(RefusalKind.ACCOUNT, f"ε = {format_epsilon(epsilon)} cannot be granted: {why}.")
 
 
 def make_offer(state: ServerState, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> Offer:

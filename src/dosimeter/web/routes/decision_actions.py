@@ -17,7 +17,7 @@ from dosimeter.web.decision import (
     Approval,
     Case,
     DecisionForm,
-    Why,
+    RefusalKind,
     admit_condition,
     ask_for_changes,
     claim_query,
@@ -168,7 +168,7 @@ def _check(state: ServerState, user: User, case: Case, approval: Approval) -> No
     """Refuse an approval that the page would not have offered; the ledger checks once more, in its transaction."""
     offer = make_offer(state, case.served, case.prepared, fresh=True)
     refusal = offer.refuse(approval.epsilon)
-    if refusal is not None and refusal.why is Why.UNEVALUATED:
+    if refusal is not None and refusal.why is RefusalKind.UNEVALUATED:
         choice = _recall_choice(state, user, case, approval)
         refusal = refusal if choice is None else offer.prefer(choice).refuse(approval.epsilon)
     if refusal is not None:
@@ -176,8 +176,8 @@ def _check(state: ServerState, user: User, case: Case, approval: Approval) -> No
 
 
 _ANSWERS = {
-    Why.STOPPED: (409, "stopped"), Why.UNUSABLE: (422, "unusable"), Why.ACCOUNT: (409, "odometer"),
-    Why.UNEVALUATED: (409, "computing"), Why.PREFERENCE: (409, "above"),
+    RefusalKind.STOPPED: (409, "stopped"), RefusalKind.UNUSABLE: (422, "unusable"), RefusalKind.ACCOUNT: (409, "odometer"),
+    RefusalKind.UNEVALUATED: (409, "computing"), RefusalKind.PREFERENCE: (409, "above"),
 }  # fmt: skip
 
 
