@@ -16,7 +16,14 @@ from dosimeter.errors import OptionError
 from dosimeter.measures.counts import CountRows
 from dosimeter.measures.sums import Sum
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
-from dosimeter.risk.choose import ExactLimit, Judged, build_candidates, exact_limit, find_largest, parse_candidates
+from dosimeter.risk.choose import (
+    ExactLimit,
+    JudgedCandidates,
+    build_candidates,
+    exact_limit,
+    find_largest,
+    parse_candidates,
+)
 from dosimeter.risk.notes import write_notes
 from dosimeter.risk.preference import Verdict, parse_preference
 from dosimeter.risk.rdr import compute_rdr
@@ -135,7 +142,7 @@ def test_the_largest_that_qualifies_is_found_in_any_order_and_without_monotony()
 
 
 def test_private_results_stay_out_of_reprs():
-    assert repr(Judged(0.5, ())) == "Judged(redacted)"
+    assert repr(JudgedCandidates(0.5, ())) == "JudgedCandidates(redacted)"
     assert repr(ExactLimit(0.5)) == "ExactLimit(redacted)"
 
 
@@ -416,7 +423,7 @@ def test_the_caution_tells_when_the_bound_is_the_lenient_one(k, steps, epsilon):
     for indicator in ("bound", "exact"):
         values = rdrs_at(people, epsilon, sensitivity=float(steps), indicator=indicator).values
         ratios[indicator] = values[0] / values[1]
-    found = Judged(epsilon, ((epsilon, Verdict(ratios["bound"], True)),))
+    found = JudgedCandidates(epsilon, ((epsilon, Verdict(ratios["bound"], True)),))
     notes = write_notes(
         people,
         LAPLACE,

@@ -50,7 +50,7 @@ from dosimeter.risk import (
     ExactLimit,
     ExposedPerson,
     GroupRisk,
-    Judged,
+    JudgedCandidates,
     Preference,
     PreferenceFunction,
     RankCells,
@@ -295,7 +295,7 @@ class Risk:
     def conclude(
         self,
         preference: Preference,
-        found: Judged,
+        found: JudgedCandidates,
         lines: tuple[Candidate, ...],
         *,
         sensitivities: Sensitivities | None = None,
@@ -373,7 +373,7 @@ class Risk:
         sensitivities: Sensitivities,
         epsilons: Sequence[float],
         preference: Preference | None = None,
-        found: Judged | None = None,
+        found: JudgedCandidates | None = None,
         limit: ExactLimit | None = None,
     ) -> tuple[str, ...]:
         return write_notes(

@@ -17,7 +17,7 @@ from dosimeter.risk.advice import (
 )
 from dosimeter.risk.choose import (
     ExactLimit,
-    Judged,
+    JudgedCandidates,
     build_candidates,
     exact_limit,
     find_largest,
@@ -47,7 +47,7 @@ __all__ = [
     "ExactLimit",
     "ExposedPerson",
     "GroupRisk",
-    "Judged",
+    "JudgedCandidates",
     "Part",
     "Preference",
     "PreferenceFunction",

@@ -34,7 +34,7 @@ _WIDEST = 2.0**200
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Judged:
+class JudgedCandidates:
     """The verdict on each candidate, in the order given, and the largest candidate that meets the preference (F1).
 
     ``epsilon`` is None if no available candidate meets it.
@@ -44,7 +44,7 @@ class Judged:
     tested: tuple[tuple[float, Verdict], ...]
 
     def __repr__(self) -> str:
-        return "Judged(redacted)"
+        return "JudgedCandidates(redacted)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -94,14 +94,16 @@ def _read_candidate(part: object) -> float:
     return value
 
 
-def find_largest(tested: Iterable[tuple[float, Verdict]], available: Container[float] | None = None) -> Judged:
+def find_largest(
+    tested: Iterable[tuple[float, Verdict]], available: Container[float] | None = None
+) -> JudgedCandidates:
     """Return the largest candidate that meets the preference (F1), among those that the account's reading allows (O2).
 
     ``tested``: each candidate with the verdict on it. ``available``: the candidates allowed; None allows all. A smaller
     candidate can fail a preference that a larger one meets, so every candidate is tested.
     """
     kept = tuple((epsilon, verdict) for epsilon, verdict in tested if available is None or epsilon in available)
-    return Judged(max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None), kept)
+    return JudgedCandidates(max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None), kept)
 
 
 def build_candidates(

@@ -11,7 +11,7 @@ from dosimeter.measures import Count, CountRows, Measure
 from dosimeter.mechanisms import Incaution, Mechanism
 from dosimeter.options import Indicator
 from dosimeter.risk.absolute import own_epsilon
-from dosimeter.risk.choose import ExactLimit, Judged, extremes
+from dosimeter.risk.choose import ExactLimit, JudgedCandidates, extremes
 from dosimeter.risk.preference_functions import FUNCTIONS
 from dosimeter.risk.rdr import weighted_quantile
 
@@ -32,7 +32,7 @@ def write_notes(
     groups: int,
     epsilons: Sequence[float],
     preference: Preference | None = None,
-    found: Judged | None = None,
+    found: JudgedCandidates | None = None,
     limit: ExactLimit | None = None,
     ranked: Sequence[str] = (),
 ) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ _NOT_SCALE_FREE = (
 
 
 def find_empty_filters(
-    preference: Preference | None, sensitivities: Sensitivities, found: Judged | None
+    preference: Preference | None, sensitivities: Sensitivities, found: JudgedCandidates | None
 ) -> tuple[str, ...]:
     """Return the text of each FILTER that matches nobody, so that an aggregate of the preference is NULL."""
     if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
@@ -209,7 +209,7 @@ def _falls_on_zero(aggregate: PeopleAggregate, sensitivities: Sensitivities) -> 
     return weighted_quantile(sensitivities.values[chosen], sensitivities.counts[chosen], aggregate.fraction) == 0.0
 
 
-def _note_outcome(found: Judged, limit: ExactLimit, *, rising: bool = False) -> Iterator[str]:
+def _note_outcome(found: JudgedCandidates, limit: ExactLimit, *, rising: bool = False) -> Iterator[str]:
     """Yield what the exact limit says about the ε that was found, or why none was.
 
     ``rising``: whether the preference also asks for accuracy, which more noise makes worse.
