@@ -20,7 +20,15 @@ from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, PublicReader, bound_rows, count_people, join_tables, measure_influence
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles
-from dosimeter.planning import Look, PlanOptions, QueryPlan, list_columns, plan_query, require_noise, require_pure
+from dosimeter.planning import (
+    LookOptions,
+    PlanOptions,
+    QueryPlan,
+    list_columns,
+    plan_query,
+    require_noise,
+    require_pure,
+)
 from dosimeter.problems import Surface
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
@@ -257,7 +265,7 @@ class Dataset:
         Raises:
             QueryError: the query cannot be analysed; the message names the clause.
         """
-        look = Look(
+        look = LookOptions(
             mechanism,
             delta,
             calibration,
@@ -275,7 +283,7 @@ class Dataset:
     def assess(
         self,
         sql: str,
-        look: Look,
+        look: LookOptions,
         *,
         progress: Callable[[int, int], None] | None = None,
         mentioned: str = "",
@@ -288,7 +296,9 @@ class Dataset:
             return self._assess_study(sql, look, look.sensitivity, progress=progress)
         return self.assess_plan(plan, look, progress=progress)
 
-    def assess_plan(self, plan: QueryPlan, look: Look, *, progress: Callable[[int, int], None] | None = None) -> Risk:
+    def assess_plan(
+        self, plan: QueryPlan, look: LookOptions, *, progress: Callable[[int, int], None] | None = None
+    ) -> Risk:
         plan = self.with_public_tables(plan)
         epsilons = parse_candidates(look.candidates)
         n, people = self.n, self.people
@@ -339,7 +349,7 @@ class Dataset:
         return self._public.read(plan, self.engine)
 
     def _assess_study(
-        self, sql: str, look: Look, sensitivity: float, *, progress: Callable[[int, int], None] | None
+        self, sql: str, look: LookOptions, sensitivity: float, *, progress: Callable[[int, int], None] | None
     ) -> Risk:
         """Assess SQL that cannot be planned, with a Δ given by hand (S7), by leaving out each distinct record."""
         from dosimeter.influence.recompute import recompute_study

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dosimeter.dataset import Dataset
-from dosimeter.planning.options import Look
+from dosimeter.planning.options import LookOptions
 from dosimeter.release import Fixed, read_way
 from dosimeter.release.account_terms import digest_request
 from dosimeter.release.order import ReleaseOrder
@@ -53,7 +53,7 @@ def test_the_digest_of_a_schema() -> None:
 
 
 def test_the_digest_of_a_query() -> None:
-    prepared = prepare_release(load_schema(CLINIC), QUERY, Look(), ReleaseOrder(Fixed(1.0)))
+    prepared = prepare_release(load_schema(CLINIC), QUERY, LookOptions(), ReleaseOrder(Fixed(1.0)))
     assert prepared.plan.digest == PLAN
 
 
@@ -61,5 +61,7 @@ def test_the_digest_of_a_query() -> None:
 def test_the_digest_of_a_request(order: dict[str, Any], look: dict[str, Any], digest: str) -> None:
     """Who asks, what for and whether it is clamped are no part of it."""
     for further in ({}, {"clamp": True}, {"analyst": "Ada", "purpose": "report", "again": True}):
-        prepared = prepare_release(load_schema(CLINIC), QUERY, Look(**look), ReleaseOrder(read_way(**order), **further))
+        prepared = prepare_release(
+            load_schema(CLINIC), QUERY, LookOptions(**look), ReleaseOrder(read_way(**order), **further)
+        )
         assert digest_request(prepared, SOURCE) == digest

@@ -12,7 +12,7 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
 from dosimeter.errors import DatasetStopped
-from dosimeter.planning.options import Look
+from dosimeter.planning.options import LookOptions
 from dosimeter.release import Fixed
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
@@ -52,7 +52,9 @@ def wards() -> Any:
 
 
 def look(dataset: Dataset, ledger: Ledger, sql: str, analyst: str | None = None) -> None:
-    preview_release(dataset, sql, Look(), ReleaseOrder(Fixed(0.01), terms=Terms("budget:9"), analyst=analyst), ledger)
+    preview_release(
+        dataset, sql, LookOptions(), ReleaseOrder(Fixed(0.01), terms=Terms("budget:9"), analyst=analyst), ledger
+    )
 
 
 def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> str:
@@ -143,7 +145,7 @@ def test_the_record_names_who_said_that_the_people_are_the_same(ledger: Ledger) 
             order = ReleaseOrder(
                 Fixed(0.01), terms=Terms("budget:9"), analyst=people[0], approved_by=people[1], continued=True
             )
-            release(dataset, SMOKERS, Look(), order, ledger)
+            release(dataset, SMOKERS, LookOptions(), order, ledger)
     shown = describe_datasets(ledger)[0]["continuations"]
     assert [line["by"] for line in shown] == ["carol", "anna"]
     assert all(line["at"].endswith("Z") and len(line["source_digest"]) == 64 for line in shown)

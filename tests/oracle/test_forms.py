@@ -15,7 +15,7 @@ import pytest
 from dosimeter import Dataset
 from dosimeter.influence.profiles import measure_exactly
 from dosimeter.mechanisms.base import Norm
-from dosimeter.planning import Look
+from dosimeter.planning import LookOptions
 from dosimeter.planning.query_plan import QueryPlan
 from tests.oracle.form_queries import FormQuery, draw_queries
 from tests.oracle.form_tables import draw_tables
@@ -42,7 +42,7 @@ def measure(dataset: Dataset, plan: QueryPlan, norm: Norm) -> Vector:
 
 def check_query(whole: Dataset, without: list[Dataset], query: FormQuery, mechanism: Any) -> float:
     """Compare the closed form with the deletions; return the largest distance, as a share of Δ."""
-    risk = whole.assess_plan(query.plan, Look(mechanism=mechanism))
+    risk = whole.assess_plan(query.plan, LookOptions(mechanism=mechanism))
     norm = risk.mechanism.norm
     before = measure(whole, risk.plan, norm)
     queried = measure_exactly(risk.plan, whole.engine_for(risk.plan), None)

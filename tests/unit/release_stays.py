@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.ledger import Account
-from dosimeter.planning.options import Look
+from dosimeter.planning.options import LookOptions
 from dosimeter.release import read_way
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
@@ -78,4 +78,4 @@ def preview(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> dict[
     names = ("epsilon", "prefer", "svt", "variance", "selection", "violation", "chosen")
     way = read_way(**{name: options.pop(name) for name in names if name in options})
     order = ReleaseOrder(way, terms=terms, **options)
-    return preview_release(dataset, sql, Look(**looks), order, ledger).describe()
+    return preview_release(dataset, sql, LookOptions(**looks), order, ledger).describe()

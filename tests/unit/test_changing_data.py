@@ -13,7 +13,7 @@ import pytest
 
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.errors import DataError, LedgerError, SchemaError
-from dosimeter.planning.options import Look
+from dosimeter.planning.options import LookOptions
 from dosimeter.release import Fixed
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
@@ -142,7 +142,7 @@ def test_a_dry_run_grants_what_a_release_grants(
 ) -> None:
     with Dataset.open(write(tmp_path / "visits.csv", rows), schema=ONE_ROW_EACH) as dataset:
         order = ReleaseOrder(Fixed(1.0), terms=Terms("budget:9"))
-        assert preview_release(dataset, COUNT, Look(), order, ledger).granted
+        assert preview_release(dataset, COUNT, LookOptions(), order, ledger).granted
         assert release(dataset, ledger).status == "released"
 
 

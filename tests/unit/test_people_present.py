@@ -11,7 +11,7 @@ import pytest
 
 from dosimeter import Dataset, OptionError, PreferenceError
 from dosimeter.influence.units import joint_queries
-from dosimeter.planning import Look
+from dosimeter.planning import LookOptions
 from dosimeter.release.ways.selected import Selected
 
 PEOPLE = 40
@@ -139,7 +139,7 @@ def test_groups_that_nobody_declared_touch_whoever_is_in_one() -> None:
 def test_the_noisy_test_is_over_the_declared_slots() -> None:
     """V1 goes by what is public: the levels are those of 500 slots, of which 460 are empty."""
     with open_people(500) as dataset:
-        look = Look("laplace", None, None, "bound", None, "declared", "closed-form", None, None)
+        look = LookOptions("laplace", None, None, "bound", None, "declared", "closed-form", None, None)
         risk = dataset.assess(QUERIES[1], look)
         prepared: Any = type("Prepared", (), {"n": 500, "mechanism": risk.mechanism, "candidates": (1.0,)})()
         problem = Selected(1.0, 0.01).state_problem(prepared, risk)

@@ -20,7 +20,7 @@ from dosimeter.cli import build_app
 from dosimeter.ledger import Account, Policy
 from dosimeter.mechanisms import MECHANISMS
 from dosimeter.options import OPTIONS, check_option
-from dosimeter.planning import Look, plan_query
+from dosimeter.planning import LookOptions, plan_query
 from dosimeter.problems import CHECK_SCHEMA, Audience, Hint, Option, Problem, Surface, for_controller, leave_out
 from dosimeter.release import ReleaseOptions
 from dosimeter.schema import read_schema
@@ -228,14 +228,14 @@ def test_every_option_that_a_message_names_exists_on_the_command_line_and_in_pyt
 def test_the_table_has_every_option_of_a_release_and_of_a_look() -> None:
     keywords = set(ReleaseOptions.__annotations__)
     assert keywords <= set(OPTIONS)
-    assert set(Look.__dataclass_fields__) <= set(OPTIONS)
+    assert set(LookOptions.__dataclass_fields__) <= set(OPTIONS)
     assert {name for name in OPTIONS if Option(name).flag not in FLAGS} == set()
 
 
 def test_signatures_agree_with_the_table() -> None:
     """mypy and editors read signatures, so they are written out; the values they allow are those of the table."""
     hints = [
-        typing.get_type_hints(Look),
+        typing.get_type_hints(LookOptions),
         typing.get_type_hints(ReleaseOptions),
         typing.get_type_hints(DatasetSettings),
     ]
@@ -248,7 +248,7 @@ def test_signatures_agree_with_the_table() -> None:
             assert literals == set(declared.choices), name
     assert OPTIONS["mechanism"].choices == MECHANISMS
     asked = set(inspect.signature(Dataset.risk).parameters) - {"self", "sql", "progress", "mentioned"}
-    assert asked == set(Look.__dataclass_fields__)
+    assert asked == set(LookOptions.__dataclass_fields__)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from dosimeter.dataset import Dataset
 from dosimeter.errors import Interrupted
 from dosimeter.ledger import Ledger
-from dosimeter.planning.options import Look
+from dosimeter.planning.options import LookOptions
 from dosimeter.release import Fixed, read_way
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
@@ -42,7 +42,7 @@ def many_people(n: int, seed: int = 3) -> Dataset:
 
 def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> MeasuredQuery:
     order = ReleaseOrder(read_way(prefer="ratio:0.95"))
-    return measure_query(dataset, prepare_release(dataset.schema, sql, Look(), order), JobMeter())
+    return measure_query(dataset, prepare_release(dataset.schema, sql, LookOptions(), order), JobMeter())
 
 
 def test_numbers_stand_beside_the_public_names_of_their_groups() -> None:
@@ -141,7 +141,10 @@ def test_computation_stops_when_asked() -> None:
             measure_query(
                 dataset,
                 prepare_release(
-                    dataset.schema, "SELECT SUM(cost) FROM many", Look(), ReleaseOrder(read_way(prefer="ratio:0.9"))
+                    dataset.schema,
+                    "SELECT SUM(cost) FROM many",
+                    LookOptions(),
+                    ReleaseOrder(read_way(prefer="ratio:0.9")),
                 ),
                 meter,
             )
@@ -171,7 +174,7 @@ def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
         Ledger.open(tmp_path / "l.db") as ledger,
     ):
         for sql, epsilon, _ in queries:
-            release(dataset, sql, Look(), ReleaseOrder(Fixed(epsilon), terms=Terms("budget:9")), ledger)
+            release(dataset, sql, LookOptions(), ReleaseOrder(Fixed(epsilon), terms=Terms("budget:9")), ledger)
         account = ledger.account("staff")
         assert account is not None
         sums = sum_guarantees(dataset, account.entries, JobMeter())

@@ -17,7 +17,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DosimeterError, LedgerError
 from dosimeter.ledger import Ledger
-from dosimeter.planning.options import Look
+from dosimeter.planning.options import LookOptions
 from dosimeter.release import Fixed, read_way
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
@@ -391,7 +391,7 @@ def test_no_snapshot_is_held_between_requests(create_database: Callable[[], str]
         worker = DatasetWorker("clinic", Dataset.open(url, schema=schema, table="clinic"))
         order = ReleaseOrder(read_way(prefer="ratio:0.9"))
         sql = "SELECT COUNT(*) FROM clinic WHERE smoker"
-        prepared = prepare_release(worker.dataset.schema, sql, Look(), order)
+        prepared = prepare_release(worker.dataset.schema, sql, LookOptions(), order)
         before = worker.ask("a", "a", lambda d, m: measure_query(d, prepared, m), wait=LONGEST_WAIT)
         assert before.state == "done", before.error
         held = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%' AND datname = current_database()"
@@ -437,7 +437,7 @@ def test_filter_is_refused_in_another_thread() -> None:
     }  # fmt: skip
     with Dataset.open(table, schema=schema) as dataset:
         prepared = prepare_release(
-            dataset.schema, "SELECT SUM(age) FROM t", Look(), ReleaseOrder(read_way(prefer="ratio:0.9"))
+            dataset.schema, "SELECT SUM(age) FROM t", LookOptions(), ReleaseOrder(read_way(prefer="ratio:0.9"))
         )
         measured = measure_query(dataset, prepared, JobMeter())
         preference = parse_preference(FILTERED)
@@ -496,7 +496,7 @@ def test_sums_per_person_where_queries_join(tmp_path: Path) -> None:
     data, schema = join_case(tmp_path)
     with Dataset.open(str(data), schema=schema) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
         for sql, epsilon in ((JOINED, 0.5), ("SELECT COUNT(*) FROM people WHERE age < 25", 0.25)):
-            release(dataset, sql, Look(), ReleaseOrder(Fixed(epsilon), terms=Terms("budget:9")), ledger)
+            release(dataset, sql, LookOptions(), ReleaseOrder(Fixed(epsilon), terms=Terms("budget:9")), ledger)
         account = ledger.account("people")
         assert account is not None
         sums = sum_guarantees(dataset, account.entries, JobMeter())

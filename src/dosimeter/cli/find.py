@@ -47,7 +47,7 @@ def find(
     json: o.Json = False,
 ) -> int:
     """Find the largest ε that meets the preference. Releases nothing."""
-    from dosimeter.planning import Look
+    from dosimeter.planning import LookOptions
     from dosimeter.risk import parse_preference
 
     preference = parse_preference(prefer)
@@ -55,7 +55,7 @@ def find(
         raise OptionError("A preference with FILTER needs the closed form. Leave --method recompute out.")
     looks.check_books(ledger, None, schema)
     check_picture(plot)
-    look = Look(
+    look = LookOptions(
         mechanism, delta, calibration, indicator, candidates,
         groups, method, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip

@@ -72,11 +72,11 @@ def release(
 ) -> int:
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
     from dosimeter.ledger import Ledger
-    from dosimeter.planning import Look, note_singled_out
+    from dosimeter.planning import LookOptions, note_singled_out
     from dosimeter.release import ReleaseOrder, Terms, check_target, preview_release, read_way, save_answer
     from dosimeter.release import release as release_answer
 
-    look = Look(
+    look = LookOptions(
         mechanism, delta, calibration, indicator, candidates,
         groups, method, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip

@@ -65,7 +65,7 @@ def risk(
     json: o.Json = False,
 ) -> int:
     """Everyone's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
-    from dosimeter.planning import Look
+    from dosimeter.planning import LookOptions
 
     if epsilon and candidates:
         raise OptionError("Give --epsilon or --candidates, not both.")
@@ -79,7 +79,7 @@ def risk(
     )
     check_output(output)
     check_picture(plot)
-    look = Look(
+    look = LookOptions(
         mechanism, delta, calibration, indicator, epsilon or candidates,
         groups, method, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip

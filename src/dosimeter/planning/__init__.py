@@ -18,7 +18,7 @@ from dosimeter.planning.joins import (
 )
 from dosimeter.planning.less_noise import Change, NoiseAdvice
 from dosimeter.planning.native import StudyPlan, plan_study
-from dosimeter.planning.options import Look, require_noise, require_pure
+from dosimeter.planning.options import LookOptions, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
@@ -42,7 +42,7 @@ __all__ = [
     "Change",
     "Explanation",
     "Group",
-    "Look",
+    "LookOptions",
     "Lookup",
     "Memberships",
     "NoiseAdvice",

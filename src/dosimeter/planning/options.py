@@ -22,7 +22,7 @@ _BETWEEN = " must be a number strictly between 0 and 1, or 1/n^2."
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LookOptions:
     """All options besides the SQL that decide the risk of a query."""
 
     mechanism: MechanismName = "laplace"

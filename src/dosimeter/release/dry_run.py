@@ -23,7 +23,7 @@ from dosimeter.release.run import repeat_answer
 from dosimeter.risk import ShownGroups
 
 if TYPE_CHECKING:
-    from dosimeter.planning import Look
+    from dosimeter.planning import LookOptions
     from dosimeter.release.measurable import Measurable
 
 
@@ -80,7 +80,7 @@ class DryRun:
         return "DryRun(redacted)"
 
 
-def preview_release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> DryRun:
+def preview_release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrder, ledger: Ledger) -> DryRun:
     """Return what the controller should know before a release. Refuse what the release itself would refuse.
 
     The look is recorded before anything is shown (G1). A dry run causes no incident: it tells the controller what would

@@ -19,7 +19,7 @@ from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger import Entry, MeasuredTexts
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import Look, QueryPlan
+from dosimeter.planning import LookOptions, QueryPlan
 from dosimeter.risk import RDRs, compute_ex_post, summarise_rdr
 
 if TYPE_CHECKING:
@@ -147,11 +147,11 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> E
     )
 
 
-def recall_look(entry: Entry) -> Look:
+def recall_look(entry: Entry) -> LookOptions:
     """Return the options under which the entry's query was measured when it was released."""
     request = entry.request
     floor = request.settings.get("min_rows")
-    return Look(
+    return LookOptions(
         mechanism=cast(Any, request.mechanism),  # a text of the ledger, which Look checks
         delta=float(request.delta),
         min_rows=None if floor is None else int(floor),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.engines import Engine
-    from dosimeter.planning import Look, PlanOptions, QueryPlan
+    from dosimeter.planning import LookOptions, PlanOptions, QueryPlan
     from dosimeter.schema import Schema
 
 
@@ -40,6 +40,6 @@ class Measurable(Protocol):
         """Return the plan with the present content of the public tables that it joins to released numbers."""
         ...
 
-    def assess_plan(self, plan: QueryPlan, look: Look) -> Risk:
+    def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
         """Measure how far everybody moves the plan's numbers, and return the Risk."""
         ...

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles, Selection
-from dosimeter.planning import Look
+from dosimeter.planning import LookOptions
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.ways.read_way import read_way
 from dosimeter.risk import PreferenceFunction
@@ -80,7 +80,7 @@ _LOOK = (
 )  # fmt: skip
 
 
-def read_options(options: Mapping[str, Any], caller: str) -> tuple[Look, ReleaseOrder]:
+def read_options(options: Mapping[str, Any], caller: str) -> tuple[LookOptions, ReleaseOrder]:
     """Return the options of the query and the order of the release. ``caller``: the function named in a TypeError.
 
     Raises:
@@ -95,5 +95,5 @@ def read_options(options: Mapping[str, Any], caller: str) -> tuple[Look, Release
         return {name: options[name] for name in names if name in options}
 
     others = {name: value for name, value in options.items() if name not in (*_WAY, *_TERMS, *_LOOK)}
-    look = Look(**take(_LOOK))
+    look = LookOptions(**take(_LOOK))
     return look, ReleaseOrder(read_way(**take(_WAY)), terms=Terms(**take(_TERMS)), **others)

@@ -12,7 +12,7 @@ from dosimeter.html import write_paragraphs, write_table
 from dosimeter.json_values import JsonObject, JsonRow
 from dosimeter.ledger import ZERO, Errors, KeptNumber, exact_decimal
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import Look, QueryPlan
+from dosimeter.planning import LookOptions, QueryPlan
 from dosimeter.release.ways.base import Way
 from dosimeter.show import format_measured
 
@@ -153,7 +153,7 @@ class Prepared:
     mechanism: Mechanism
     candidates: tuple[float, ...]
     order: ReleaseOrder
-    look: Look
+    look: LookOptions
     schema_digest: str
     find_rho: Callable[[Decimal], Decimal] = field(compare=False, repr=False)  # of the noise at an ε (O4)
     kept: KeptNumber | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import Look, QueryPlan, plan_query, require_noise, require_pure
+from dosimeter.planning import LookOptions, QueryPlan, plan_query, require_noise, require_pure
 from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import Numbers, calibrate_plan
@@ -20,7 +20,7 @@ from dosimeter.schema import Schema, digest_schema
 
 
 def prepare_release(
-    schema: Schema, sql: str, look: Look, order: ReleaseOrder, plan_with: Callable[..., QueryPlan] | None = None
+    schema: Schema, sql: str, look: LookOptions, order: ReleaseOrder, plan_with: Callable[..., QueryPlan] | None = None
 ) -> Prepared:
     """Return the prepared release, after every check that needs no data. Each refusal here may be explained to anybody.
 

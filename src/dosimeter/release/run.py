@@ -29,7 +29,7 @@ from dosimeter.ledger import (
     exact_decimal,
     refuse_stopped,
 )
-from dosimeter.planning import Look
+from dosimeter.planning import LookOptions
 from dosimeter.postprocess import (
     Assembled,
     Noise,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 _OF_NUMBERS = (ArithmeticError, EmbeddedError, LookupError, MemoryError, TypeError, ValueError)
 
 
-def release(dataset: Measurable, sql: str, look: Look, order: ReleaseOrder, ledger: Ledger) -> Answer:
+def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrder, ledger: Ledger) -> Answer:
     """Charge and release one answer, or deny it.
 
     Raises DatasetStopped if an incident stops the dataset, now or earlier (N4): then nothing is answered, not even what

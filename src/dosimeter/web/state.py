@@ -23,7 +23,7 @@ from dosimeter.ledger import (
     Verification,
     exact_decimal,
 )
-from dosimeter.planning import Look, digest_measured
+from dosimeter.planning import LookOptions, digest_measured
 from dosimeter.problems import Surface
 from dosimeter.release import (
     Fixed,
@@ -64,8 +64,8 @@ class ServedDataset:
     _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
-    def look(self) -> Look:
-        return Look(
+    def look(self) -> LookOptions:
+        return LookOptions(
             mechanism=self.settings.mechanism,
             candidates=self.settings.candidates,
             min_rows=self.settings.min_rows,

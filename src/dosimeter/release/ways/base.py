@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dosimeter.influence import Measured
     from dosimeter.ledger import Algorithm, DenialReason, RequestCharges
     from dosimeter.mechanisms import Mechanism
-    from dosimeter.planning import Look, QueryPlan
+    from dosimeter.planning import LookOptions, QueryPlan
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
     from dosimeter.release.previews import Preview
@@ -57,7 +57,7 @@ class Subject:
     """The part of a release that SQL, schema and options decide; a way checks it. ``n``: the declared individuals."""
 
     plan: QueryPlan
-    look: Look
+    look: LookOptions
     n: int
     mechanism: Mechanism
     candidates: tuple[float, ...]
@@ -94,7 +94,7 @@ class Way(ABC):
         """Return the ε's at which a release is tried on empty groups; if it works at these, it works at all."""
 
     @abstractmethod
-    def identify(self, look: Look, candidates: tuple[float, ...]) -> Mapping[str, object]:
+    def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
         """Return what about this way makes requests different. A change here makes every ledger in use charge again."""
 
     def name_number(self, prepared: Prepared, source: str) -> str | None:

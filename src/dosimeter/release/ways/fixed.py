@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject, JsonValue
     from dosimeter.ledger import RequestCharges
-    from dosimeter.planning import Look
+    from dosimeter.planning import LookOptions
     from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
@@ -50,7 +50,7 @@ class Fixed(Way):
     def rehearsed(self, candidates: Collection[float]) -> set[float]:
         return {self.epsilon}
 
-    def identify(self, look: Look, candidates: tuple[float, ...]) -> Mapping[str, object]:
+    def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
         return {
             "epsilon": write_number(self.epsilon),
             "preference": None,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject
     from dosimeter.ledger import RequestCharges
-    from dosimeter.planning import Look
+    from dosimeter.planning import LookOptions
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
     from dosimeter.risk import Choice, Preference
@@ -61,7 +61,7 @@ class Found(Way):
     def rehearsed(self, candidates: Collection[float]) -> set[float]:
         return {min(candidates), max(candidates)}
 
-    def identify(self, look: Look, candidates: tuple[float, ...]) -> Mapping[str, object]:
+    def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
         return {
             "epsilon": None,
             "preference": self.preference.text,

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject
     from dosimeter.ledger import DenialReason, RequestCharges
-    from dosimeter.planning import Look
+    from dosimeter.planning import LookOptions
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import Prepared
 
@@ -111,7 +111,7 @@ class Selected(Way):
     def rehearsed(self, candidates: Collection[float]) -> set[float]:
         return {min(candidates), max(candidates)}
 
-    def identify(self, look: Look, candidates: tuple[float, ...]) -> Mapping[str, object]:
+    def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
         return {
             "epsilon": None,
             "preference": None,
