@@ -15,7 +15,7 @@ from dosimeter.measures.means import BoundedMean
 from dosimeter.measures.quantiles import OrderStatistic, Quantile
 from dosimeter.measures.ranks import Rank
 from dosimeter.measures.sums import CentredSquares, CentredSum, Sum
-from dosimeter.planning.query_plan import After, QueryPlan
+from dosimeter.planning.query_plan import AfterNoise, QueryPlan
 from dosimeter.release.selection import (
     noisy_test_accuracy,
     outcome_distribution,
@@ -56,7 +56,7 @@ def plan_of(*kinds: type[Measure]) -> QueryPlan:
         measures=measures,
         estimates=(),
         outputs=(),
-        after=After(None, True, ()),
+        after=AfterNoise(None, True, ()),
         declared=True,
         hand_sensitivity=None,
         schema=Schema("t", {}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dosimeter.measures import Argument, Identity, Mean
-from dosimeter.planning import After, Output, QueryPlan
+from dosimeter.planning import AfterNoise, Output, QueryPlan
 from dosimeter.sql import column_tree
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
         ),
         estimates=tuple(Identity((at,), study.outputs[at].name) for at in places),
         outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
-        after=After(None, True, ()),
+        after=AfterNoise(None, True, ()),
         declared=False,
         hand_sensitivity=study.hand_sensitivity,
         schema=study.schema,

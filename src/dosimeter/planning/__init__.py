@@ -24,7 +24,7 @@ from dosimeter.planning.person_stage import Memberships, PersonStage, joined_row
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.public_tables import limit_public_text
 from dosimeter.planning.query_plan import (
-    After,
+    AfterNoise,
     Group,
     Lookup,
     Output,
@@ -38,7 +38,7 @@ from dosimeter.planning.selected import selects_rows
 __all__ = [
     "CELL",
     "RELEASED",
-    "After",
+    "AfterNoise",
     "Change",
     "Explanation",
     "Group",

@@ -26,7 +26,7 @@ from dosimeter.planning.after_expressions import (
 from dosimeter.planning.aggregates import SUPPORTED, Aggregates, as_aggregate
 from dosimeter.planning.named_windows import write_out_windows
 from dosimeter.planning.parsing import NO_STAR, NO_SUBQUERIES, read_whole_number, unaliased
-from dosimeter.planning.query_plan import After, Group, Output
+from dosimeter.planning.query_plan import AfterNoise, Group, Output
 from dosimeter.schema import JoinTable
 from dosimeter.sql import (
     Scope,
@@ -88,9 +88,9 @@ class Relation:
         """Return the columns of the answer."""
         return tuple(Output(each.name, each.group, each.formula, each.public) for each in self.fields)
 
-    def after(self) -> After:
+    def after(self) -> AfterNoise:
         """Return what runs after the noise. Its query is None if the released columns are the answer."""
-        return After(None if self.plain else self.query, self.traced, self.steps, self.blocks)
+        return AfterNoise(None if self.plain else self.query, self.traced, self.steps, self.blocks)
 
 
 def seek_column(node: exp.Column, relations: Mapping[str, Relation]) -> list[tuple[str, Field]]:

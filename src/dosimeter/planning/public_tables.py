@@ -17,7 +17,7 @@ from dosimeter.planning.after import Field, Relation, seek_column
 from dosimeter.planning.after_expressions import SHORT
 from dosimeter.planning.joins import write_commas_as_joins
 from dosimeter.planning.parsing import unaliased
-from dosimeter.planning.query_plan import After, Lookup, Output, PublicTable, QueryPlan
+from dosimeter.planning.query_plan import AfterNoise, Lookup, Output, PublicTable, QueryPlan
 from dosimeter.schema import Column, JoinTable, Schema
 from dosimeter.sql import COLUMN_TYPES, Type, clause_of, column_tree, expect_only, refusal
 
@@ -175,7 +175,7 @@ def add_public(plan: QueryPlan, schema: Schema) -> QueryPlan:
         return plan
     lookups: list[Lookup] = []
     outputs = tuple(_name_picked(output, tables, lookups) for output in plan.outputs)
-    after: After = replace(plan.after, public=tuple(tables.values()), lookups=tuple(lookups))
+    after: AfterNoise = replace(plan.after, public=tuple(tables.values()), lookups=tuple(lookups))
     return replace(plan, outputs=outputs, after=after)
 
 

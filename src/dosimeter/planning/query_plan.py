@@ -102,7 +102,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class AfterNoise:
     """What happens to the released table (Q4). ``query``: SQL over ``released``; None if its columns are the answer.
 
     ``traced``: whether the last column of the query is the number of the released row that each row comes from.
@@ -118,7 +118,7 @@ class After:
     public: tuple[PublicTable, ...] = ()
     lookups: tuple[Lookup, ...] = ()
 
-    def in_block(self, block: int) -> After:
+    def in_block(self, block: int) -> AfterNoise:
         """Return the same for block number ``block`` alone: lookups use the groups of that block."""
         lookups = (replace(each, key=formula_in(each.key, block) or each.key) for each in self.lookups)
         return replace(self, lookups=tuple(lookups)) if self.lookups else self
@@ -185,7 +185,7 @@ class QueryPlan:
     measures: tuple[Measure, ...]
     estimates: tuple[Estimate, ...]
     outputs: tuple[Output, ...]
-    after: After
+    after: AfterNoise
     declared: bool
     hand_sensitivity: float | None
     schema: Schema
