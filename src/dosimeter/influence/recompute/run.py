@@ -30,7 +30,7 @@ from dosimeter.influence.recompute.table import (
     Effects,
     GroupNumber,
     Rows,
-    Whole,
+    WholeTable,
     WorkerSelect,
     code_rows,
     group_by_first,
@@ -233,7 +233,7 @@ def _rows_of_individuals(job: WorkerSelect, table: pa.Table, records: pa.Table, 
 
 
 def _leave_out_here(
-    bench: DeletionTable, whole: Whole, batches: Sequence[tuple[int, int]], total: int, report: Progress
+    bench: DeletionTable, whole: WholeTable, batches: Sequence[tuple[int, int]], total: int, report: Progress
 ) -> list[Effects]:
     effects = []
     for first, last in batches:
@@ -268,7 +268,7 @@ def _gather(effects: Iterable[Effects], people: IntArray, k: int, empty_slots: i
     )
 
 
-_Load = tuple[WorkerSelect, Rows, Whole]
+_Load = tuple[WorkerSelect, Rows, WholeTable]
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Whole:
+class WholeTable:
     """q(x), the numbers of the whole table: the groups, and for each number an array with its value in each group."""
 
     keys: tuple[GroupKey, ...]
@@ -124,7 +124,7 @@ class DeletionTable:
     def close(self) -> None:
         self._engine.close()
 
-    def measure(self) -> Whole:
+    def measure(self) -> WholeTable:
         """Return the numbers of the whole table, computed in the same way as those with somebody left out."""
         groups = len(self._job.groups)
         query = exp.select(*self._group_columns(), *self._numbers(), copy=False).from_(self._matching(), copy=False)
@@ -135,9 +135,9 @@ class DeletionTable:
             known = tuple(sorted(keys, key=lambda key: [(value is None, value) for value in key]))
         position = _positions(keys, known)[codes]
         one = np.zeros(table.num_rows, dtype=np.int64)
-        return Whole(known, tuple(values[0] for values in self._read(table, one, position, 1, len(known))))
+        return WholeTable(known, tuple(values[0] for values in self._read(table, one, position, 1, len(known))))
 
-    def leave_out(self, whole: Whole, first: int, last: int) -> Effects:
+    def leave_out(self, whole: WholeTable, first: int, last: int) -> Effects:
         """Return the effects of leaving out one individual of each kind from ``first`` to ``last`` − 1, one at a time.
 
         ``whole``: the numbers with everybody.
