@@ -17,7 +17,7 @@ from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.ranks import Rank, candidate_step, find_ranks
 from dosimeter.measures.reading import AggregateCall, Distinct, Source, take_spread
 from dosimeter.measures.sums import Sum
-from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, Whole
+from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, WholeNumbers
 
 __all__ = [
     "AGGREGATES",
@@ -48,7 +48,7 @@ __all__ = [
     "UnitField",
     "UnitRows",
     "Values",
-    "Whole",
+    "WholeNumbers",
     "candidate_step",
     "find_ranks",
     "take_spread",

@@ -17,7 +17,7 @@ from dosimeter.measures.estimates import Identity
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.reading import AggregateCall, Collector
-from dosimeter.measures.units import Entries, RowCount, UnitField, Whole, count_present
+from dosimeter.measures.units import Entries, RowCount, UnitField, WholeNumbers, count_present
 from dosimeter.sql import expect_only, refusal
 
 
@@ -47,7 +47,7 @@ class _AnyCount(Total, ABC):
         """Return how many rows each individual has in each group."""
         return entries.numbers(self._field())
 
-    def unit_steps(self, entries: Entries) -> Whole:
+    def unit_steps(self, entries: Entries) -> WholeNumbers:
         """Return how many rows each individual has in each group, as exact integers."""
         return entries.whole(self._field())
 

@@ -27,7 +27,7 @@ from dosimeter.measures.measure import (
     count_present_people,
 )
 from dosimeter.measures.noise_grid import SensitivityFacts
-from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows, Whole, count_present
+from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows, WholeNumbers, count_present
 from dosimeter.sql import alias, column_tree, is_there, window, wrap
 
 
@@ -149,7 +149,7 @@ class CountIndividuals(ArgumentMeasure, Total):
         """Return 1 for each individual in each group where they have a row with a unit, otherwise 0."""
         return self.unit_steps(entries).astype(np.float64)  # C1
 
-    def unit_steps(self, entries: Entries) -> Whole:
+    def unit_steps(self, entries: Entries) -> WholeNumbers:
         """Return 1 for each individual in each group where they have a row with a unit, otherwise 0, as integers."""
         return (entries.whole(count_present(self.position)) > 0).astype(np.int64)
 

@@ -21,7 +21,7 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.noise_grid import UNDECLARED_PEOPLE
-from dosimeter.measures.units import Entries, UnitField, Whole
+from dosimeter.measures.units import Entries, UnitField, WholeNumbers
 from dosimeter.mechanisms import Norm
 from dosimeter.sql import column_tree, is_there, whole_number, wrap
 
@@ -210,7 +210,7 @@ class Measure(ABC):
     def unit_effects(self, entries: Entries) -> FloatArray:
         """Return c_i in real units for each individual in each group, if all their rows in the group are left out."""
 
-    def unit_steps(self, entries: Entries) -> Whole | None:
+    def unit_steps(self, entries: Entries) -> WholeNumbers | None:
         """Return what each individual in each group adds to the group's answer, in steps of the unit.
 
         None where the answer is not the sum of such parts.

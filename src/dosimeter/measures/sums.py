@@ -20,7 +20,7 @@ from dosimeter.measures.exact import exact_squares, exact_sum, exact_total, fits
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import LARGEST_TOTAL, SensitivityFacts, noise_grid, on_grid
 from dosimeter.measures.reading import AggregateCall, Collector, Source, refuse_constant
-from dosimeter.measures.units import Entries, UnitField, Whole, add_own, add_own_centred, add_own_squares
+from dosimeter.measures.units import Entries, UnitField, WholeNumbers, add_own, add_own_centred, add_own_squares
 from dosimeter.problems import for_controller
 from dosimeter.sql import expect_only, whole_number
 
@@ -71,7 +71,7 @@ class _AnySum(ArgumentMeasure, Total, ABC):
         """Return what the values of each individual in each group add up to, in real units."""
         return self._worth(entries.whole(self._field()))
 
-    def unit_steps(self, entries: Entries) -> Whole:
+    def unit_steps(self, entries: Entries) -> WholeNumbers:
         """Return what the values of each individual in each group add up to, in steps of the measure's unit."""
         return entries.whole(self._field())
 

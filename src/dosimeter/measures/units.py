@@ -20,7 +20,7 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.exact import exact_total
 
 Values = tuple[tuple[int, int], ...]  # of one individual: each value, and how often
-Whole = NDArray[Any]  # int64, or Python's own integers where these do not fit
+WholeNumbers = NDArray[Any]  # int64, or Python's own integers where these do not fit
 EntryIndices = NDArray[np.intp]
 
 LARGEST_TERM = 2**31 - 1  # PostgreSQL adds 32-bit integers in 64 bits, and 64-bit ones as slow decimals
@@ -187,10 +187,10 @@ class Entries:
 
     group: IntArray
     times: IntArray
-    fields: Mapping[str, Whole]
+    fields: Mapping[str, WholeNumbers]
     values: Mapping[str, tuple[Values, ...]]
 
-    def whole(self, field: UnitField) -> Whole:
+    def whole(self, field: UnitField) -> WholeNumbers:
         """Return one field of every entry, as exact integers."""
         return self.fields[field.name]
 
@@ -208,7 +208,7 @@ class Entries:
             result[indices] = effects(indices)
         return result
 
-    def add_up(self, steps: Whole, groups: int) -> list[int]:
+    def add_up(self, steps: WholeNumbers, groups: int) -> list[int]:
         """Return the exact total of each group, in steps. An entry counts once for each individual who has it.
 
         ``steps``: what each entry (one individual's rows in one group) adds to its group. ``groups``: how many groups

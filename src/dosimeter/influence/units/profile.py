@@ -43,7 +43,7 @@ from dosimeter.influence.units.queries import (
     unit_profile_query,
 )
 from dosimeter.influence.units.trees import BY, GROUP, count_groups, observed_groups_query, unit_rows
-from dosimeter.measures import Entries, NearValues, UnitField, Values, Whole
+from dosimeter.measures import Entries, NearValues, UnitField, Values, WholeNumbers
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.schema import Scalar
@@ -72,7 +72,7 @@ class UnitProfile:
     inside: NDArray[np.bool_]
     starts: IntArray
     group: IntArray
-    fields: Mapping[str, Whole]
+    fields: Mapping[str, WholeNumbers]
     values: Mapping[str, tuple[Values, ...]]
     attributes: Mapping[str, NDArray[np.generic]]
     identities: pa.Table
@@ -357,7 +357,7 @@ def _split_entries(plan: QueryPlan, texts: pa.ChunkedArray) -> tuple[IntArray, I
     return owners, np.asarray(group, dtype=np.int64), fields
 
 
-def _read_numbers(column: pa.ChunkedArray | pa.Array) -> Whole:
+def _read_numbers(column: pa.ChunkedArray | pa.Array) -> WholeNumbers:
     import pyarrow as pa
 
     try:
