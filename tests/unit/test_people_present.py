@@ -141,7 +141,7 @@ def test_the_noisy_test_is_over_the_declared_slots() -> None:
     with open_people(500) as dataset:
         look = LookOptions("laplace", None, None, "bound", None, "declared", "closed-form", None, None)
         risk = dataset.assess(QUERIES[1], look)
-        prepared: Any = type("Prepared", (), {"n": 500, "mechanism": risk.mechanism, "candidates": (1.0,)})()
+        prepared: Any = type("PreparedRelease", (), {"n": 500, "mechanism": risk.mechanism, "candidates": (1.0,)})()
         problem = Selected(1.0, 0.01).state_problem(prepared, risk)
         assert (problem.n, problem.slots) == (500, 500)
         values = np.repeat(problem.values, problem.counts)

@@ -10,7 +10,7 @@ from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look
 from dosimeter.release.files import check_target, save_answer
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
 from dosimeter.release.options import ReleaseOptions, read_options
-from dosimeter.release.order import Answer, Prepared, ReleaseOrder, Terms
+from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import Cost
 from dosimeter.release.prices import group_delta, price_plan
@@ -38,7 +38,7 @@ __all__ = [
     "ExPostRisk",
     "Fixed",
     "Found",
-    "Prepared",
+    "PreparedRelease",
     "ReleaseOptions",
     "ReleaseOrder",
     "Selected",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from dosimeter.engines import Engine
     from dosimeter.ledger import Reading
-    from dosimeter.release.order import Prepared
+    from dosimeter.release.order import PreparedRelease
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def require_running(ledger: Ledger, schema: Schema) -> AccountSummary | None:
 
 
 def check_account(
-    ledger: Ledger, prepared: Prepared, source: str, engine: Engine, account: AccountSummary | None = None
+    ledger: Ledger, prepared: PreparedRelease, source: str, engine: Engine, account: AccountSummary | None = None
 ) -> tuple[AccountSummary | None, Agreement, frozenset[str] | None]:
     """Return the account as it is now, what a release would record in it, and the identities of the data's individuals.
 
@@ -94,7 +94,7 @@ def check_account(
 
 
 def agree_on_terms(
-    account: AccountSummary | None, prepared: Prepared, source: str, identities: frozenset[str] | None
+    account: AccountSummary | None, prepared: PreparedRelease, source: str, identities: frozenset[str] | None
 ) -> Agreement:
     """Return the terms of a new account, or those of ``account`` with what must be recorded to go on with it.
 
@@ -153,7 +153,7 @@ def _read_cap(terms: Terms) -> Decimal | None:
     return None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name=Option("max_epsilon"))
 
 
-def find_charges(terms: AccountSummary | AccountOpening, prepared: Prepared) -> RequestCharges:
+def find_charges(terms: AccountSummary | AccountOpening, prepared: PreparedRelease) -> RequestCharges:
     """Return the rules by which the account may be spent, with its reading.
 
     For an account that is about to be opened, these are the terms it will have and a reading of nothing spent.
@@ -162,7 +162,7 @@ def find_charges(terms: AccountSummary | AccountOpening, prepared: Prepared) -> 
     return _compute_charges(terms.policy, terms.max_epsilon, reading, prepared)
 
 
-def expect_charges(terms: Terms, prepared: Prepared) -> RequestCharges:
+def expect_charges(terms: Terms, prepared: PreparedRelease) -> RequestCharges:
     """Return the rules by which an account with these terms could be spent, with a reading of nothing spent.
 
     For an account that nobody has opened yet.
@@ -172,7 +172,9 @@ def expect_charges(terms: Terms, prepared: Prepared) -> RequestCharges:
     return _compute_charges(policy, _read_cap(terms), reading, prepared)
 
 
-def _compute_charges(policy: Policy, cap: Decimal | None, reading: Reading, prepared: Prepared) -> RequestCharges:
+def _compute_charges(
+    policy: Policy, cap: Decimal | None, reading: Reading, prepared: PreparedRelease
+) -> RequestCharges:
     return RequestCharges(
         policy=policy,
         max_epsilon=cap,
@@ -184,7 +186,7 @@ def _compute_charges(policy: Policy, cap: Decimal | None, reading: Reading, prep
     )
 
 
-def recall_number(ledger: Ledger, prepared: Prepared, source: str) -> Prepared:
+def recall_number(ledger: Ledger, prepared: PreparedRelease, source: str) -> PreparedRelease:
     """Return the release with the noisy number that an earlier request paid for, if the ledger keeps one (V8).
 
     ``source``: the digest of the data.
@@ -195,7 +197,7 @@ def recall_number(ledger: Ledger, prepared: Prepared, source: str) -> Prepared:
     return replace(prepared, kept=ledger.find_kept(prepared.dataset, of))
 
 
-def keep_number(prepared: Prepared, source: str, number: int | None) -> KeptNumber | None:
+def keep_number(prepared: PreparedRelease, source: str, number: int | None) -> KeptNumber | None:
     """Return the noisy number for the ledger to keep, with the digest of what it was drawn for.
 
     None if there is no number, or none that may be used again. ``source``: the digest of the data.
@@ -204,7 +206,7 @@ def keep_number(prepared: Prepared, source: str, number: int | None) -> KeptNumb
     return None if of is None or number is None else KeptNumber(of, str(number))
 
 
-def write_request(prepared: Prepared, source: str) -> Request:
+def write_request(prepared: PreparedRelease, source: str) -> Request:
     order, mechanism = prepared.order, prepared.mechanism
     recorded = order.way.record()
     return Request(
@@ -237,7 +239,7 @@ def write_request(prepared: Prepared, source: str) -> Request:
     )
 
 
-def digest_request(prepared: Prepared, source_digest: str) -> str:
+def digest_request(prepared: PreparedRelease, source_digest: str) -> str:
     """Return the digest that identifies a request: the same for the same query on the same data by the same rules.
 
     Neither the analyst nor clamping counts: clamping changes only numbers that were released already. A change of this

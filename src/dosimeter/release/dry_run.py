@@ -16,7 +16,7 @@ from dosimeter.ledger import Algorithm, Entry, Incident, Ledger, RequestCharges
 from dosimeter.planning import digest_measured
 from dosimeter.problems import Command, Problem, Surface
 from dosimeter.release.account_terms import check_account, digest_request, find_charges, recall_number
-from dosimeter.release.order import Prepared, ReleaseOrder
+from dosimeter.release.order import PreparedRelease, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import STOPPED, Cost, Preview
 from dosimeter.release.run import repeat_answer
@@ -115,7 +115,7 @@ def _explain_stop(incident: Incident) -> Problem:
     )
 
 
-def _preview_repeat(prepared: Prepared, earlier: Entry, charges: RequestCharges) -> Preview:
+def _preview_repeat(prepared: PreparedRelease, earlier: Entry, charges: RequestCharges) -> Preview:
     return Preview(
         epsilon=None if earlier.epsilon is None else float(earlier.epsilon),
         cost=Cost.nothing(charges),
@@ -124,7 +124,7 @@ def _preview_repeat(prepared: Prepared, earlier: Entry, charges: RequestCharges)
 
 
 def _preview_new(
-    dataset: Measurable, prepared: Prepared, charges: RequestCharges
+    dataset: Measurable, prepared: PreparedRelease, charges: RequestCharges
 ) -> tuple[Preview, ShownGroups | None]:
     """Return what a request that was not answered before would do, and how many thresholded groups would be shown.
 

@@ -140,7 +140,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRelease:
     """A release as far as SQL, schema and public tables decide it: it holds nothing of private data.
 
     ``n``: how many individuals are declared. ``find_rho``: gives ρ of an answer, for its ε. ``kept``: a noisy number

@@ -11,7 +11,7 @@ from dosimeter.planning import LookOptions, QueryPlan, plan_query, require_noise
 from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import Numbers, calibrate_plan
-from dosimeter.release.order import Prepared, ReleaseOrder
+from dosimeter.release.order import PreparedRelease, ReleaseOrder
 from dosimeter.release.prices import price_plan
 from dosimeter.release.thresholds import find_threshold
 from dosimeter.release.ways.base import Subject
@@ -21,7 +21,7 @@ from dosimeter.schema import Schema, digest_schema
 
 def prepare_release(
     schema: Schema, sql: str, look: LookOptions, order: ReleaseOrder, plan_with: Callable[..., QueryPlan] | None = None
-) -> Prepared:
+) -> PreparedRelease:
     """Return the prepared release, after every check that needs no data. Each refusal here may be explained to anybody.
 
     ``plan_with``: plans a query by the same schema, and remembers plans; by default the query is planned anew.
@@ -45,7 +45,7 @@ def prepare_release(
     candidates = parse_candidates(look.candidates)
     order.way.check(Subject(plan, look, n, mechanism, candidates))
     _rehearse(plan, mechanism, order, candidates)
-    return Prepared(
+    return PreparedRelease(
         schema.account_name, plan, n, mechanism, candidates, order, look, digest_schema(schema),
         find_rho=price_plan(plan, mechanism),
     )  # fmt: skip

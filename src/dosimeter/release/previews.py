@@ -13,7 +13,7 @@ from dosimeter.show import format_number
 
 if TYPE_CHECKING:
     from dosimeter.planning import QueryPlan
-    from dosimeter.release.order import Prepared
+    from dosimeter.release.order import PreparedRelease
 
 
 STOPPED: JsonObject = {"status": "stopped"}
@@ -161,7 +161,7 @@ def describe_released(
     }
 
 
-def foresee_about(prepared: Prepared, epsilon: float | None, *, errors: bool = False) -> list[JsonValue]:
+def foresee_about(prepared: PreparedRelease, epsilon: float | None, *, errors: bool = False) -> list[JsonValue]:
     """Return the public facts that the answer would come with, as far as they do not depend on its numbers.
 
     ``errors``: whether the analyst will be told errors, if ``epsilon`` is not known yet.

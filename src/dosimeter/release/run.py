@@ -51,7 +51,7 @@ from dosimeter.release.account_terms import (
     write_request,
 )
 from dosimeter.release.noisy_vector import Numbers, add_noise_to, calibrate_plan
-from dosimeter.release.order import Answer, Prepared, ReleaseOrder
+from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.thresholds import keep_shown, read_keys, write_keys
 from dosimeter.release.ways.base import Decide
@@ -114,7 +114,7 @@ def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrde
     return answer if denied else replace(answer, earlier=other)
 
 
-def _price_beforehand(prepared: Prepared, entered: Agreement) -> None:
+def _price_beforehand(prepared: PreparedRelease, entered: Agreement) -> None:
     """Compute and remember ρ of every ε that may be granted, if the account counts in ρ.
 
     This is done before the transaction, in which every other writer has to wait.
@@ -132,7 +132,7 @@ def _note_opening(entered: Agreement) -> tuple[str, ...]:
     return () if warning is None else (warning,)
 
 
-def _note_number(prepared: Prepared) -> tuple[str, ...]:
+def _note_number(prepared: PreparedRelease) -> tuple[str, ...]:
     """Return a note for the controller if a noisy number that was paid for earlier was used again (V8)."""
     used = "finding ε cost nothing: the noisy number that an earlier request paid for was used again."
     return () if prepared.kept is None else (used,)
@@ -153,7 +153,7 @@ def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
 
 
 def _measure_or_stop(
-    dataset: Measurable, prepared: Prepared, request: Request, ledger: Ledger, identities: frozenset[str] | None
+    dataset: Measurable, prepared: PreparedRelease, request: Request, ledger: Ledger, identities: frozenset[str] | None
 ) -> tuple[Measured, Decide]:
     """Measure the data. If that fails, record an incident, which stops the dataset (N4).
 
@@ -187,16 +187,16 @@ def _measure_or_stop(
         raise
 
 
-def _measure(dataset: Measurable, prepared: Prepared) -> tuple[Measured, Decide]:
+def _measure(dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
     """Read everything that needs the data, before the transaction: the exact numbers, and a function that grants ε."""
     return prepared.order.way.measure(dataset, prepared)
 
 
-def _changed(prepared: Prepared) -> SourceUnreachable:
+def _changed(prepared: PreparedRelease) -> SourceUnreachable:
     return SourceUnreachable(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
 
 
-def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledger: Ledger) -> Answer:
+def _draw_and_settle(prepared: PreparedRelease, measured: Measured, entry: Entry, ledger: Ledger) -> Answer:
     epsilon = entry.spent.epsilon
     try:
         noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
@@ -224,7 +224,7 @@ def _draw_and_settle(prepared: Prepared, measured: Measured, entry: Entry, ledge
     return hand_out(settled)
 
 
-def _detail(prepared: Prepared, answer: Assembled, entry: Entry) -> Details:
+def _detail(prepared: PreparedRelease, answer: Assembled, entry: Entry) -> Details:
     """Return what a reader of the answer must know; if ε is hidden, nothing that depends on it (G2)."""
     plan, told = prepared.plan, None if entry.hides_epsilon else entry.spent.epsilon
     facts = list_facts(plan, answer, clamp=prepared.order.clamp, errors=told is not None)
@@ -235,7 +235,7 @@ def _detail(prepared: Prepared, answer: Assembled, entry: Entry) -> Details:
     )
 
 
-def _read_off(prepared: Prepared, epsilon: Decimal, noisy: Sequence[Numbers]) -> Assembled:
+def _read_off(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbers]) -> Assembled:
     """Return the answer made from noisy numbers, clamped if the order says so, with the error of every number.
 
     ``noisy``: the groups and numbers of each block (a SELECT that measures).
@@ -251,7 +251,7 @@ def _read_off(prepared: Prepared, epsilon: Decimal, noisy: Sequence[Numbers]) ->
         return state_plainly(plan, keys, values, clamp=clamp, further=further)
 
 
-def repeat_answer(entry: Entry, prepared: Prepared) -> Answer:
+def repeat_answer(entry: Entry, prepared: PreparedRelease) -> Answer:
     """Return the noisy numbers of an earlier entry again, at no charge; clamped if the present order says so."""
     answer = replace(hand_out(entry), repeated=True)
     if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.planning import QueryPlan, explain_plan
 from dosimeter.problems import Audience, Surface
-from dosimeter.release import Prepared
+from dosimeter.release import PreparedRelease
 from dosimeter.sql import write_name
 from dosimeter.web.expected import expect_errors, find_needed
 from dosimeter.web.public import Example, ExpectedErrors, PublicCheck, PublicDataset, find_odd_letter
@@ -90,7 +90,7 @@ def check_query(served: ServedDataset, sql: str, wanted: float | None = None) ->
     )  # fmt: skip
 
 
-def _expect(served: ServedDataset, prepared: Prepared, wanted: float | None) -> ExpectedErrors:
+def _expect(served: ServedDataset, prepared: PreparedRelease, wanted: float | None) -> ExpectedErrors:
     found = expect_errors(prepared)
     if wanted is None:
         return found

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import find_rank_columns, foresee_accuracy, list_group_errors, rank_errors
-from dosimeter.release import Prepared
+from dosimeter.release import PreparedRelease
 from dosimeter.schema import Scalar
 from dosimeter.web.public import ExpectedError, ExpectedErrors
 
@@ -21,7 +21,7 @@ MOST_COLUMNS = 8
 SMALLEST = 1e-9
 
 
-def expect_errors(prepared: Prepared, epsilons: Sequence[float] = EPSILONS) -> ExpectedErrors:
+def expect_errors(prepared: PreparedRelease, epsilons: Sequence[float] = EPSILONS) -> ExpectedErrors:
     """Return the 95 % errors to expect of the first columns at each of these ε's."""
     plan = prepared.plan
     names = [output.name for output in plan.outputs if output.is_aggregate]
@@ -29,7 +29,7 @@ def expect_errors(prepared: Prepared, epsilons: Sequence[float] = EPSILONS) -> E
     return ExpectedErrors(epsilons=list(epsilons), columns=columns, more=max(0, len(names) - MOST_COLUMNS))
 
 
-def _expect(prepared: Prepared, name: str, epsilons: Sequence[float]) -> ExpectedError:
+def _expect(prepared: PreparedRelease, name: str, epsilons: Sequence[float]) -> ExpectedError:
     plan = _keep_column(prepared.plan, name)
     if name in find_rank_columns(prepared.plan):
         rows: list[float | None] = [rank_errors(prepared.plan, epsilon)[name] for epsilon in epsilons]
@@ -48,13 +48,13 @@ def _keep_column(plan: QueryPlan, name: str) -> QueryPlan:
     return replace(plan, outputs=tuple(output for output in plan.outputs if output.name == name))
 
 
-def _foresee(prepared: Prepared, plan: QueryPlan, epsilon: float) -> float | None:
+def _foresee(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -> float | None:
     """Return the 95 % error of the plan's only column at this ε; None where it depends on the data."""
     (column,) = foresee_accuracy(plan, prepared.mechanism, [_scale(prepared, epsilon)])[0]
     return column.worst
 
 
-def _foresee_sizes(prepared: Prepared, plan: QueryPlan, epsilon: float) -> list[float | None]:
+def _foresee_sizes(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -> list[float | None]:
     """Return the 95 % errors that the plan's only column would have in groups of so many people as ``PEOPLE`` lists."""
     counts = {estimate.measures[0] for estimate in plan.estimates if estimate.counted is not None}
     values = [[Fraction(people if at in counts else 0) for at in range(len(plan.measures))] for people in PEOPLE]
@@ -63,11 +63,11 @@ def _foresee_sizes(prepared: Prepared, plan: QueryPlan, epsilon: float) -> list[
     return [errors[0] for errors in found]
 
 
-def _scale(prepared: Prepared, epsilon: float) -> float:
+def _scale(prepared: PreparedRelease, epsilon: float) -> float:
     return prepared.mechanism.scale(prepared.plan.sensitivity(prepared.mechanism.norm), epsilon)
 
 
-def find_needed(prepared: Prepared, wanted: float, candidates: Sequence[float]) -> float | None:
+def find_needed(prepared: PreparedRelease, wanted: float, candidates: Sequence[float]) -> float | None:
     """Return the smallest candidate at which every column's 95 % error is at most ``wanted``; None if none is known.
 
     Errors fall as ε grows, so the smallest is found by bisection. None also if the error of a column depends on the

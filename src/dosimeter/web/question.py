@@ -9,7 +9,7 @@ from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
 from dosimeter.measures import Count, CountDistinct, CountRows, Measure
 from dosimeter.planning import QueryPlan
-from dosimeter.release import Fixed, Found, Prepared, Selected
+from dosimeter.release import Fixed, Found, PreparedRelease, Selected
 from dosimeter.schema import ColumnType
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.figures import show_small
@@ -34,7 +34,7 @@ class QueryInWords:
     alarm: str = ""  # a warning at the top of the page
 
 
-def describe_question(prepared: Prepared) -> QueryInWords:
+def describe_question(prepared: PreparedRelease) -> QueryInWords:
     plan, mechanism = prepared.plan, prepared.mechanism
     k = len(plan.measures) if plan.k is None else plan.k
     noise = f"{mechanism.name.capitalize()} noise" + (f" ({mechanism.calibration})" if mechanism.calibration else "")
@@ -153,7 +153,7 @@ class AnswerPreview:
     promise: str
 
 
-def preview_answer(prepared: Prepared, epsilon: float, *, looked: bool) -> AnswerPreview:
+def preview_answer(prepared: PreparedRelease, epsilon: float, *, looked: bool) -> AnswerPreview:
     """Return what the analyst will see at this ε, with "…" in place of numbers.
 
     ``looked``: the promise says that somebody looked at the risk. With the noisy test, ε is the largest that it can

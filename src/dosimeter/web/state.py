@@ -27,7 +27,7 @@ from dosimeter.planning import LookOptions, digest_measured
 from dosimeter.problems import Surface
 from dosimeter.release import (
     Fixed,
-    Prepared,
+    PreparedRelease,
     ReleaseOrder,
     Terms,
     Way,
@@ -60,7 +60,7 @@ class ServedDataset:
     settings: DatasetSettings
     schema: Schema
     worker: DatasetWorker
-    _prepared: dict[str, Prepared] = field(default_factory=dict, repr=False)
+    _prepared: dict[str, PreparedRelease] = field(default_factory=dict, repr=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -89,7 +89,7 @@ class ServedDataset:
         data = self.settings.data.removeprefix("duckdb:")
         return "://" in data or any(sign in data for sign in "*?[") or Path(data).exists()
 
-    def prepare(self, sql: str, order: ReleaseOrder | None = None) -> Prepared:
+    def prepare(self, sql: str, order: ReleaseOrder | None = None) -> PreparedRelease:
         """Return what the schema alone decides about releasing this query. Never touches the data.
 
         Without an ``order`` the result is remembered by the SQL. For controllers only: a remembered result is quick,
@@ -107,7 +107,7 @@ class ServedDataset:
                 self._prepared[sql] = known
         return known
 
-    def prepare_anew(self, sql: str) -> Prepared:
+    def prepare_anew(self, sql: str) -> PreparedRelease:
         """Return the same as ``prepare`` without an order, but remember and reuse nothing."""
         return prepare_release(self.schema, sql, self.look, self._any_order())
 
@@ -249,7 +249,7 @@ class ServerState:
             self._verified = found
         return found
 
-    def charges(self, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> RequestCharges:
+    def charges(self, served: ServedDataset, prepared: PreparedRelease, *, fresh: bool = False) -> RequestCharges:
         """Return the charges for one query: the account's policy and reading, and what an answer costs.
 
         If there is no account yet, as it would be opened. ``fresh``: read the account now.
@@ -278,7 +278,7 @@ class ServerState:
         """Return whether an incident stopped a dataset."""
         return self.account_name(name) in self.list_stopped()
 
-    def told(self, prepared: Prepared, analyst: str) -> bool:
+    def told(self, prepared: PreparedRelease, analyst: str) -> bool:
         """Return whether the promise to this analyst will say that somebody looked at this query (G1).
 
         A look stays on record, so True is remembered; without one, the ledger is read each time.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dosimeter.mechanisms import Mechanism
     from dosimeter.planning import LookOptions, QueryPlan
     from dosimeter.release.measurable import Measurable
-    from dosimeter.release.order import Prepared
+    from dosimeter.release.order import PreparedRelease
     from dosimeter.release.previews import Preview
 
 
@@ -97,7 +97,7 @@ class Way(ABC):
     def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
         """Return what about this way makes requests different. A change here makes every ledger in use charge again."""
 
-    def name_number(self, prepared: Prepared, source: str) -> str | None:
+    def name_number(self, prepared: PreparedRelease, source: str) -> str | None:
         """Return a digest of what a noisy number is drawn for; None if this way has none to use again (V8).
 
         ``source``: the digest of the data.
@@ -109,21 +109,21 @@ class Way(ABC):
         """Return what the ledger records about this way."""
 
     @abstractmethod
-    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Decide]:
+    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
         """Read everything that needs the data: return the exact numbers, and a function that grants or denies.
 
         The function takes the account's rules and reading.
         """
 
     @abstractmethod
-    def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
+    def promise(self, prepared: PreparedRelease, epsilon: Decimal, *, viewed: bool) -> str:
         """Return the sentence on privacy that is true of an answer at this ε (G0–G3).
 
         ``viewed``: whether the controller saw a dry run or a risk before.
         """
 
     @abstractmethod
-    def preview(self, prepared: Prepared, risk: Risk, charges: RequestCharges) -> Preview:
+    def preview(self, prepared: PreparedRelease, risk: Risk, charges: RequestCharges) -> Preview:
         """Return what a dry run shows of this way. ``charges``: how the account may be spent, and its reading."""
 
 

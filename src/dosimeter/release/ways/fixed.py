@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dosimeter.planning import LookOptions
     from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.release.measurable import Measurable
-    from dosimeter.release.order import Prepared
+    from dosimeter.release.order import PreparedRelease
     from dosimeter.risk import Spread
 
 
@@ -64,7 +64,7 @@ class Fixed(Way):
     def record(self) -> Recorded:
         return Recorded()
 
-    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Decide]:
+    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
         def decide_release(charges: RequestCharges) -> ReleaseDecision:
             obstacle = charges.find_obstacle((self.epsilon,))
             if obstacle is not None:
@@ -73,12 +73,12 @@ class Fixed(Way):
 
         return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), decide_release
 
-    def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
+    def promise(self, prepared: PreparedRelease, epsilon: Decimal, *, viewed: bool) -> str:
         threshold = prepared.plan.threshold
         shown = 0.0 if threshold is None else threshold.delta
         return promise_fixed(prepared.mechanism, epsilon, prepared.n, viewed=viewed, group_delta=shown)
 
-    def preview(self, prepared: Prepared, risk: Risk, charges: RequestCharges) -> Preview:
+    def preview(self, prepared: PreparedRelease, risk: Risk, charges: RequestCharges) -> Preview:
         line = risk.candidate(self.epsilon)
         obstacle = charges.find_obstacle((self.epsilon,))
         if obstacle is not None:

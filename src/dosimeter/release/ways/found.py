@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dosimeter.ledger import RequestCharges
     from dosimeter.planning import LookOptions
     from dosimeter.release.measurable import Measurable
-    from dosimeter.release.order import Prepared
+    from dosimeter.release.order import PreparedRelease
     from dosimeter.risk import Choice, Preference
 
 _MET = "Some candidates meet the preference, but the account admits none of them."
@@ -76,7 +76,7 @@ class Found(Way):
         settings = {} if self.chosen is None else {"chosen": self.chosen}
         return Recorded(preference=self.preference.text, settings=settings)
 
-    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Decide]:
+    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
         choice = risk.find(self.preference, candidates=prepared.candidates)
         meeting = tuple(line.epsilon for line in choice.candidates if line.satisfied)
@@ -98,10 +98,10 @@ class Found(Way):
 
         return risk.measured(), decide_release
 
-    def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
+    def promise(self, prepared: PreparedRelease, epsilon: Decimal, *, viewed: bool) -> str:
         return promise_chosen()
 
-    def preview(self, prepared: Prepared, risk: Risk, charges: RequestCharges) -> Preview:
+    def preview(self, prepared: PreparedRelease, risk: Risk, charges: RequestCharges) -> Preview:
         choice = risk.find(self.preference, candidates=prepared.candidates, available=charges.remaining)
         if choice.epsilon is None:
             every = risk.find(self.preference, candidates=prepared.candidates).candidates
@@ -114,7 +114,7 @@ class Found(Way):
         return FoundPreview(epsilon=choice.epsilon, choice=choice, cost=cost, sees=seen)
 
 
-def _deny_unmet(prepared: Prepared, charges: RequestCharges) -> ReleaseDecision:
+def _deny_unmet(prepared: PreparedRelease, charges: RequestCharges) -> ReleaseDecision:
     """Return the denial of a release for which no candidate meets the preference.
 
     The denial depends on the data, and so on which groups they have: the δ of thresholded groups is charged even then

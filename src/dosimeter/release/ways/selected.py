@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from dosimeter.ledger import DenialReason, RequestCharges
     from dosimeter.planning import LookOptions
     from dosimeter.release.measurable import Measurable
-    from dosimeter.release.order import Prepared
+    from dosimeter.release.order import PreparedRelease
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Selected(Way):
             "candidates": write_numbers(candidates),
         } | ({} if self.violation is None else {"violation": write_number(self.violation)})
 
-    def name_number(self, prepared: Prepared, source: str) -> str | None:
+    def name_number(self, prepared: PreparedRelease, source: str) -> str | None:
         """Return a digest of what the noisy number is drawn for (V8): the query, the data, its cost and its promise.
 
         The threshold and the candidates do not count, since the number is compared with them afterwards. The mechanism
@@ -147,7 +147,7 @@ class Selected(Way):
         settings = {"svt": self.svt} | ({} if self.violation is None else {"violation": self.violation})
         return Recorded(tau=exact_decimal(self.variance), selection=self.method, settings=settings)
 
-    def measure(self, dataset: Measurable, prepared: Prepared) -> tuple[Measured, Decide]:
+    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
         problem = self.state_problem(prepared, risk)
 
@@ -167,7 +167,7 @@ class Selected(Way):
 
         return risk.measured(), decide_release
 
-    def state_problem(self, prepared: Prepared, risk: Risk) -> SelectionProblem:
+    def state_problem(self, prepared: PreparedRelease, risk: Risk) -> SelectionProblem:
         """Return the input of the noisy test.
 
         Each person's sensitivity must depend on their own rows alone, to the last bit (V2). So values are not merged
@@ -190,12 +190,12 @@ class Selected(Way):
             violation=self.violation,
         )
 
-    def promise(self, prepared: Prepared, epsilon: Decimal, *, viewed: bool) -> str:
+    def promise(self, prepared: PreparedRelease, epsilon: Decimal, *, viewed: bool) -> str:
         largest = exact_decimal(max(prepared.candidates))
         kept = promise_violation(self.violation, self.variance, prepared.n)
         return promise_found(epsilon, self.epsilon_svt, largest, prepared.mechanism, viewed=viewed) + kept
 
-    def preview(self, prepared: Prepared, risk: Risk, charges: RequestCharges) -> Preview:
+    def preview(self, prepared: PreparedRelease, risk: Risk, charges: RequestCharges) -> Preview:
         obstacle = charges.find_obstacle(prepared.candidates)
         if obstacle is not None:
             return NoCandidatePreview(reason=Problem(word_obstacle(obstacle)), sees=DENIED)

@@ -8,7 +8,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError
 from dosimeter.planning import digest_measured
 from dosimeter.problems import Surface
-from dosimeter.release import Prepared
+from dosimeter.release import PreparedRelease
 from dosimeter.risk import Preference, parse_preference
 from dosimeter.schema import Schema
 from dosimeter.web.decision.approve import settle_left
@@ -27,7 +27,7 @@ class Case:
 
     query: StoredQuery
     served: ServedDataset
-    prepared: Prepared
+    prepared: PreparedRelease
 
 
 def find_case(state: ServerState, query_id: str) -> Case:

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from dosimeter.ledger import Policy, Reading, RequestCharges
 from dosimeter.postprocess import error_95, rank_errors
-from dosimeter.release import Prepared
+from dosimeter.release import PreparedRelease
 from dosimeter.risk import posterior_probability
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.decision.offer import Offer, explain_shortage, write_reading
@@ -166,7 +166,7 @@ class BlindColumn:
     errors: tuple[BlindError | None, ...]
 
 
-def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
+def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
     """Return a choice for every candidate that the account still grants, largest ε first."""
     plan, mechanism = prepared.plan, prepared.mechanism
     names = [output.name for output in plan.outputs if output.is_aggregate]
@@ -186,7 +186,7 @@ def list_choices(offer: Offer, prepared: Prepared) -> list[BlindChoice]:
     return choices
 
 
-def list_blind_columns(prepared: Prepared, choices: Sequence[BlindChoice]) -> list[BlindColumn]:
+def list_blind_columns(prepared: PreparedRelease, choices: Sequence[BlindChoice]) -> list[BlindColumn]:
     """Return the errors of the first columns at each choice.
 
     An average, whose error depends on the number of people, has one row for each of a few round numbers of people.

@@ -21,7 +21,7 @@ from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.influence import Measured
 from dosimeter.planning import Output, QueryPlan
 from dosimeter.postprocess import ColumnAccuracy, assemble_groups, list_group_errors
-from dosimeter.release import Prepared
+from dosimeter.release import PreparedRelease
 from dosimeter.risk import (
     Advice,
     Candidate,
@@ -172,7 +172,7 @@ def find_measured(worker: DatasetWorker, query_id: str) -> Job[MeasuredQuery] | 
     return worker.peek(name_job(query_id))
 
 
-def measure_query(dataset: Dataset, prepared: Prepared, meter: JobMeter) -> MeasuredQuery:
+def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) -> MeasuredQuery:
     """Measure the risk of a query, and compute what the pages show of every candidate. On the dataset's worker."""
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import Enum
 
 from dosimeter.ledger import Algorithm, RequestCharges
-from dosimeter.release import Prepared
+from dosimeter.release import PreparedRelease
 from dosimeter.risk import Choice
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.figures import show_small
@@ -109,7 +109,7 @@ class Offer:
         return Refusal(RefusalKind.ACCOUNT, f"ε = {format_epsilon(epsilon)} cannot be granted: {why}.")
 
 
-def make_offer(state: ServerState, served: ServedDataset, prepared: Prepared, *, fresh: bool = False) -> Offer:
+def make_offer(state: ServerState, served: ServedDataset, prepared: PreparedRelease, *, fresh: bool = False) -> Offer:
     """Return what may be approved for a query, before any preference. ``fresh``: read the account anew."""
     charges = state.charges(served, prepared, fresh=fresh)
     return Offer(
