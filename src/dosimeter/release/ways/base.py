@@ -43,7 +43,7 @@ Decide = Callable[["RequestCharges"], ReleaseDecision]
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedWay:
     """What the ledger records about how ε was set: the preference or the threshold τ, the noisy test, its settings."""
 
     preference: str | None = None
@@ -105,7 +105,7 @@ class Way(ABC):
         return None
 
     @abstractmethod
-    def record(self) -> Recorded:
+    def record(self) -> RecordedWay:
         """Return what the ledger records about this way."""
 
     @abstractmethod

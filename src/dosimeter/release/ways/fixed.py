@@ -12,7 +12,7 @@ from dosimeter.postprocess import rank_errors
 from dosimeter.problems import Problem
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
 from dosimeter.release.promises import promise_fixed
-from dosimeter.release.ways.base import Decide, Recorded, ReleaseDecision, Subject, Way, deny, write_number
+from dosimeter.release.ways.base import Decide, RecordedWay, ReleaseDecision, Subject, Way, deny, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -61,8 +61,8 @@ class Fixed(Way):
             "candidates": None,
         }
 
-    def record(self) -> Recorded:
-        return Recorded()
+    def record(self) -> RecordedWay:
+        return RecordedWay()
 
     def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
         def decide_release(charges: RequestCharges) -> ReleaseDecision:

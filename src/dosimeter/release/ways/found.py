@@ -12,7 +12,7 @@ from dosimeter.release.previews import DENIED, Cost, Preview, describe_released,
 from dosimeter.release.promises import promise_chosen
 from dosimeter.release.ways.base import (
     Decide,
-    Recorded,
+    RecordedWay,
     ReleaseDecision,
     Subject,
     Way,
@@ -72,9 +72,9 @@ class Found(Way):
             "candidates": write_numbers(candidates),
         } | ({} if self.chosen is None else {"chosen": write_number(self.chosen)})
 
-    def record(self) -> Recorded:
+    def record(self) -> RecordedWay:
         settings = {} if self.chosen is None else {"chosen": self.chosen}
-        return Recorded(preference=self.preference.text, settings=settings)
+        return RecordedWay(preference=self.preference.text, settings=settings)
 
     def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
         risk = dataset.assess_plan(prepared.plan, prepared.look)

@@ -35,7 +35,7 @@ from dosimeter.release.selection import (
 )
 from dosimeter.release.ways.base import (
     Decide,
-    Recorded,
+    RecordedWay,
     ReleaseDecision,
     Subject,
     Way,
@@ -143,9 +143,9 @@ class Selected(Way):
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def record(self) -> Recorded:
+    def record(self) -> RecordedWay:
         settings = {"svt": self.svt} | ({} if self.violation is None else {"violation": self.violation})
-        return Recorded(tau=exact_decimal(self.variance), selection=self.method, settings=settings)
+        return RecordedWay(tau=exact_decimal(self.variance), selection=self.method, settings=settings)
 
     def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
