@@ -28,13 +28,13 @@ from dosimeter.errors import PreferenceError
 from dosimeter.risk.preference_functions import COLUMNS, FUNCTIONS, NUMBER_FUNCTIONS, TERMS
 from dosimeter.risk.preference_names import PRESETS, RATIO, SHORT_NAMES, VARIANCE
 from dosimeter.risk.preference_terms import (
+    AnswerNumber,
     Arithmetic,
     Comparison,
     FunctionCall,
     Negative,
     Number,
     PeopleAggregate,
-    Plain,
     PreferenceFunction,
     Term,
     Verdict,
@@ -116,7 +116,7 @@ class Preference:
     def measured(self) -> frozenset[str]:
         """Return the names of all columns and numbers that the preference reads besides the RDRs."""
         parts = [part for c in self.comparisons for side in (c.left, c.right) for part in list_measured(side)]
-        names = {part.name if isinstance(part, Plain) else part.column for part in parts}
+        names = {part.name if isinstance(part, AnswerNumber) else part.column for part in parts}
         return frozenset(names - {*_OF_RDR, "*"})
 
     @property
@@ -344,7 +344,7 @@ def _translate(node: exp.Expr, filters: dict[str, exp.Expression]) -> Term:
             return _translate_filter(node, filters)
         case exp.Column() if node.name.lower() in TERMS:
             _allow(node, "this")
-            return Plain(node.name.lower())
+            return AnswerNumber(node.name.lower())
         case exp.Column() if node.name.lower() in _OF_RDR:
             _refuse(node, f"this stands for everybody's RDR at once; put it into an aggregate. {EXAMPLE}")
         case exp.Column() if node.name.lower() in COLUMNS:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dosimeter.risk.preference_terms import Arithmetic, PeopleAggregate, Plain, Term
+from dosimeter.risk.preference_terms import AnswerNumber, Arithmetic, PeopleAggregate, Term
 
 RATIO = Arithmetic("/", PeopleAggregate("MIN", "rdr"), PeopleAggregate("MAX", "rdr"))
 VARIANCE = PeopleAggregate("VAR_POP", "normalized_rdr")
@@ -38,8 +38,8 @@ SHORT_NAMES: Mapping[str, ShortName] = {
     "variance": ShortName(VARIANCE, "<=", "1e-5"),
     "own": ShortName(PeopleAggregate("MAX", "own_epsilon"), "<=", "0.5"),
     "advantage": ShortName(PeopleAggregate("MAX", "advantage"), "<=", "0.2", most=1.0),
-    "error": ShortName(Plain("error"), "<=", "10"),
-    "relative_error": ShortName(Plain("relative_error"), "<=", "0.5"),
+    "error": ShortName(AnswerNumber("error"), "<=", "10"),
+    "relative_error": ShortName(AnswerNumber("relative_error"), "<=", "0.5"),
 }
 
 

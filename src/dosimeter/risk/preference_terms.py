@@ -33,7 +33,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class AnswerNumber:
     """A single number about the whole answer, such as its largest error, by its name in SQL."""
 
     name: str
@@ -70,7 +70,7 @@ class FunctionCall:
     arguments: tuple[Term, ...]
 
 
-Term = Number | Plain | PeopleAggregate | Arithmetic | Negative | FunctionCall
+Term = Number | AnswerNumber | PeopleAggregate | Arithmetic | Negative | FunctionCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _binding(term: Term) -> int:
             return 3
         case Number(value) if value < 0:
             return 3
-        case Number() | Plain() | PeopleAggregate() | FunctionCall():
+        case Number() | AnswerNumber() | PeopleAggregate() | FunctionCall():
             return 4
 
 
@@ -129,7 +129,7 @@ def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
     match term:
         case Number(value):
             text = write_number(value)
-        case Plain(name):
+        case AnswerNumber(name):
             text = name
         case PeopleAggregate(function, column, fraction, name):
             given = f", {write_number(fraction)}" if fraction is not None and FUNCTIONS[function].takes_fraction else ""
@@ -174,7 +174,7 @@ def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
     match term:
         case Number(value):
             return value
-        case Plain(name):
+        case AnswerNumber(name):
             return None if rdrs is None else _find_plain(name, rdrs)
         case PeopleAggregate():
             return None if rdrs is None else evaluate_aggregate(term, rdrs)
@@ -241,10 +241,10 @@ def evaluate_function(function: PreferenceFunction, threshold: float | None, rdr
 # ---------------------------------------------------------------- how a condition depends on the level (R8, R10)
 
 
-def list_measured(term: Term) -> Iterator[PeopleAggregate | Plain]:
+def list_measured(term: Term) -> Iterator[PeopleAggregate | AnswerNumber]:
     """Yield the parts of a term that are measured: aggregates over people, and numbers of the answer."""
     match term:
-        case PeopleAggregate() | Plain():
+        case PeopleAggregate() | AnswerNumber():
             yield term
         case Arithmetic(_, left, right):
             yield from list_measured(left)
@@ -277,7 +277,7 @@ def _degree(term: Term) -> int | None:
     Normalised RDRs stay the same, since RDR*, which they are divided by, is multiplied too.
     """
     match term:
-        case Number() | Plain():
+        case Number() | AnswerNumber():
             return 0
         case PeopleAggregate(column=column) if column != "*" and not COLUMNS[column].follows_rdr:
             return 0
@@ -301,7 +301,7 @@ def _shift(term: Term) -> float | None:
     match term:
         case Number():
             return 0.0
-        case Plain():
+        case AnswerNumber():
             return None  # it depends on the noise in a way of its own
         case PeopleAggregate(function, column) if column != "*" and not COLUMNS[column].follows_rdr:
             return 0.0 if FUNCTIONS[function].degree == 0 else None
