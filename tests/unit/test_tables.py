@@ -12,7 +12,7 @@ from typer.main import get_command
 import dosimeter.cli
 from dosimeter.cli.app import COMMANDS, build_app
 from dosimeter.ledger.accounting import POLICIES, Policy
-from dosimeter.measures import Identity
+from dosimeter.measures import SingleMeasure
 from dosimeter.planning import plan_query, planner
 from dosimeter.schema.facts import Column, ColumnType, Schema
 
@@ -75,5 +75,5 @@ def test_a_command_alone_is_the_one_of_the_whole_application(name: str) -> None:
 def test_what_an_estimate_is_clamped_to_is_its_own(sql: str, lower: int | None) -> None:
     """Whatever it is called: a sum may be negative, a count may not."""
     (estimate,) = plan_query(sql, SCHEMA).estimates
-    assert isinstance(estimate, Identity)
+    assert isinstance(estimate, SingleMeasure)
     assert estimate.lower == lower

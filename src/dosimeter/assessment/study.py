@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dosimeter.measures import Argument, Identity, Mean
+from dosimeter.measures import Argument, Mean, SingleMeasure
 from dosimeter.planning import AfterNoise, Output, QueryPlan
 from dosimeter.sql import column_tree
 
@@ -25,7 +25,7 @@ def study_as_plan(study: StudyPlan) -> QueryPlan:
         measures=tuple(
             Mean.by_hand(Argument("value", output.tree, output.name), output.name) for output in study.outputs
         ),
-        estimates=tuple(Identity((at,), study.outputs[at].name) for at in places),
+        estimates=tuple(SingleMeasure((at,), study.outputs[at].name) for at in places),
         outputs=tuple(Output(study.outputs[at].name, None, column_tree(f"e{at}")) for at in places),
         after=AfterNoise(None, True, ()),
         declared=False,

@@ -9,7 +9,7 @@ from dosimeter.measures.aggregates import AGGREGATES
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.distinct import CountDistinct, CountIndividuals
-from dosimeter.measures.estimates import Estimate, Identity
+from dosimeter.measures.estimates import Estimate, SingleMeasure
 from dosimeter.measures.means import Mean
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen
 from dosimeter.measures.near_values import NearValues
@@ -33,7 +33,6 @@ __all__ = [
     "Entries",
     "Estimate",
     "GroupColumn",
-    "Identity",
     "Joined",
     "Mean",
     "Measure",
@@ -42,6 +41,7 @@ __all__ = [
     "Reducible",
     "Seen",
     "SensitivityFacts",
+    "SingleMeasure",
     "Source",
     "Sum",
     "Tally",

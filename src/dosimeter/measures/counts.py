@@ -13,7 +13,7 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.distinct import CountDistinct, CountIndividuals
-from dosimeter.measures.estimates import Identity
+from dosimeter.measures.estimates import SingleMeasure
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.reading import AggregateCall, Collector
@@ -99,7 +99,7 @@ class Count(ArgumentMeasure, _AnyCount):
 # ---------------------------------------------------------------- reading SQL
 
 
-def read_count(collector: Collector, call: AggregateCall) -> Identity:
+def read_count(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read COUNT(*), COUNT(x) and COUNT(DISTINCT x)."""
     node, label = call.node, call.label
     expect_only(node, "this")
@@ -114,32 +114,32 @@ def read_count(collector: Collector, call: AggregateCall) -> Identity:
     if isinstance(argument, (exp.Star, exp.Literal)):  # COUNT(1) is COUNT(*)
         expect_only(argument, *(("this", "is_string") if isinstance(argument, exp.Literal) else ()))
         if call.condition is None:
-            return Identity.of_count(collector.measure(CountRows.of_rows(label, collector.facts)), label)
+            return SingleMeasure.of_count(collector.measure(CountRows.of_rows(label, collector.facts)), label)
         argument = exp.Literal.number(1)
     source = collector.take(call, argument)
-    return Identity.of_count(collector.measure(Count.over(source.argument, label, collector.facts), source), label)
+    return SingleMeasure.of_count(collector.measure(Count.over(source.argument, label, collector.facts), source), label)
 
 
-def read_count_if(collector: Collector, call: AggregateCall) -> Identity:
+def read_count_if(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read COUNT_IF(condition), which counts the same rows as COUNT(*) FILTER (WHERE condition)."""
     expect_only(call.node, "this")
     source = collector.take_condition(call, call.node.this)
-    return Identity.of_count(
+    return SingleMeasure.of_count(
         collector.measure(Count.over(source.argument, call.label, collector.facts), source), call.label
     )
 
 
-def read_distinct(collector: Collector, call: AggregateCall) -> Identity:
+def read_distinct(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read APPROX_COUNT_DISTINCT(x) as COUNT(DISTINCT x): the exact number of different values is measured."""
     expect_only(call.node, "this")
     return _count_distinct(collector, call, call.node.this)
 
 
-def _count_distinct(collector: Collector, call: AggregateCall, node: exp.Expression) -> Identity:
+def _count_distinct(collector: Collector, call: AggregateCall, node: exp.Expression) -> SingleMeasure:
     distinct = collector.take_distinct(call, node)
     source, facts = distinct.source, collector.facts
     if distinct.individuals:
         counted = CountIndividuals.over(source.argument, call.label, facts)
-        return Identity.of_count(collector.measure(counted, source), call.label)
+        return SingleMeasure.of_count(collector.measure(counted, source), call.label)
     found = CountDistinct.over(source.argument, call.label, facts, distinct.values)
-    return Identity.of_count(collector.measure(found, source), call.label)
+    return SingleMeasure.of_count(collector.measure(found, source), call.label)

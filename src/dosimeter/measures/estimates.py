@@ -79,7 +79,7 @@ class Estimate(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity(Estimate):
+class SingleMeasure(Estimate):
     """An estimate that is one measure itself.
 
     ``integer``: whether it counts whole things. ``lower`` and ``upper``: its range in real units, None without an end.
@@ -90,12 +90,12 @@ class Identity(Estimate):
     upper: Fraction | None = None
 
     @classmethod
-    def of_count(cls, measure: int, label: str) -> Identity:
+    def of_count(cls, measure: int, label: str) -> SingleMeasure:
         """Return the estimate of a count: a whole number, and not negative. ``measure``: the number of its measure."""
         return cls((measure,), label, integer=True, lower=Fraction(0))
 
     @classmethod
-    def within(cls, measure: int, label: str, argument: Argument) -> Identity:
+    def within(cls, measure: int, label: str, argument: Argument) -> SingleMeasure:
         """Return the estimate of a number within the bounds of an argument. ``measure``: the number of its measure."""
         return cls((measure,), label, lower=argument.lower * argument.unit, upper=argument.upper * argument.unit)
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
-from dosimeter.measures.estimates import Estimate, Identity, MeanFromSums
+from dosimeter.measures.estimates import Estimate, MeanFromSums, SingleMeasure
 from dosimeter.measures.exact import FITS, exact_total, find_largest
 from dosimeter.measures.measure import Bounded, Dependence, Native
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, SensitivityFacts
@@ -156,8 +156,8 @@ def read_mean(collector: Collector, call: AggregateCall) -> Estimate:
     expect_only(call.node, "this")
     source = take_spread(collector, call)
     if collector.by_hand:
-        return Identity((collector.measure(Mean.by_hand(source.argument, call.label), source),), call.label)
+        return SingleMeasure((collector.measure(Mean.by_hand(source.argument, call.label), source),), call.label)
     if collector.min_rows is not None:
         measure = BoundedMean.over(source.argument, call.label, collector.facts, collector.min_rows)
-        return Identity.within(collector.measure(measure, source), call.label, source.argument)
+        return SingleMeasure.within(collector.measure(measure, source), call.label, source.argument)
     return read_through_sums(collector, call, source, MeanFromSums, CentredSum)

@@ -17,9 +17,9 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.estimates import (
     DeviationFromSums,
     Estimate,
-    Identity,
     SampleDeviation,
     SampleVariance,
+    SingleMeasure,
     VarianceFromSums,
 )
 from dosimeter.measures.exact import exact_squares, exact_total
@@ -188,5 +188,5 @@ def _read_spread(
     expect_only(call.node, "this")
     source = take_spread(collector, call)
     if collector.by_hand:
-        return Identity((collector.measure(by_hand.by_hand(source.argument, call.label), source),), call.label)
+        return SingleMeasure((collector.measure(by_hand.by_hand(source.argument, call.label), source),), call.label)
     return read_through_sums(collector, call, source, from_sums, CentredSum, CentredSquares)

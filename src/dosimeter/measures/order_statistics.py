@@ -7,7 +7,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.measures.estimates import Identity
+from dosimeter.measures.estimates import SingleMeasure
 from dosimeter.measures.quantiles import Quantile
 from dosimeter.measures.ranks import MOST_PARTS, Rank, RankEstimate
 from dosimeter.measures.reading import AggregateCall, Collector, refuse_constant, take_spread
@@ -15,27 +15,27 @@ from dosimeter.problems import Option
 from dosimeter.sql import clause_of, expect_only, read_number, refusal
 
 
-def read_minimum(collector: Collector, call: AggregateCall) -> Identity:
+def read_minimum(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read MIN(x)."""
     return _read(collector, call, Fraction(0))
 
 
-def read_maximum(collector: Collector, call: AggregateCall) -> Identity:
+def read_maximum(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read MAX(x)."""
     return _read(collector, call, Fraction(1))
 
 
-def read_median(collector: Collector, call: AggregateCall) -> Identity:
+def read_median(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read MEDIAN(x)."""
     return _read(collector, call, Fraction(1, 2))
 
 
-def read_quantile(collector: Collector, call: AggregateCall) -> Identity:
+def read_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read QUANTILE_CONT(x, fraction)."""
     return _read(collector, call, _read_fraction(call.node), "expression")
 
 
-def read_discrete_quantile(collector: Collector, call: AggregateCall) -> Identity:
+def read_discrete_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read QUANTILE_DISC(x, fraction): drawn by rank, as QUANTILE_CONT is. Refuse it where noise is asked for."""
     if not collector.by_ranks:
         raise QueryError(
@@ -57,13 +57,13 @@ def _read_fraction(node: exp.Expression) -> Fraction:
     return fraction
 
 
-def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> Identity:
+def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> SingleMeasure:
     """Read the order statistic at this fraction. ``given``: which parts the node may have besides the values."""
     expect_only(call.node, "this", *given)
     if not collector.by_ranks:
         source = take_spread(collector, call)
         quantile = Quantile.over(source.argument, call.label, collector.facts, fraction)
-        return Identity.within(collector.measure(quantile, source), call.label, source.argument)
+        return SingleMeasure.within(collector.measure(quantile, source), call.label, source.argument)
     if fraction.denominator > MOST_PARTS:
         raise refusal(call.node, f"{call.label}: write the quantile with at most six decimals.")
     source, step = collector.take_candidates(call)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
-from dosimeter.measures.estimates import Identity
+from dosimeter.measures.estimates import SingleMeasure
 from dosimeter.measures.measure import GroupColumn, Measure
 from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.quantiles import OrderStatistic
@@ -48,7 +48,7 @@ def _list_candidates(lower: int, upper: int, step: int) -> IntArray:
 
 
 @dataclass(frozen=True, slots=True)
-class RankEstimate(Identity):
+class RankEstimate(SingleMeasure):
     """A drawn candidate. It lies within the bounds; how far its value is off depends on the data (E3)."""
 
     @property

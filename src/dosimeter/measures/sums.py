@@ -15,7 +15,7 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import QueryError
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count
-from dosimeter.measures.estimates import Estimate, FromSums, Identity
+from dosimeter.measures.estimates import Estimate, FromSums, SingleMeasure
 from dosimeter.measures.exact import exact_squares, exact_sum, exact_total, fits
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
 from dosimeter.measures.noise_grid import LARGEST_TOTAL, SensitivityFacts, noise_grid, on_grid
@@ -192,7 +192,7 @@ def _find_grid(unit: Fraction, largest: int, facts: SensitivityFacts) -> tuple[F
 # ---------------------------------------------------------------- reading SQL
 
 
-def read_sum(collector: Collector, call: AggregateCall) -> Identity:
+def read_sum(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read SUM(x)."""
     expect_only(call.node, "this")
     source = collector.take_value(call)
@@ -200,7 +200,7 @@ def read_sum(collector: Collector, call: AggregateCall) -> Identity:
         raise refuse_constant(call)
     measure = Sum.over(source.argument, call.label, collector.facts)
     whole = measure.unit.denominator == 1 and measure.grid == measure.unit
-    return Identity((collector.measure(measure, source),), call.label, integer=whole)
+    return SingleMeasure((collector.measure(measure, source),), call.label, integer=whole)
 
 
 def read_through_sums(
