@@ -261,7 +261,7 @@ def everything(
             noisy = study_variance(adult, progress=progress)
     with _watch("Timing") as progress:
         timed = measure_scalability(training, sizes=sizes, runs=runs, limit=limit, seed=seed, progress=progress)
-    studies = report.Everything(example, found, noisy, timed, show_differences(), begun, datetime.now(UTC))
+    studies = report.PaperResults(example, found, noisy, timed, show_differences(), begun, datetime.now(UTC))
     pictures = {
         "thresholds": figures.draw_thresholds(found),
         "variance": figures.draw_variance(noisy),

@@ -41,7 +41,7 @@ TITLE = "Within-dataset disclosure risk, computed again"
 
 
 @dataclass(frozen=True, slots=True)
-class Everything:
+class PaperResults:
     """The results of all studies of ``paper all``, and when they were begun and ended."""
 
     example: PaperExample
@@ -149,7 +149,7 @@ def save_scalability(study: Scalability, figure: Figure, folder: Path) -> list[P
 # ---------------------------------------------------------------- the page
 
 
-def write_report(everything: Everything, pictures: Mapping[str, Figure]) -> str:
+def write_report(everything: PaperResults, pictures: Mapping[str, Figure]) -> str:
     """Return the page as HTML. ``pictures``: the figure of each study, by the study's name."""
     e = everything
     sections = [
@@ -230,7 +230,7 @@ def _name_section(section: str) -> str:
     return "the authors' code" if section == "code" else f"section {section}"
 
 
-def _facts(e: Everything) -> str:
+def _facts(e: PaperResults) -> str:
     seconds = (e.ended - e.begun).total_seconds()
     when = f"{e.begun:%Y-%m-%d %H:%M} UTC, {seconds:,.0f} s in all"
     facts = {"begun": when, "records": f"{e.thresholds.rows:,}", **describe_machine(), **list_versions()}
