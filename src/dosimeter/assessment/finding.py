@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dosimeter.arrays import FloatArray
     from dosimeter.assessment.risk import Risk
-    from dosimeter.risk import Advice, Candidate, Choice, Part, Preference, RDRs, Sensitivities, Verdict
+    from dosimeter.risk import Advice, Candidate, Choice, ConditionRange, Preference, RDRs, Sensitivities, Verdict
 
 
 def find_choice(
@@ -104,7 +104,7 @@ def _find_by_cell(
 
 
 def _word(
-    risk: Risk, preference: Preference, choice: Choice, advice: Advice, conflict: Sequence[Part]
+    risk: Risk, preference: Preference, choice: Choice, advice: Advice, conflict: Sequence[ConditionRange]
 ) -> tuple[str, ...]:
     """Return the advice in sentences: what the preference gives, the conflict if there is one, then everything else."""
     first = advise(

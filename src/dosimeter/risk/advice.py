@@ -113,7 +113,7 @@ class Coarser:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Part:
+class ConditionRange:
     """One of the conditions that AND joins, with the smallest and the largest candidate that meets it. Private.
 
     ``smallest`` and ``largest`` are None if no candidate meets it.
@@ -128,7 +128,7 @@ class Part:
         return {"condition": self.condition, "smallest": self.smallest, "largest": self.largest}
 
     def __repr__(self) -> str:
-        return "Part(redacted)"
+        return "ConditionRange(redacted)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -181,7 +181,7 @@ def decides(candidates: Iterable[Candidate]) -> bool:
     return {line.satisfied for line in candidates} == {True, False}
 
 
-def find_conflict(parts: Sequence[str], tested: Sequence[tuple[float, Verdict]]) -> tuple[Part, ...]:
+def find_conflict(parts: Sequence[str], tested: Sequence[tuple[float, Verdict]]) -> tuple[ConditionRange, ...]:
     """Return conditions that no candidate meets together: one that none meets, else a pair, else all of ``parts``.
 
     ``parts``: the conditions that AND joins, as text. ``tested``: each candidate with the verdict on it. Empty if some
@@ -191,7 +191,8 @@ def find_conflict(parts: Sequence[str], tested: Sequence[tuple[float, Verdict]])
         return ()
     met = [{epsilon for epsilon, verdict in tested if verdict.parts[at]} for at in range(len(parts))]
     told = [
-        Part(text, min(found, default=None), max(found, default=None)) for text, found in zip(parts, met, strict=True)
+        ConditionRange(text, min(found, default=None), max(found, default=None))
+        for text, found in zip(parts, met, strict=True)
     ]
     alone = next((part for part in told if part.largest is None), None)
     if alone is not None:

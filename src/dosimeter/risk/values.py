@@ -16,7 +16,7 @@ from dosimeter.json_values import JsonObject, JsonScalar
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
     from dosimeter.postprocess import ColumnAccuracy
-    from dosimeter.risk.advice import Advice, Part
+    from dosimeter.risk.advice import Advice, ConditionRange
 
 # ---------------------------------------------------------------- private: how people move the answer
 
@@ -248,7 +248,7 @@ class Choice:
     decides: bool = True
     limit_cell: float | None = None
     epsilon_cell: float | None = None
-    conflict: tuple[Part, ...] = ()
+    conflict: tuple[ConditionRange, ...] = ()
     preset: str | None = None
     advice: Advice | None = None
     words: tuple[str, ...] = ()

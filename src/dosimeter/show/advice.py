@@ -14,7 +14,7 @@ from dosimeter.show.candidates import format_error, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_people, format_percent, format_times
 
 if TYPE_CHECKING:
-    from dosimeter.risk import AbsoluteRisk, Advice, Candidate, Part, RiskAndAccuracy
+    from dosimeter.risk import AbsoluteRisk, Advice, Candidate, ConditionRange, RiskAndAccuracy
 
 _IDENTIFIED = 0.5
 """From this belief on, a suspicion of one in a hundred has become a finding."""
@@ -101,7 +101,7 @@ def _word_ends(ordered: Sequence[Candidate]) -> str:
 # ---------------------------------------------------------------- conditions that cannot be met together
 
 
-def word_conflict(parts: Sequence[Part]) -> str:
+def word_conflict(parts: Sequence[ConditionRange]) -> str:
     """Say which conditions no candidate meets together, and what each alone would allow."""
     if len(parts) == 1:
         return f"No candidate meets {parts[0].condition}, even by itself."
@@ -110,7 +110,7 @@ def word_conflict(parts: Sequence[Part]) -> str:
     return f"{named} cannot be met together: {alone}."
 
 
-def _word_span(part: Part) -> str:
+def _word_span(part: ConditionRange) -> str:
     if part.smallest is None or part.largest is None:
         return "no candidate"
     low, high = format_epsilon(part.smallest), format_epsilon(part.largest)
