@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dosimeter.assessment.coarser import find_coarser
-from dosimeter.risk import Advice, AnswerAccuracy, Coarser, RiskAndAccuracy, find_safe
+from dosimeter.risk import Advice, AnswerAccuracy, CoarserQuery, RiskAndAccuracy, find_safe
 
 if TYPE_CHECKING:
     from dosimeter.assessment.risk import Risk
@@ -63,6 +63,6 @@ def build_advice(
     )
 
 
-def _find_coarser(risk: Risk, shown: RiskAndAccuracy) -> Coarser | None:
+def _find_coarser(risk: Risk, shown: RiskAndAccuracy) -> CoarserQuery | None:
     """Return a query with fewer groups and more accurate numbers, if there is one; None for a study."""
     return find_coarser(risk.plan, risk.measured(), shown.accuracy) if risk.plan.digest else None

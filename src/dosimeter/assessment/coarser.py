@@ -9,7 +9,7 @@ import numpy as np
 
 from dosimeter.measures import Count, CountRows, Sum
 from dosimeter.postprocess import assemble_groups, needs_values
-from dosimeter.risk import AnswerAccuracy, Coarser
+from dosimeter.risk import AnswerAccuracy, CoarserQuery
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dosimeter.planning import QueryPlan
 
 
-def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) -> Coarser | None:
+def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) -> CoarserQuery | None:
     """Return the query without some GROUP BY columns, with a smaller share of numbers at most as large as their errors.
 
     Of several, it is the one that leaves out the fewest columns and keeps more than half of its numbers above their
@@ -31,7 +31,7 @@ def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) 
     columns = _list_numbers(plan, measured)
     errors = [error for error, _ in accuracy.errors]
     axes = range(len(shape))
-    best = Coarser((), accuracy.numbers, accuracy.drowned)
+    best = CoarserQuery((), accuracy.numbers, accuracy.drowned)
     for dropped in (each for size in axes for each in combinations(axes, size + 1)):
         totals = [np.abs(column.reshape(shape).sum(axis=dropped)).reshape(-1) for column in columns]
         pairs = [(sizes[sizes > 0.0], error) for sizes, error in zip(totals, errors, strict=True)]
@@ -41,7 +41,7 @@ def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) 
             continue
         if len(dropped) > len(best.dropped) and best.dropped and 2 * best.drowned < best.numbers:
             break  # fewer groups left out, and worth something
-        best = Coarser(tuple(plan.groups[at].name for at in dropped), numbers, drowned)
+        best = CoarserQuery(tuple(plan.groups[at].name for at in dropped), numbers, drowned)
     return best if best.dropped else None
 
 

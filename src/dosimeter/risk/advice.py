@@ -97,7 +97,7 @@ class RiskAndAccuracy:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Coarser:
+class CoarserQuery:
     """The same query without some of its GROUP BY columns, at the same ε and with the same noise. Private.
 
     ``dropped``: the columns left out. ``numbers``: how many numbers of the answer are not 0. ``drowned``: how many of
@@ -109,7 +109,7 @@ class Coarser:
     drowned: int
 
     def __repr__(self) -> str:
-        return "Coarser(redacted)"
+        return "CoarserQuery(redacted)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -151,7 +151,7 @@ class Advice:
     decides: bool | None
     met: bool
     safe: RiskAndAccuracy | None
-    coarser: Coarser | None
+    coarser: CoarserQuery | None
     exposed: int
     touched: int | None
     by_cell: float | None = None
