@@ -3,7 +3,7 @@
 Takes sensitivities, ε and δ; gives numbers. Never draws noise and never sees data.
 """
 
-from dosimeter.mechanisms.base import Incaution, Mechanism, Norm
+from dosimeter.mechanisms.base import Mechanism, Norm, RatioWarning
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
 from dosimeter.mechanisms.permute_and_flip import (
@@ -20,10 +20,10 @@ __all__ = [
     "NORMS",
     "ClassicGaussian",
     "Gaussian",
-    "Incaution",
     "Laplace",
     "Mechanism",
     "Norm",
+    "RatioWarning",
     "default_delta",
     "exact_zcdp_epsilon",
     "expected_distances",

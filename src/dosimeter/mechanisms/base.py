@@ -39,7 +39,7 @@ class SparseRows(Protocol):
     def changes(self) -> FloatArray: ...
 
 
-class Incaution(Enum):
+class RatioWarning(Enum):
     """A reason why the ratio of two RDRs, each as its upper bound, can be larger than their exact ratio (R7)."""
 
     ALWAYS = auto()
@@ -207,7 +207,7 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> Incaution | None:
+    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
         """Return why the ratio of two bounds can be above the exact ratio; None where it cannot (R7).
 
         ``low`` and ``high``: the smallest and the largest PIS. ``grids``: the noise grid of each measure.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms.base import Incaution, Mechanism
+from dosimeter.mechanisms.base import Mechanism, RatioWarning
 from dosimeter.mechanisms.tails import erf, invert_gamma_tail, invert_small_erf
 from dosimeter.mechanisms.zcdp import ROUNDING, zcdp_epsilon, zcdp_epsilons, zcdp_rho
 
@@ -154,9 +154,9 @@ class _AnyGaussian(Mechanism):
             results[chunk] = bound[chunk] * math.sqrt(2.0 / math.pi) * integral
         return results[codes]
 
-    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> Incaution | None:
+    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
         """Return ALWAYS unless all PIS are equal: the smaller the PIS, the more the bound exceeds R6 (R7)."""
-        return None if low == high else Incaution.ALWAYS
+        return None if low == high else RatioWarning.ALWAYS
 
     def mass(self, values: FloatArray) -> FloatArray:
         return np.square(values)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dosimeter.arrays import sum_rows
-from dosimeter.mechanisms.base import Incaution, Mechanism
+from dosimeter.mechanisms.base import Mechanism, RatioWarning
 from dosimeter.mechanisms.tails import invert_gamma_tail
 
 if TYPE_CHECKING:
@@ -117,12 +117,12 @@ class Laplace(Mechanism):
             raise ValueError("measures on different grids need the vectors of the sensitivities")
         return norms + (everywhere + covered)
 
-    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> Incaution | None:
+    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
         if low == high:
             return None
         if low > 0.0:
-            return Incaution.EVERYBODY_MOVES
-        return Incaution.COARSE_GRID if _grid_is_coarse(high, grids, scale) else None
+            return RatioWarning.EVERYBODY_MOVES
+        return RatioWarning.COARSE_GRID if _grid_is_coarse(high, grids, scale) else None
 
     def mass(self, values: FloatArray) -> FloatArray:
         return np.abs(values)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.measures import Count, CountRows, Measure
-from dosimeter.mechanisms import Incaution, Mechanism
+from dosimeter.mechanisms import Mechanism, RatioWarning
 from dosimeter.options import Indicator
 from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.choose import ExactLimit, JudgedCandidates, extremes
@@ -97,9 +97,9 @@ _INDICATORS = {
     "cell": "Indicator: cell. The bound, with the noise of only those numbers that one individual's rows can reach.",
 }
 _INCAUTIONS = {
-    Incaution.ALWAYS: "under Gaussian noise",
-    Incaution.EVERYBODY_MOVES: "where everybody moves the answer",
-    Incaution.COARSE_GRID: "where the noise is small against the steps of the answer",
+    RatioWarning.ALWAYS: "under Gaussian noise",
+    RatioWarning.EVERYBODY_MOVES: "where everybody moves the answer",
+    RatioWarning.COARSE_GRID: "where the noise is small against the steps of the answer",
 }
 _CONTINUOUS = (
     "The exact indicator is that of continuous Gaussian noise; some of the noise here is small against its grid."
