@@ -57,7 +57,7 @@ MOST_NOTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class SliderStart:
     """The ε at which the slider starts, and why."""
 
     epsilon: float
@@ -78,7 +78,7 @@ class DecisionView:
     meets: bool
     index: int
     valuetext: str
-    start: Start
+    start: SliderStart
     scale: SliderScale
     refusal: Refusal | None
     tradeoff: TradeOff
@@ -174,7 +174,7 @@ def build_view(
     )
 
 
-def find_start(offer: Offer, choice: Choice, enough: float | None) -> Start:
+def find_start(offer: Offer, choice: Choice, enough: float | None) -> SliderStart:
     """Return where the slider starts: at the ε that was found, or at ``enough`` if that is smaller.
 
     Where every candidate meets the preference (F4), nothing was found: the largest ε at which nobody's membership can
@@ -186,13 +186,13 @@ def find_start(offer: Offer, choice: Choice, enough: float | None) -> Start:
     if is_undecided(choice):
         found, why = find_safe(choice.candidates), "the sentence decides nothing, and this is cautious enough"
     if found is None:
-        return Start(min(left), "no ε is proposed, so this is the smallest")
+        return SliderStart(min(left), "no ε is proposed, so this is the smallest")
     if enough is not None and enough < found:
         found, why = enough, "the smallest ε with the wanted accuracy"
     start = round_down(found, left)
     if start == max(left) and offer.charges.policy.budget is not None:
         why = "the largest ε that the account still allows"
-    return Start(start, why)
+    return SliderStart(start, why)
 
 
 def round_down(wanted: float, candidates: Sequence[float]) -> float:
