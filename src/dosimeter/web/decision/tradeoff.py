@@ -76,7 +76,7 @@ class TradeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class FoldedRow:
     """A row that stands for several candidates with the same verdict, in words."""
 
     words: str
@@ -89,7 +89,7 @@ class TradeOff:
     ``errors`` (ticks) and ``wanted`` (the wanted error): on the axis of errors. ``column``: whose errors are drawn.
     """
 
-    rows: tuple[TradeRow | Fold, ...]
+    rows: tuple[TradeRow | FoldedRow, ...]
     ticks: tuple[Tick, ...]
     average: float | None
     errors: tuple[Tick, ...]
@@ -152,14 +152,14 @@ def draw_tradeoff(
     """
     ordered = sorted(lines, key=lambda line: -line.epsilon)
     shown = _fold(ordered, offer, selected, marks) if len(ordered) > MOST_ROWS and not every else ordered
-    drawn = [errors[line.epsilon] for line in shown if not isinstance(line, Fold)]
+    drawn = [errors[line.epsilon] for line in shown if not isinstance(line, FoldedRow)]
     sizes = [size for each in drawn for size in (each.typical, each.worst) if size is not None and size > 0.0]
     people, noise = find_range_axis(ordered, raw=raw), ratio_axis([*sizes, *([wanted] if wanted else [])], ticks=5)
     places = {line.epsilon: len(ordered) - 1 - at for at, line in enumerate(ordered)}
     return TradeOff(
         rows=tuple(
             line
-            if isinstance(line, Fold)
+            if isinstance(line, FoldedRow)
             else TradeRow(
                 **_draw_people(line, people, raw=raw),
                 epsilon=format_epsilon(line.epsilon),
@@ -223,7 +223,7 @@ def _turn_inwards(at: float, edge: float) -> str:
 
 def _fold(
     ordered: Sequence[Candidate], offer: Offer, selected: float, marks: Mapping[float, tuple[str, ...]]
-) -> list[Candidate | Fold]:
+) -> list[Candidate | FoldedRow]:
     """Return the candidates, with a Fold in place of each run that has one verdict and is far from anything marked."""
     words = [marks.get(line.epsilon, ()) for line in ordered]
     here = {at for at, line in enumerate(ordered) if line.epsilon == selected}
@@ -231,7 +231,7 @@ def _fold(
     near = {at for each in chief for at in range(each - WINDOW, each + WINDOW + 1)}
     matter = near | here | {at for at, each in enumerate(words) if each}
     decades = {at for at, line in enumerate(ordered) if at < max(matter) and math.log10(line.epsilon).is_integer()}
-    found: list[Candidate | Fold] = []
+    found: list[Candidate | FoldedRow] = []
     run: list[Candidate] = []
     for at, line in enumerate(ordered):
         if run and (at in matter | decades or not _is_alike(line, run[-1], offer)):
@@ -250,12 +250,12 @@ def _is_alike(line: Candidate, other: Candidate, offer: Offer) -> bool:
     return line.satisfied == other.satisfied and (line.epsilon in left) == (other.epsilon in left)
 
 
-def _close(run: Sequence[Candidate], offer: Offer, *, larger: bool) -> Sequence[Candidate | Fold]:
+def _close(run: Sequence[Candidate], offer: Offer, *, larger: bool) -> Sequence[Candidate | FoldedRow]:
     if len(run) < LEAST_FOLDED:
         return run
     met = {True: "all meet it", False: "none meets it", None: "alike"}[run[0].satisfied]
     gone = "" if run[0].epsilon in offer.remaining else "; beyond the budget"
-    return [Fold(f"{len(run)} {'larger' if larger else 'smaller'} ε, {met}{gone}")]
+    return [FoldedRow(f"{len(run)} {'larger' if larger else 'smaller'} ε, {met}{gone}")]
 
 
 # ---------------------------------------------------------------- the slider
