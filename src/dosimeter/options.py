@@ -47,7 +47,7 @@ _DAYS = Range(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class DeclaredOption:
     """One option: its help, the type of its values (``kind``), and which values it takes (``choices`` or ``range``).
 
     ``pieces``: the help, which each surface words. ``metavar``: what stands for a value in the help.
@@ -65,11 +65,11 @@ class Declared:
         return Problem(*self.pieces).word(Surface.COMMAND_LINE)
 
 
-def _declare(*pieces: Piece, **facts: Any) -> Declared:
-    return Declared(pieces=pieces, **facts)
+def _declare(*pieces: Piece, **facts: Any) -> DeclaredOption:
+    return DeclaredOption(pieces=pieces, **facts)
 
 
-OPTIONS: Mapping[str, Declared] = {
+OPTIONS: Mapping[str, DeclaredOption] = {
     # How the data are read.
     "table": _declare("The table in a database, or what to call a file's table."),
     "engine": _declare("The engine that reads DATA; default duckdb."),
