@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from dosimeter.measures import Argument
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess.answers import Assembled
+from dosimeter.postprocess.answers import AssembledAnswer
 from dosimeter.postprocess.errors import chooses_rows, count_selectable
 from dosimeter.postprocess.estimates import find_counts
 
@@ -53,7 +53,7 @@ class AnswerFacts:
     failed: bool
 
 
-def list_facts(plan: QueryPlan, answer: Assembled | None, *, clamp: bool, errors: bool) -> AnswerFacts:
+def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, errors: bool) -> AnswerFacts:
     """Return the public facts about an answer; if ``answer`` is None, those that are known before one is released.
 
     ``clamp``: whether numbers are put back into their bounds. ``errors``: whether the reader is told errors, which

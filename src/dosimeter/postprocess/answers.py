@@ -29,7 +29,7 @@ Told = Sequence[BoolArray | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Assembled:
+class AssembledAnswer:
     """The rows of an answer, and how far off they are (E1). Without noise, ``errors`` and ``error_95`` are None.
 
     ``errors``: for each row, the 95 % error of each aggregate column; None for a number that has none. ``error_95``:
@@ -54,7 +54,7 @@ def assemble_answer(
     clamp: bool = False,
     noise: Noise | None = None,
     further: Sequence[tuple[Keys, Numbers]] = (),
-) -> Assembled:
+) -> AssembledAnswer:
     """Return the rows that the query asked for, in its order, with their errors if ``noise`` is given.
 
     ``keys`` and ``values``: the groups of the first block and their measured numbers. ``further``: the same for the
@@ -69,7 +69,7 @@ def assemble_answer(
     ]
     if noise is None:
         rows, places, failed = _run(plan, parts)
-        return Assembled(rows, released=_list_shown(parts, places), failed=failed)
+        return AssembledAnswer(rows, released=_list_shown(parts, places), failed=failed)
     for part, own in zip(parts, noise.split(plan), strict=True):
         part.withhold(plan, own)
     rows, places, failed = _run(plan, parts)
@@ -77,7 +77,7 @@ def assemble_answer(
         return _state_released(parts, rows)
     errors = _find_errors(parts, rows, places)
     columns = [output.name for output in plan.outputs if output.is_aggregate]
-    return Assembled(
+    return AssembledAnswer(
         rows,
         errors,
         tuple(find_largest([row[name] for row in errors]) for name in columns),
@@ -88,7 +88,7 @@ def assemble_answer(
 
 def state_plainly(
     plan: QueryPlan, keys: Keys, values: Numbers, *, clamp: bool = False, further: Sequence[tuple[Keys, Numbers]] = ()
-) -> Assembled:
+) -> AssembledAnswer:
     """Return every group with its aggregates, without errors: the answer if the SQL after the noise fails (Q4).
 
     ``keys`` and ``values``: the groups of the first block and their measured numbers. ``further``: the same for the
@@ -97,7 +97,7 @@ def state_plainly(
     listed = list_blocks(plan, [(keys, values), *further])
     blocks = zip(plan.blocks, listed, strict=True)
     rows = [row for block, released in blocks for row in _read_released(block, released, (), clamp)]
-    return Assembled(_align(rows), failed=True)
+    return AssembledAnswer(_align(rows), failed=True)
 
 
 class _BlockTable:
@@ -227,7 +227,7 @@ def _find_errors(
     return tuple(errors)
 
 
-def _state_released(parts: Sequence[_BlockTable], rows: list[JsonRow]) -> Assembled:
+def _state_released(parts: Sequence[_BlockTable], rows: list[JsonRow]) -> AssembledAnswer:
     """Return the released tables as the answer, with the errors of their aggregates. ``rows``: those of all tables."""
     errors: list[dict[str, float | None]] = []
     for part in parts:
@@ -244,7 +244,7 @@ def _state_released(parts: Sequence[_BlockTable], rows: list[JsonRow]) -> Assemb
     aligned = tuple(_align(errors))
     names = aligned[0] if aligned else ()
     largest = tuple(find_largest([row[name] for row in aligned]) for name in names)
-    return Assembled(rows, aligned, largest, failed=True)
+    return AssembledAnswer(rows, aligned, largest, failed=True)
 
 
 def _align(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

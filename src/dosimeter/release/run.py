@@ -31,7 +31,7 @@ from dosimeter.ledger import (
 )
 from dosimeter.planning import LookOptions
 from dosimeter.postprocess import (
-    Assembled,
+    AssembledAnswer,
     Noise,
     assemble_answer,
     list_facts,
@@ -224,7 +224,7 @@ def _draw_and_settle(prepared: PreparedRelease, measured: Measured, entry: Entry
     return hand_out(settled)
 
 
-def _detail(prepared: PreparedRelease, answer: Assembled, entry: Entry) -> Details:
+def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) -> Details:
     """Return what a reader of the answer must know; if ε is hidden, nothing that depends on it (G2)."""
     plan, told = prepared.plan, None if entry.hides_epsilon else entry.spent.epsilon
     facts = list_facts(plan, answer, clamp=prepared.order.clamp, errors=told is not None)
@@ -235,7 +235,7 @@ def _detail(prepared: PreparedRelease, answer: Assembled, entry: Entry) -> Detai
     )
 
 
-def _read_off(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbers]) -> Assembled:
+def _read_off(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbers]) -> AssembledAnswer:
     """Return the answer made from noisy numbers, clamped if the order says so, with the error of every number.
 
     ``noisy``: the groups and numbers of each block (a SELECT that measures).
