@@ -23,7 +23,7 @@ from dosimeter.planning.after_expressions import (
     limit_text,
     reads_own_cell,
 )
-from dosimeter.planning.aggregates import SUPPORTED, Aggregates, as_aggregate
+from dosimeter.planning.aggregates import SUPPORTED, AggregateCollector, as_aggregate
 from dosimeter.planning.named_windows import write_out_windows
 from dosimeter.planning.parsing import NO_STAR, NO_SUBQUERIES, read_whole_number, unaliased
 from dosimeter.planning.query_plan import AfterNoise, Group, Output
@@ -248,7 +248,7 @@ class MeasuringSelect:
 
     scope: Scope
     groups: tuple[Group, ...]
-    aggregates: Aggregates
+    aggregates: AggregateCollector
     cells: int
     totals: bool = False
     source: exp.Expression = field(default_factory=lambda: exp.table_(RELEASED))

@@ -70,7 +70,7 @@ def unfold_within_group(node: exp.WithinGroup, *kinds: type[exp.Expression]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectedAggregates:
     """What all aggregates of a query need: arguments are read, measures get noise, estimates follow from measures."""
 
     arguments: tuple[Argument, ...]
@@ -92,7 +92,7 @@ class _Expression:
 
 
 @dataclass(slots=True)
-class Aggregates:
+class AggregateCollector:
     """A collector of aggregates, in the order in which they are met. Equal aggregates are kept once.
 
     ``min_rows``: the option of that name. ``by_hand``: whether a sensitivity is given by hand; then each aggregate is
@@ -138,7 +138,7 @@ class Aggregates:
         self._estimates.setdefault(key, estimate)
         return list(self._estimates).index(key)
 
-    def finish(self) -> Collected:
+    def finish(self) -> CollectedAggregates:
         """Return everything that was collected.
 
         What an argument must hold is known only at the end: COUNT(pay) can read the values that SUM(pay) needs.
@@ -154,7 +154,7 @@ class Aggregates:
                 met[type(measure), position] += 1
                 measure = replace(measure, argument=arguments[position], position=position, nth=nth)
             measures.append(measure)
-        return Collected(arguments, tuple(measures), tuple(self._estimates.values()))
+        return CollectedAggregates(arguments, tuple(measures), tuple(self._estimates.values()))
 
     @property
     def measures(self) -> tuple[Measure, ...]:

@@ -25,7 +25,7 @@ from dosimeter.planning.after import (
     read_scalar,
     require_one_row,
 )
-from dosimeter.planning.aggregates import Aggregates, Collected
+from dosimeter.planning.aggregates import AggregateCollector, CollectedAggregates
 from dosimeter.planning.blocks import name_released, of_block, of_sets, try_after, unite_sets, write_union
 from dosimeter.planning.groups import Grouping, plan_groups
 from dosimeter.planning.joined_blocks import join_blocks, require_few
@@ -234,10 +234,10 @@ class Draft:
     sources: JoinedSources = field(init=False)
     where: exp.Expression | None = None
     grouping: Grouping = field(init=False)
-    aggregates: Aggregates = field(init=False)
+    aggregates: AggregateCollector = field(init=False)
     relation: Relation = field(init=False)
-    collected: Collected = field(init=False)
-    apart: dict[int, tuple[Grouping, Collected]] = field(default_factory=dict)
+    collected: CollectedAggregates = field(init=False)
+    apart: dict[int, tuple[Grouping, CollectedAggregates]] = field(default_factory=dict)
     threshold: Threshold | None = None
 
     def finish(self) -> dict[int, QueryPlan]:
@@ -245,7 +245,7 @@ class Draft:
         parts = self.apart or {self.number: (self.grouping, self.collected)}
         return {number: self._finish(grouping, collected) for number, (grouping, collected) in parts.items()}
 
-    def _finish(self, grouping: Grouping, collected: Collected) -> QueryPlan:
+    def _finish(self, grouping: Grouping, collected: CollectedAggregates) -> QueryPlan:
         schema, scope = self.sources.schema, self.sources.scope
         plan = QueryPlan(
             sql=self.sql,
@@ -330,9 +330,9 @@ def _read_groups(draft: Draft) -> None:
     draft.aggregates = _start_collecting(draft, draft.grouping)
 
 
-def _start_collecting(draft: Draft, grouping: Grouping) -> Aggregates:
+def _start_collecting(draft: Draft, grouping: Grouping) -> AggregateCollector:
     thresholded = draft.options.groups == "thresholded"
-    return Aggregates(
+    return AggregateCollector(
         schema=draft.sources.schema,
         scope=draft.sources.scope,
         min_rows=draft.options.min_rows,
@@ -347,7 +347,7 @@ def _write_over_released(draft: Draft) -> None:
     draft.relation = of_block(_write_over(draft, draft.aggregates, source), draft.number)
 
 
-def _write_over(draft: Draft, aggregates: Aggregates, source: exp.Expression) -> Relation:
+def _write_over(draft: Draft, aggregates: AggregateCollector, source: exp.Expression) -> Relation:
     grouping, schema = draft.grouping, draft.sources.schema
     totals, thresholded = bool(grouping.sets), draft.options.groups == "thresholded"
     rows = (schema.individuals or 1) * schema.max_rows_per_unit if thresholded else grouping.rows

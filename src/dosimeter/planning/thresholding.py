@@ -7,7 +7,7 @@ from sqlglot import exp
 from dosimeter.errors import OptionError, QueryError
 from dosimeter.measures import CountIndividuals
 from dosimeter.options import Groups
-from dosimeter.planning.aggregates import Aggregates
+from dosimeter.planning.aggregates import AggregateCollector
 from dosimeter.planning.query_plan import Group, Threshold
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.schema import Schema
@@ -60,7 +60,7 @@ def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
     return rows
 
 
-def add_threshold(aggregates: Aggregates, delta: float) -> Threshold:
+def add_threshold(aggregates: AggregateCollector, delta: float) -> Threshold:
     """Return the threshold of thresholded groups, with the measure that counts each group's individuals (S5).
 
     That is one the query already has, otherwise one is added. ``delta``: the δ of the groups.
