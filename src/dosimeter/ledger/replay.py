@@ -40,7 +40,7 @@ from dosimeter.ledger.records import (
 from dosimeter.ledger.values import Account, AccountOpening, AccountSummary, Continuation, Pair, read_identities
 
 
-class Older(Protocol):
+class OlderRecords(Protocol):
     """The records before a checkpoint, for the few that are needed again. Each is found by its number or an index."""
 
     def record(self, seq: int, digest: str) -> Record:
@@ -86,7 +86,7 @@ def _read_view(payload: JsonObject, version: int) -> View:
 class DatasetReplay:
     """What the records of one dataset that were replayed so far add up to."""
 
-    def __init__(self, dataset: str, older: Older | None = None) -> None:
+    def __init__(self, dataset: str, older: OlderRecords | None = None) -> None:
         self._dataset = dataset
         self._older = older
         self._opening: AccountOpening | None = None
@@ -105,7 +105,7 @@ class DatasetReplay:
         self._views_digest = GENESIS
         self._incidents: list[Incident] = []
 
-    def copy(self, older: Older | None) -> DatasetReplay:
+    def copy(self, older: OlderRecords | None) -> DatasetReplay:
         """Return a copy to which records can be added without changing this one. ``older``: the records before it."""
         copied = copy(self)
         for name, value in vars(self).items():
@@ -115,7 +115,7 @@ class DatasetReplay:
         return copied
 
     @classmethod
-    def read_state(cls, record: Record, older: Older | None = None) -> DatasetReplay:
+    def read_state(cls, record: Record, older: OlderRecords | None = None) -> DatasetReplay:
         """Return the replay that goes on from a state. Raises BadRecord if the record is no valid state."""
         replayed, payload = cls(record.dataset, older), read_payload(record)
         try:
