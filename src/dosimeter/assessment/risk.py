@@ -324,7 +324,7 @@ class Risk:
     def limit_of(
         self, preference: Preference, sensitivities: Sensitivities, indicator: Indicator | None = None
     ) -> ExactLimit:
-        """Return the exact largest ε that meets a preference (F2); an empty Limit if there is no such number.
+        """Return the exact largest ε that meets a preference (F2); an empty ExactLimit if there is no such number.
 
         ``sensitivities``: everybody's, told apart by the preference's FILTERs. ``indicator``: by default that of this
         risk.

@@ -2,7 +2,7 @@
 
     ledger.py    Ledger: what the controller calls
     lookups.py   find entries by an index, and check the chain of records from them on
-    checked_chain.py check the chain from a checkpoint or the first record, append to it, write checkpoints
+    checked_chain.py  check the chain from a checkpoint or the first record, append to it, write checkpoints
     replay.py    records → AccountSummary, Account and Entry, or the reason why a record is invalid
     incidents.py failures that stop a dataset until a controller clears it
     accounting.py policies, and what they grant; remaining.py: how many more answers there are

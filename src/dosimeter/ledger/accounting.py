@@ -344,7 +344,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RequestCharges:
-    """The terms and the reading of an account at the time of one request, and what the request's answer would cost.
+    """What one request would be charged at each ε, and which ε's its account admits, by its policy and reading now.
 
     ``max_epsilon``: the largest ε of one answer. ``epsilon_svt``: the ε that finding ε costs. ``delta``: that of the
     answer's noise and groups; ``group_delta``: that of thresholded groups alone (H1). ``find_rho``: gives ρ of an

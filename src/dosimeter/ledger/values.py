@@ -223,7 +223,7 @@ def write_decision(reservation: Reservation) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AccountSummary:
-    """The account of one dataset as it is now, without its entries: everything that a release needs of it.
+    """An account as it is now, without its entries: everything that a release needs of it.
 
     ``schema_digest`` and ``source_digest``: the latest pair that the account agreed to; ``agreed``: all such pairs, the
     latest last. ``identified``: the pairs whose stored data are known; ``identities``: those of these data.

@@ -1,6 +1,6 @@
 """Check a release against its account's terms and data, and write down what is recorded of a request.
 
-Takes a Prepared release and the ledger; gives values, or refuses before any data are measured. Charges nothing.
+Takes a PreparedRelease and the ledger; gives values, or refuses before any data are measured. Charges nothing.
 """
 
 from __future__ import annotations
@@ -154,18 +154,18 @@ def _read_cap(terms: Terms) -> Decimal | None:
 
 
 def find_charges(terms: AccountSummary | AccountOpening, prepared: PreparedRelease) -> RequestCharges:
-    """Return the rules by which the account may be spent, with its reading.
+    """Return what the release would be charged at each ε, and which ε's its account admits.
 
-    For an account that is about to be opened, these are the terms it will have and a reading of nothing spent.
+    An account that is about to be opened has the terms it will have, and a reading of nothing spent.
     """
     reading = terms.reading if isinstance(terms, AccountSummary) else terms.policy.start(terms.delta_total)
     return _compute_charges(terms.policy, terms.max_epsilon, reading, prepared)
 
 
 def expect_charges(terms: Terms, prepared: PreparedRelease) -> RequestCharges:
-    """Return the rules by which an account with these terms could be spent, with a reading of nothing spent.
+    """Return what the release would be charged at each ε by a new account with these terms, and which ε's it admits.
 
-    For an account that nobody has opened yet.
+    For a dataset that has no account yet: its reading is that of nothing spent.
     """
     policy = Policy.parse(terms.policy or "")
     reading = policy.start(policy.agree_on_delta(_read_delta_total(terms), prepared.n))

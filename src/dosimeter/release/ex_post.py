@@ -152,7 +152,7 @@ def recall_look(entry: Entry) -> LookOptions:
     request = entry.request
     floor = request.settings.get("min_rows")
     return LookOptions(
-        mechanism=cast(Any, request.mechanism),  # a text of the ledger, which Look checks
+        mechanism=cast(Any, request.mechanism),  # a text of the ledger, which LookOptions checks
         delta=float(request.delta),
         min_rows=None if floor is None else int(floor),
         quantiles=cast(Any, request.settings.get("quantiles") or "noise"),  # entries without it had no ranks

@@ -250,7 +250,7 @@ class ServerState:
         return found
 
     def charges(self, served: ServedDataset, prepared: PreparedRelease, *, fresh: bool = False) -> RequestCharges:
-        """Return the charges for one query: the account's policy and reading, and what an answer costs.
+        """Return what one query would be charged at each ε, and which ε's its account admits.
 
         If there is no account yet, as it would be opened. ``fresh``: read the account now.
         """

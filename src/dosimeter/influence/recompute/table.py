@@ -1,4 +1,4 @@
-"""Measure one table in memory, whole and without one individual at a time. Takes a Job and the table's rows.
+"""Measure one table in memory, whole and without one individual at a time. Takes a WorkerSelect and the table's rows.
 
 The query's own aggregates run natively, in DuckDB, over the rows of everybody else: no formula about what one
 individual can do is used, so that the closed forms have something to be compared with. One query leaves out many

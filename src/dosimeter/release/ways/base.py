@@ -124,7 +124,7 @@ class Way(ABC):
 
     @abstractmethod
     def preview(self, prepared: PreparedRelease, risk: Risk, charges: RequestCharges) -> Preview:
-        """Return what a dry run shows of this way. ``charges``: how the account may be spent, and its reading."""
+        """Return what a dry run shows of this way. ``charges``: what it would cost the account."""
 
 
 def deny(reason: DenialReason) -> ReleaseDecision:

@@ -1,4 +1,4 @@
-"""The study's pages. Takes an Instrument and a Store; gives an ASGI application, or serves it.
+"""The study's pages. Takes an Instrument and a StudyStore; gives an ASGI application, or serves it.
 
 A participant is always on one page: ``GET /`` shows it, and its form goes to ``POST /step/<its name>``. A form that
 comes from any other page than the current one changes nothing, so a choice cannot be taken back and the quiz cannot be

@@ -224,7 +224,7 @@ def _turn_inwards(at: float, edge: float) -> str:
 def _fold(
     ordered: Sequence[Candidate], offer: Offer, selected: float, marks: Mapping[float, tuple[str, ...]]
 ) -> list[Candidate | FoldedRow]:
-    """Return the candidates, with a Fold in place of each run that has one verdict and is far from anything marked."""
+    """Return the candidates, with a FoldedRow for each run that has one verdict and is far from anything marked."""
     words = [marks.get(line.epsilon, ()) for line in ordered]
     here = {at for at, line in enumerate(ordered) if line.epsilon == selected}
     chief = {at for at, each in enumerate(words) if {FOUND, CAUTIOUS} & set(each)} or here

@@ -23,7 +23,7 @@ class TooManyAttempts(Exception):
 
 
 class PasswordQueue:
-    """What lets attempts at a password through, one of each visitor in turn. Devices that signed in before go first.
+    """A queue of attempts at a password. They run one of each visitor in turn; devices that signed in before go first.
 
     ``running``: how many run at a time; ``each``: how many one visitor may have under way; ``waiting``: how many may
     wait.
@@ -39,10 +39,10 @@ class PasswordQueue:
         self._rest: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def run(self, visitor: str, work: Callable[[], Result], *, known: bool = False) -> Result:
-        """Do the work in one of the gate's threads, when it is this visitor's turn, and return its result.
+        """Do the work in one of the queue's threads, when it is this visitor's turn, and return its result.
 
-        ``known``: the visitor's device signed in before. Raises Crowded at once if the visitor has too many attempts
-        under way, or if very many visitors wait.
+        ``known``: the visitor's device signed in before. Raises TooManyAttempts at once if the visitor has too many
+        attempts under way, or if very many visitors wait.
         """
         if self._under_way[visitor] >= self._each:
             raise TooManyAttempts
@@ -86,7 +86,7 @@ class PasswordQueue:
     def _drop_one_waiting(self, visitor: str, *, known: bool) -> None:
         """Make room by refusing an attempt that waits: the latest of a visitor who has two waiting.
 
-        For a known device it may be that of any unknown visitor. Raises Crowded if there is no such attempt.
+        For a known device it may be that of any unknown visitor. Raises TooManyAttempts if there is no such attempt.
         """
         greedy = [line for line in self._rest.values() if len(line) > 1] if self._under_way[visitor] == 1 else []
         spare = greedy or (list(self._rest.values()) if known else [])

@@ -103,7 +103,7 @@ def _refuse(full: dict[str, int], keys: dict[str, FailureLimit]) -> None:
 def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
     """Raise Throttled if another attempt would be one too many. Records only the first refusal of a run.
 
-    Called before the gate, so that a refused attempt takes nobody's turn.
+    Called before the queue of passwords, so that a refused attempt takes nobody's turn.
     """
     account = clean_name(name)
     keys = limits.keys(account)

@@ -176,9 +176,12 @@ def _check(state: ServerState, user: User, case: Case, approval: Approval) -> No
 
 
 _ANSWERS = {
-    RefusalKind.STOPPED: (409, "stopped"), RefusalKind.UNUSABLE: (422, "unusable"), RefusalKind.ACCOUNT: (409, "odometer"),
-    RefusalKind.UNEVALUATED: (409, "computing"), RefusalKind.PREFERENCE: (409, "above"),
-}  # fmt: skip
+    RefusalKind.STOPPED: (409, "stopped"),
+    RefusalKind.UNUSABLE: (422, "unusable"),
+    RefusalKind.ACCOUNT: (409, "odometer"),
+    RefusalKind.UNEVALUATED: (409, "computing"),
+    RefusalKind.PREFERENCE: (409, "above"),
+}
 
 
 def _recall_choice(state: ServerState, user: User, case: Case, approval: Approval) -> Choice | None:
