@@ -198,7 +198,7 @@ def test_a_share_of_a_total_that_too_few_make_up_is_not_told(stays: Dataset, eve
     further = [(((),), [[Fraction(everybody)]])]
     answer = assemble_answer(plan, plan.group_keys, counts, noise=noise, further=further)
     assert [row["percent"] is not None for row in answer.rows] == [told] * 4
-    assert answer.untold is not told
+    assert answer.has_too_few is not told
 
 
 def test_a_quotient_over_sets_that_are_measured_apart(stays: Dataset, ledger: Ledger) -> None:

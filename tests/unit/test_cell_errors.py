@@ -33,7 +33,7 @@ def assemble(stays: Dataset, sql: str, counts: list[int], *, epsilon: float = 1.
 
 def test_an_average_of_one_person_with_a_negative_count_is_not_told(stays: Dataset) -> None:
     found = assemble(stays, "SELECT AVG(nights) AS a FROM stays", [-14], epsilon=0.1)
-    assert (found.rows, found.errors, found.untold) == ([{"a": None}], ({"a": None},), True)
+    assert (found.rows, found.errors, found.has_too_few) == ([{"a": None}], ({"a": None},), True)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_three_scales_of_gaussian_noise_are_more_than_its_error(stays: Dataset) 
     plan, gaussian = stays.plan("SELECT AVG(nights) AS a FROM stays"), Gaussian(1e-3)
     noise = Noise.of(plan, gaussian, gaussian.scale(plan.sensitivity(2), 1.0))
     deviation = float(noise.scales[0])
-    for scales, told in ((2.5, False), (3.5, True)):
+    for scales, has_enough in ((2.5, False), (3.5, True)):
         values = [[Fraction(round(scales * deviation)), Fraction(0)]]
         (row,) = assemble_answer(plan, ((),), values, noise=noise).rows
-        assert (row["a"] is not None) == told
+        assert (row["a"] is not None) == has_enough
 
 
 def test_null_quotients_pass_through_the_sql_after(stays: Dataset) -> None:

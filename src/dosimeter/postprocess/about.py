@@ -36,7 +36,7 @@ class AnswerFacts:
     ``most_rows``: how many rows of each individual count; None if everybody has one row. ``bounded``: the values cut to
     bounds. ``totals``: some rows add up groups. ``selected``: from how many noisy numbers the shown ones were chosen;
     None if none was chosen. ``without_error``: the columns that have no error, as they read other groups than their
-    own. ``untold``: somewhere there are too few people to tell. ``negative``: some count is below 0. ``clamped``:
+    own. ``has_too_few``: somewhere there are too few people to tell. ``negative``: some count is below 0. ``clamped``:
     numbers were put back into their bounds. ``failed``: what comes after the noise could not be computed.
     """
 
@@ -47,7 +47,7 @@ class AnswerFacts:
     totals: bool
     selected: int | None
     without_error: tuple[str, ...]
-    untold: bool
+    has_too_few: bool
     negative: bool
     clamped: bool
     failed: bool
@@ -76,7 +76,7 @@ def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, 
         without_error=tuple(
             output.name for output in plan.outputs if errors and output.is_aggregate and output.formula is None
         ),
-        untold=answer is not None and answer.untold,
+        has_too_few=answer is not None and answer.has_too_few,
         negative=any(isinstance(row.get(name), int) and row[name] < 0 for row in rows for name in counts),  # type: ignore[operator]
         clamped=clamp,
         failed=failed,
@@ -108,7 +108,7 @@ def word_facts(facts: AnswerFacts) -> tuple[str, ...]:
             "Totals add up the noisy numbers of their groups: they agree with these, and their errors are larger. They "
             "leave out rows of no declared group."
         )
-    if facts.untold:
+    if facts.has_too_few:
         found.append("NULL in place of an average or another quotient: too few people to tell.")
     if facts.negative:
         found.append("A count below 0 is noise on a small number.")

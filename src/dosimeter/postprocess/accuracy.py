@@ -109,17 +109,17 @@ def _foresee(
     """
     groups = sum(count for _, _, count in known) if values else None
     none = [ColumnAccuracy(name, None, None, groups=groups, without=groups or 0)] * levels
-    errors, told, sizes = [], [], []
+    errors, has_enough, sizes = [], [], []
     for block, known_errors, count in known:
         formula = block.outputs[at].formula
         if formula is not None and not _moves(formula):
             continue
         if formula is None or not (values or not needs_values(block, formula)) or not count:
             return none
-        can_tell = known_errors.is_told(formula)
-        errors.append(known_errors.formula(formula, can_tell).reshape(levels, count))
+        enough = known_errors.column_has_enough(formula)
+        errors.append(known_errors.formula(formula, enough).reshape(levels, count))
         if values:
-            told.append(can_tell.reshape(levels, count))
+            has_enough.append(enough.reshape(levels, count))
             sizes.append(np.abs(known_errors.value(formula)).reshape(levels, count))
     if not errors:
         return none
@@ -133,7 +133,7 @@ def _foresee(
         ratios = np.where(kept & (size > 0.0), every / size, np.inf)
         drowned = (np.isfinite(ratios) & (ratios >= 1.0)).sum(axis=1).tolist()
     relative, largest = _summarise(ratios)
-    too_few = (~np.concatenate(told, axis=1)).sum(axis=1).tolist()
+    too_few = (~np.concatenate(has_enough, axis=1)).sum(axis=1).tolist()
     beyond = (kept & (every > size)).sum(axis=1).tolist()
     shared = np.isfinite(ratios).sum(axis=1).tolist()
     without = (~kept).sum(axis=1).tolist()

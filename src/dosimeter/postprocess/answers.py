@@ -24,7 +24,7 @@ from dosimeter.postprocess.quotients import find_divisors, list_estimates, passe
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_blocks, look_up
 from dosimeter.sql import EmbeddedError, Type, Values, run_embedded
 
-Told = Sequence[BoolArray | None]
+EnoughPeople = Sequence[BoolArray | None]
 """For each aggregate, an array over the released rows: false where there are too few people to tell; None if never."""
 
 
@@ -35,7 +35,7 @@ class AssembledAnswer:
     ``errors``: for each row, the 95 % error of each aggregate column; None for a number that has none. ``error_95``:
     the largest error of each aggregate column over the rows. ``released``: the row of the released table that each row
     shows; all of them if a row cannot be traced to one. ``failed``: the SQL after the noise failed on these numbers, so
-    that the rows are the released table itself. ``untold``: somewhere there are too few people to tell.
+    that the rows are the released table itself. ``has_too_few``: somewhere there are too few people to tell.
     """
 
     rows: list[JsonRow]
@@ -43,7 +43,7 @@ class AssembledAnswer:
     error_95: tuple[float | None, ...] | None = None
     released: tuple[ReleasedRow, ...] = ()
     failed: bool = False
-    untold: bool = False
+    has_too_few: bool = False
 
 
 def assemble_answer(
@@ -82,7 +82,7 @@ def assemble_answer(
         errors,
         tuple(find_largest([row[name] for row in errors]) for name in columns),
         _list_shown(parts, places),
-        untold=any(part.hides() for part in parts),
+        has_too_few=any(part.hides() for part in parts),
     )
 
 
@@ -103,31 +103,34 @@ def state_plainly(
 class _BlockTable:
     """The released table of one block (a SELECT that measures). ``name``: that of the table.
 
-    ``released``: its rows. ``told``: for each aggregate, an array over them that is false where there are too few
+    ``released``: its rows. ``has_enough``: for each aggregate, an array over them that is false where there are too few
     people to tell; None if never false. ``divisors``: for each divisor of the query, by its SQL, an array over the rows
     that is true where it is far enough from 0.
     """
 
     def __init__(self, plan: QueryPlan, released: Sequence[ReleasedRow], clamp: bool, name: str) -> None:
         self.plan, self.released, self.clamp, self.name = plan, released, clamp, name
-        self.told: Told = ()
+        self.has_enough: EnoughPeople = ()
         self.divisors: dict[str, BoolArray] = {}
         self._noise: Noise | None = None
 
     def withhold(self, plan: QueryPlan, noise: Noise) -> None:
-        """Set ``told`` and ``divisors`` from the noise of this block. ``plan``: that of the whole query."""
+        """Set ``has_enough`` and ``divisors`` from the noise of this block. ``plan``: that of the whole query."""
         self._noise = noise
         known = CellErrors(self.plan, noise, self.released, clamp=self.clamp)
-        self.told = [None if each.counted is None else known.told(at) for at, each in enumerate(self.plan.estimates)]
+        self.has_enough = [
+            None if each.counted is None else known.has_enough(at) for at, each in enumerate(self.plan.estimates)
+        ]
         formulas = (output.formula for output in self.plan.outputs)
         for tree in find_divisors([plan.after.query, *formulas], self.name):
             if all(at < len(self.plan.estimates) for at in list_estimates(tree)):
-                self.divisors[tree.sql(dialect="duckdb")] = known.told_formula(tree)
+                self.divisors[tree.sql(dialect="duckdb")] = known.divisor_is_sure(tree)
 
     def hides(self) -> bool:
         """Return whether any quotient has too few people to tell."""
         return any(
-            not each.all() for each in [*(each for each in self.told if each is not None), *self.divisors.values()]
+            not each.all()
+            for each in [*(each for each in self.has_enough if each is not None), *self.divisors.values()]
         )
 
     def table(self, first: int, flags: Mapping[str, str]) -> dict[str, Values]:
@@ -136,10 +139,12 @@ class _BlockTable:
         ``first``: the number of the table's first row among the released rows of all blocks. ``flags``: for each
         divisor, by its SQL, the name of a Boolean column to add, which is true where the divisor is far enough from 0.
         """
-        table = _released_table(self.plan, self.released, self.told, self.clamp, first)
+        table = _released_table(self.plan, self.released, self.has_enough, self.clamp, first)
         for text, name in flags.items():
-            told = self.divisors.get(text)
-            table[name] = Values(Type.BOOLEAN, [True] * len(self.released) if told is None else told.tolist())
+            has_enough = self.divisors.get(text)
+            table[name] = Values(
+                Type.BOOLEAN, [True] * len(self.released) if has_enough is None else has_enough.tolist()
+            )
         return table
 
     def cell_errors(self) -> CellErrors:
@@ -160,7 +165,7 @@ def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], 
     """
     if plan.after.query is None:
         (only,) = parts
-        rows = _read_directly(only.plan, only.released, only.told, only.clamp)
+        rows = _read_directly(only.plan, only.released, only.has_enough, only.clamp)
         return _withheld(parts, rows, [(0, at) for at in range(len(rows))])
     texts = dict.fromkeys(text for part in parts for text in part.divisors)
     flags = {text: f"d{at}" for at, text in enumerate(texts)}
@@ -172,7 +177,7 @@ def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], 
     try:
         found = run_embedded(query, tables)
     except EmbeddedError:
-        rows = [row for part in parts for row in _read_released(part.plan, part.released, part.told, part.clamp)]
+        rows = [row for part in parts for row in _read_released(part.plan, part.released, part.has_enough, part.clamp)]
         return _align(rows), None, True
     columns = [output.name for output in plan.outputs]
     rows = [{name: _plain(value) for name, value in zip(columns, row, strict=False)} for row in found]
@@ -270,23 +275,25 @@ def assemble_groups(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRo
 
 
 def _estimate(
-    plan: QueryPlan, released: Sequence[ReleasedRow], told: Told, clamp: bool
+    plan: QueryPlan, released: Sequence[ReleasedRow], has_enough: EnoughPeople, clamp: bool
 ) -> list[list[int | float | None]]:
     """Return the aggregates of every released row; None for one with too few people to tell."""
     found: list[list[int | float | None]] = []
     for place, row in enumerate(released):
         aggregates = estimate_group(plan, row.measured, clamp=clamp)
-        hidden = [at for at, each in enumerate(told) if each is not None and not each[place]]
+        hidden = [at for at, each in enumerate(has_enough) if each is not None and not each[place]]
         found.append([None if at in hidden else value for at, value in enumerate(aggregates)])
     return found
 
 
-def _read_directly(plan: QueryPlan, released: Sequence[ReleasedRow], told: Told, clamp: bool) -> list[JsonRow]:
+def _read_directly(
+    plan: QueryPlan, released: Sequence[ReleasedRow], has_enough: EnoughPeople, clamp: bool
+) -> list[JsonRow]:
     """Return, for every released row, the columns that are just a group column or an aggregate."""
     rows = []
     picked = look_up(plan, released)
     direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
-    for place, (row, estimates) in enumerate(zip(released, _estimate(plan, released, told, clamp), strict=True)):
+    for place, (row, estimates) in enumerate(zip(released, _estimate(plan, released, has_enough, clamp), strict=True)):
         facts: dict[str, Any] = {f"e{at}": value for at, value in enumerate(estimates)}
         facts |= {f"g{at}": value for at, value in enumerate(row.key)}
         facts |= {name: each.values[place] for name, each in picked.items()}
@@ -294,25 +301,27 @@ def _read_directly(plan: QueryPlan, released: Sequence[ReleasedRow], told: Told,
     return rows
 
 
-def _read_released(plan: QueryPlan, released: Sequence[ReleasedRow], told: Told, clamp: bool) -> list[JsonRow]:
+def _read_released(
+    plan: QueryPlan, released: Sequence[ReleasedRow], has_enough: EnoughPeople, clamp: bool
+) -> list[JsonRow]:
     """Return, for every released row, its group and all its aggregates, each named as the analyst wrote it."""
     names = [group.name for group in plan.groups]
     labels = [estimate.label for estimate in plan.estimates]
     return [
         {name: _plain(value) for name, value in zip(names, row.key, strict=True)}
         | {label: _plain(value) for label, value in zip(labels, estimates, strict=True)}
-        for row, estimates in zip(released, _estimate(plan, released, told, clamp), strict=True)
+        for row, estimates in zip(released, _estimate(plan, released, has_enough, clamp), strict=True)
     ]
 
 
 def _released_table(
-    plan: QueryPlan, released: Sequence[ReleasedRow], told: Told, clamp: bool, first: int = 0
+    plan: QueryPlan, released: Sequence[ReleasedRow], has_enough: EnoughPeople, clamp: bool, first: int = 0
 ) -> dict[str, Values]:
     """Return the released table by column: for each row its number, its group's values and its aggregates.
 
     ``first``: the number of the first row; the others count on from it.
     """
-    estimates = _estimate(plan, released, told, clamp)
+    estimates = _estimate(plan, released, has_enough, clamp)
     table = {CELL: Values(Type.INTEGER, range(first, first + len(released)))}
     for at, group in enumerate(plan.groups):
         table[f"g{at}"] = Values(group.type, [row.key[at] for row in released])

@@ -133,7 +133,7 @@ class CellErrors:
 
     # ------------------------------------------------------------ which quotients can be told
 
-    def told(self, at: int) -> BoolArray:
+    def has_enough(self, at: int) -> BoolArray:
         """Return where aggregate number ``at`` has enough people to tell: its divisor is surely positive (E1)."""
         estimate = self._plan.estimates[at]
         if estimate.counted is None:
@@ -141,7 +141,7 @@ class CellErrors:
         place = estimate.measures[0]
         found = self._measured[:, place] - estimate.counted > self._least_divisor(place)
         for number in range(len(estimate.divisors([np.ones(1)] * len(estimate.measures)))):
-            found &= self._told_divisor(estimate, number, found)
+            found &= self._divisor_has_enough(estimate, number, found)
         return found
 
     def _least_divisor(self, measure: int) -> FloatArray:
@@ -156,7 +156,7 @@ class CellErrors:
         found: FloatArray = known[self._levels, codes]
         return found
 
-    def _told_divisor(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
+    def _divisor_has_enough(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
         """Return where a computed divisor of an aggregate exceeds its own error.
 
         ``number``: the index of the divisor. ``candidates``: the rows to look at; the others are false.
@@ -166,12 +166,12 @@ class CellErrors:
         def compute(inputs: Sequence[FloatArray], _chosen: IntArray) -> FloatArray:
             return estimate.divisors(inputs)[number]
 
-        told = np.zeros(len(self._everywhere), dtype=bool)
+        has_enough = np.zeros(len(self._everywhere), dtype=bool)
         value = compute(sources.values, self._everywhere)
-        told[candidates] = value > propagate(sources, compute, self._noise.telling_tail)
-        return told
+        has_enough[candidates] = value > propagate(sources, compute, self._noise.telling_tail)
+        return has_enough
 
-    def told_formula(self, tree: exp.Expression) -> BoolArray:
+    def divisor_is_sure(self, tree: exp.Expression) -> BoolArray:
         """Return where a divisor in the query's own arithmetic is known not to be 0."""
         if self._reads_rank(tree):  # drawn from values, not moved by noise: the engine makes NULL of a quotient by 0
             return np.ones(len(self._everywhere), dtype=bool)
@@ -180,7 +180,7 @@ class CellErrors:
             if estimate.alone is not None:
                 value = self._measured[:, estimate.alone]
                 return (value if estimate.whole else np.abs(value)) > self._least_divisor(estimate.alone)
-        known = self._told_all(tree)
+        known = self._all_have_enough(tree)
         # A condition divides as 1 or 0.
         number = tree if self._is_smooth(tree) else exp.Neg(this=as_double(tree.copy()))
         try:
@@ -190,16 +190,16 @@ class CellErrors:
             return known
         return known & (size > self._formula(number, self._noise.telling_tail))
 
-    def _told_all(self, tree: exp.Expression) -> BoolArray:
+    def _all_have_enough(self, tree: exp.Expression) -> BoolArray:
         """Return where every aggregate in a formula has enough people to tell."""
-        known = [self.told(at) for at in list_estimates(tree)]
+        known = [self.has_enough(at) for at in list_estimates(tree)]
         return np.logical_and.reduce(known) if known else np.ones(len(self._everywhere), dtype=bool)
 
-    def is_told(self, tree: exp.Expression) -> BoolArray:
+    def column_has_enough(self, tree: exp.Expression) -> BoolArray:
         """Return where a column has enough people to tell: so has every aggregate and every quotient in its formula."""
-        found = self._told_all(tree)
+        found = self._all_have_enough(tree)
         for divisor in find_divisors([tree]):
-            found = found & self.told_formula(divisor)
+            found = found & self.divisor_is_sure(divisor)
         return found
 
     # ------------------------------------------------------------ errors
@@ -212,12 +212,16 @@ class CellErrors:
         except (EmbeddedError, KeyError, ValueError):
             return np.full(len(self._everywhere), np.nan)
 
-    def formula(self, tree: exp.Expression, told: BoolArray | None = None) -> FloatArray:
+    def formula(self, tree: exp.Expression, has_enough: BoolArray | None = None) -> FloatArray:
         """Return the error of a column that is computed from the numbers of its own row; ∞ where it has none.
 
-        ``told``: the result of ``is_told``, if it is already known.
+        ``has_enough``: the result of ``column_has_enough``, if it is already known.
         """
-        return np.where(self.is_told(tree) if told is None else told, self._formula(tree, self._noise.tail), np.inf)
+        return np.where(
+            self.column_has_enough(tree) if has_enough is None else has_enough,
+            self._formula(tree, self._noise.tail),
+            np.inf,
+        )
 
     def _formula(self, tree: exp.Expression, tail: float) -> FloatArray:
         core, rounded = _strip_rounding(tree)
