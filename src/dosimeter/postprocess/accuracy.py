@@ -47,7 +47,7 @@ class ColumnAccuracy:
     largest_relative: float | None = None
 
     @property
-    def seldom_told(self) -> bool:
+    def mostly_too_few(self) -> bool:
         """Return whether half of the groups or more have too few people to tell: ``typical`` leaves these out."""
         return bool(self.groups and 2 * (self.too_few or 0) >= self.groups)
 

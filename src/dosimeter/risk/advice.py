@@ -50,7 +50,7 @@ class AnswerAccuracy:
         too_few = sum(each.too_few or 0 for each in told)
         return cls(
             errors=worst,
-            typical=tuple(None if each.seldom_told else each.typical for each in columns),
+            typical=tuple(None if each.mostly_too_few else each.typical for each in columns),
             relative=max(relative, default=None),
             numbers=sum(each.numbers for each in columns),
             drowned=sum(each.drowned for each in columns),

@@ -80,7 +80,7 @@ def show_errors(measured: MeasuredQuery, place: int) -> dict[float, ShownError]:
 def _show_error(measured: MeasuredQuery, line: Candidate, place: int, number: float) -> ShownError:
     worst, in_rows = line.errors[place]
     foreseen = measured.accuracies[line.epsilon][place]
-    if foreseen.seldom_told:
+    if foreseen.mostly_too_few:
         return ShownError(typical=None, worst=None, text="too few", relative="–", drowned=True)
     typical = worst if in_rows or foreseen.typical is None else foreseen.typical
     relative = foreseen.relative
@@ -110,7 +110,7 @@ def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
 def _is_enough(measured: MeasuredQuery, line: Candidate, place: int, wanted: float) -> bool:
     error, in_rows = line.errors[place]
     foreseen = measured.accuracies[line.epsilon][place]
-    if foreseen.seldom_told:  # the few groups that can be told are the largest ones, not typical ones
+    if foreseen.mostly_too_few:  # the few groups that can be told are the largest ones, not typical ones
         return False
     size = error if in_rows or foreseen.typical is None else foreseen.typical
     return size is not None and not in_rows and size <= wanted * (1.0 + 1e-12)

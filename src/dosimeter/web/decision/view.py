@@ -229,7 +229,7 @@ def _write_errors(measured: MeasuredQuery, epsilon: float) -> list[str]:
     line = measured.candidate(epsilon)
     found = []
     for (error, in_rows), foreseen in zip(line.errors, measured.accuracies[epsilon], strict=True):
-        if foreseen.seldom_told:
+        if foreseen.mostly_too_few:
             found.append("too few people in most groups" if (foreseen.groups or 0) > 1 else "too few people to tell")
             continue
         typical = error if in_rows else foreseen.typical
