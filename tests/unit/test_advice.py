@@ -301,7 +301,7 @@ def test_a_coarser_question_is_computed(clinic: Dataset) -> None:
     choice = clinic.risk(fine).find("own:0.5")
     advice = choice.advice
     assert advice is not None
-    assert advice.at.accuracy.worthless
+    assert advice.at.accuracy.is_mostly_noise
     assert advice.coarser is not None
     kept = [name for name in ("district", "diagnosis") if name not in advice.coarser.dropped]
     columns = "".join(f"{name}, " for name in kept)

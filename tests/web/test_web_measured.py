@@ -102,7 +102,7 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
     shown = show_errors(measured, 0)[tempting[0]]
     assert (shown.typical, shown.text, shown.drowned) == (None, "too few", True)
     at = measured.advise(tempting[0]).at.accuracy
-    assert (at.too_few, at.typical, at.worthless) == (4, (None,), True)
+    assert (at.too_few, at.typical, at.is_mostly_noise) == (4, (None,), True)
 
 
 @pytest.mark.parametrize("text", ["ratio:0.95", "ratio:0.9", "ratio:0.9999", "variance:1e-5", "variance:1e-9"])

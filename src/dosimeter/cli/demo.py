@@ -125,12 +125,12 @@ def _tell_release(console: Console, dataset: Dataset, folder: Path) -> None:
         answer = dataset.release(COARSER, epsilon=RELEASED, ledger=ledger, policy="budget:2")
     print_answer(answer, ["smokers"])
     console.print()
-    console.print(Text(_word_worth(answer)))
+    console.print(Text(_compare_with_errors(answer)))
     console.print(f"What was charged: dosimeter ledger {folder / 'ledger.db'}")
     console.print('Next: dosimeter schema YOUR.csv -o schema.toml, then dosimeter risk YOUR.csv "SELECT …"')
 
 
-def _word_worth(answer: Answer) -> str:
+def _compare_with_errors(answer: Answer) -> str:
     """Say whether the released numbers are larger than their errors. Uses only what is released."""
     cells = list(zip(answer.answer or (), answer.errors or (), strict=True))
     clear = [row["district"] for row, errors in cells if abs(float(str(row["smokers"]))) > (errors["smokers"] or 0.0)]

@@ -75,7 +75,7 @@ class AnswerAccuracy:
         return self.errors[column][0] if typical is None else typical
 
     @property
-    def worthless(self) -> bool:
+    def is_mostly_noise(self) -> bool:
         """Return whether at least half of the numbers are at most as large as their error, or have too few people."""
         numbers, lost = self.numbers + self.too_few, self.drowned + self.too_few
         return numbers > 0 and 2 * lost >= numbers

@@ -5,13 +5,13 @@ Takes values; gives text. Never computes a risk and never reads data.
 
 from dosimeter.show.advice import (
     advise,
+    warn_of_noise,
     word_absolute,
     word_advice,
     word_conflict,
     word_gain,
     word_steps,
     word_undecided,
-    word_worth,
 )
 from dosimeter.show.axes import Axis, even_axis, ratio_axis
 from dosimeter.show.candidates import (
@@ -52,11 +52,11 @@ __all__ = [
     "note_accuracy",
     "order_candidates",
     "ratio_axis",
+    "warn_of_noise",
     "word_absolute",
     "word_advice",
     "word_conflict",
     "word_gain",
     "word_steps",
     "word_undecided",
-    "word_worth",
 ]

@@ -149,7 +149,7 @@ def _word_advice(advice: Advice) -> Iterator[str]:
             "By the cell indicator, which counts only the noise that one person's rows can reach, the same preference "
             f"{gives}."
         )
-    yield from word_worth(advice, shown)
+    yield from warn_of_noise(advice, shown)
 
 
 def word_undecided(advice: Advice) -> str:
@@ -270,13 +270,13 @@ def _word_step(advice: Advice, other: RiskAndAccuracy) -> str:
     return f"{change}{guesses[0]} instead of {guesses[1]} more right guesses of 100."
 
 
-def word_worth(advice: Advice, shown: RiskAndAccuracy) -> Iterator[str]:
+def warn_of_noise(advice: Advice, shown: RiskAndAccuracy) -> Iterator[str]:
     """Yield a warning if at least half of the numbers drown in their errors or cannot be told, else nothing.
 
     A number drowns if it is no larger than its error. A second sentence names a coarser query that would do better, if
     one was found.
     """
-    if not shown.accuracy.worthless:
+    if not shown.accuracy.is_mostly_noise:
         return
     yield f"Warning: at ε = {format_epsilon(shown.epsilon)} the answer would be worth little."
     better = advice.coarser

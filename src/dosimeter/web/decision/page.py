@@ -15,7 +15,7 @@ from dosimeter.errors import DosimeterError
 from dosimeter.ledger import Algorithm, Entry
 from dosimeter.problems import Surface
 from dosimeter.risk import PRESETS, Choice, Preference, parse_preference
-from dosimeter.show import word_gain, word_worth
+from dosimeter.show import warn_of_noise, word_gain
 from dosimeter.web.answer_view import view_answer
 from dosimeter.web.decision.approve import find_earlier
 from dosimeter.web.decision.case import (
@@ -375,7 +375,7 @@ def describe_gain(case: Case, epsilon: float | None) -> Gain:
         return Gain(touches)
     advice = job.result.advise(epsilon)
     return Gain(
-        touches, word_gain(advice.columns, advice.at, most=MOST_ERRORS), tuple(word_worth(advice, advice.at))
+        touches, word_gain(advice.columns, advice.at, most=MOST_ERRORS), tuple(warn_of_noise(advice, advice.at))
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dosimeter.risk import Choice, Preference, find_safe
-from dosimeter.show import TextTable, format_epsilon, format_number, note_accuracy, word_gain, word_steps, word_worth
+from dosimeter.show import TextTable, format_epsilon, format_number, note_accuracy, warn_of_noise, word_gain, word_steps
 from dosimeter.show.charts import bin_rows
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
@@ -168,7 +168,7 @@ def build_view(
         measures=tuple(list_measures(offer, measured, selected)),
         gain=word_gain(advice.columns, advice.at, most=MOST_ERRORS),
         steps=tuple(word_steps(advice)),
-        worth=(*word_worth(advice, advice.at), *warn_of_ranks(measured, line)),
+        worth=(*warn_of_noise(advice, advice.at), *warn_of_ranks(measured, line)),
         cost=count_cost(offer, selected),
         wanted=write_wanted(measured, wanted_error, enough),
     )
