@@ -128,11 +128,11 @@ def test_looks_are_told_apart_by_whom_they_were_for(target: str) -> None:
             ledger.record_view("clinic", "measured-1", "risk", analyst="anna")
         assert ledger.verify().records == 1
         assert ledger.viewed("clinic", "plan-1", "measured-1")
-        assert ledger.told("clinic", "measured-1", analyst="anna")
-        assert not ledger.told("clinic", "measured-1", analyst="eve")
-        assert not ledger.told("clinic", "measured-1", analyst=None)
+        assert ledger.may_tell_look("clinic", "measured-1", analyst="anna")
+        assert not ledger.may_tell_look("clinic", "measured-1", analyst="eve")
+        assert not ledger.may_tell_look("clinic", "measured-1", analyst=None)
         ledger.record_view("clinic", "measured-1", "risk")
-        assert ledger.told("clinic", "measured-1", analyst="eve")
+        assert ledger.may_tell_look("clinic", "measured-1", analyst="eve")
 
 
 # ---------------------------------------------------------------- who continued

@@ -241,7 +241,7 @@ class Ledger:
         with self._using() as transaction:
             return CheckedChain.read(transaction).of(dataset).find_views(*digests) != ()
 
-    def told(self, dataset: str, *digests: str, analyst: str | None) -> bool:
+    def may_tell_look(self, dataset: str, *digests: str, analyst: str | None) -> bool:
         """Return whether this analyst may be told of a look: one at their own query, or at no particular analyst's."""
         with self._using() as transaction:
             return name_view(CheckedChain.read(transaction).of(dataset).find_views(*digests), analyst)

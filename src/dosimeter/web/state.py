@@ -287,7 +287,7 @@ class ServerState:
         known = ("told", prepared.dataset, digests[1], analyst)
         if self.is_noted(*known):
             return True
-        found = self.database.ledger.told(prepared.dataset, *digests, analyst=analyst)
+        found = self.database.ledger.may_tell_look(prepared.dataset, *digests, analyst=analyst)
         if found:
             self.is_first(*known)
         return found
