@@ -46,7 +46,7 @@ STEPS = {
 }
 
 
-def check_books(target: str, outbox: Path) -> list[str]:
+def check_ledger_options(target: str, outbox: Path) -> list[str]:
     """No answer without a charge, the chain intact, the reading the sum. Gives the status of every entry."""
     answered = set(outbox.read_text(encoding="utf-8").split()) if outbox.exists() else set()
     with Ledger.open(target) as ledger:
@@ -69,7 +69,7 @@ def test_killed_at_every_step(target: str, tmp_path: Path, step: str, run_worker
     killed = run_worker("crash", target, step, str(outbox))
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     expected = STEPS[step]
-    assert check_books(target, outbox) == ([] if expected is None else [expected])
+    assert check_ledger_options(target, outbox) == ([] if expected is None else [expected])
     with Ledger.open(target) as ledger:  # and the next one is not held up
         entry = ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
         assert entry.reading == (CHARGE if expected is None else 2 * CHARGE)
@@ -81,7 +81,7 @@ def test_an_account_in_zcdp_is_killed_as_well(target: str, tmp_path: Path, step:
     killed = run_worker("crash", target, step, str(outbox), policy)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     expected = STEPS[step]
-    assert check_books(target, outbox) == ([] if expected is None else [expected])
+    assert check_ledger_options(target, outbox) == ([] if expected is None else [expected])
     with Ledger.open(target) as ledger:
         entry = ledger.reserve("clinic", decide_on("0.001", policy))
         assert entry.after.rho == CHARGE**2 / 2 * (1 if expected is None else 2)
@@ -137,7 +137,7 @@ def kill_often(target: str, outbox: Path, times: int) -> None:
     moments = random.Random(20261115)
     for _ in range(times):
         kill_in_the_middle(target, outbox, moments.uniform(0, 0.05))
-        statuses = check_books(target, outbox)
+        statuses = check_ledger_options(target, outbox)
     assert len(statuses) >= times
     assert statuses.count("reserved") <= times
 

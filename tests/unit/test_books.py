@@ -184,14 +184,14 @@ def replay(dataset: Dataset, algorithm: str, terms: Terms, requests: list[dict[s
                     answered[identity] = answer.describe()
             entries = len(account.entries)
             reading, spent_delta = exact(account.reading.epsilon), exact(account.reading.delta)
-            check_books(account, terms)
+            check_ledger_options(account, terms)
         assert account is not None
         mixed = terms.options["policy"] != "paper" and algorithm != "find"  # O3
         assert account.algorithm == ("mixed" if mixed else algorithm)
         assert ledger.verify().intact
 
 
-def check_books(account: Account, terms: Terms) -> None:
+def check_ledger_options(account: Account, terms: Terms) -> None:
     entries = account.entries
     assert exact(account.reading.epsilon) == sum((exact(entry.charge) for entry in entries), Fraction(0))
     assert exact(account.reading.delta) == sum((exact(entry.delta) for entry in entries), Fraction(0))

@@ -53,7 +53,7 @@ def find(
     preference = parse_preference(prefer)
     if method == "recompute" and preference.filters:
         raise OptionError("A preference with FILTER needs the closed form. Leave --method recompute out.")
-    looks.check_books(ledger, None, schema)
+    looks.check_ledger_options(ledger, None, schema)
     check_picture(plot)
     look = LookOptions(
         mechanism, delta, calibration, indicator, candidates,
@@ -66,7 +66,7 @@ def find(
         def work(meter: ProgressMeter) -> tuple[Risk, Choice, AccountSummary | None]:
             assessed = dataset.assess(query, look, progress=meter.steps, mentioned=prefer)
             account = looks.record_look(ledger, dataset, assessed)
-            return assessed, assessed.find(preference, available=looks.leave_remaining(account, assessed)), account
+            return assessed, assessed.find(preference, available=looks.filter_remaining(account, assessed)), account
 
         assessed, choice, account = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
         save_picture(

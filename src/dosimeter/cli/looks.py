@@ -28,7 +28,7 @@ ReleaseId = Annotated[
 ]
 
 
-def check_books(target: str | None, release: str | None, schema: object, **others: object) -> None:
+def check_ledger_options(target: str | None, release: str | None, schema: object, **others: object) -> None:
     """Refuse ``--ledger`` without ``--schema``, ``--release`` without ``--ledger``, and options beside ``--release``.
 
     ``others``: the options that say how to look, by name. With ``--release`` the ledger's entry says that.
@@ -61,7 +61,7 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSumm
         return ledger.summary(dataset.schema.account_name)
 
 
-def leave_remaining(account: AccountSummary | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
+def filter_remaining(account: AccountSummary | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
     """Return a function that keeps those candidates which the account still admits (O2); all without an account."""
     if account is None:
         return lambda candidates: candidates
@@ -81,7 +81,7 @@ def leave_remaining(account: AccountSummary | None, risk: Risk) -> Callable[[Seq
 
 def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
     """Return the account's reading as JSON, null if it is infinite, and the candidates that are no longer admitted."""
-    left = set(leave_remaining(account, risk)(risk.candidates))
+    left = set(filter_remaining(account, risk)(risk.candidates))
     reading = 0.0 if account is None else None if account.reading.infinite else float(account.reading.epsilon)
     return {"reading": reading, "cut_off": [epsilon for epsilon in risk.candidates if epsilon not in left]}
 

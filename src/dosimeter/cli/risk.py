@@ -74,7 +74,7 @@ def risk(
     check_option("top", top, optional=True)
     if method == "recompute" and (top is not None or by is not None):
         raise OptionError("--top and --by need the closed form. Leave --method recompute out.")
-    looks.check_books(
+    looks.check_ledger_options(
         ledger, release, schema, epsilon=epsilon, candidates=candidates, top=top, by=by, plot=plot, output=output
     )
     check_output(output)
