@@ -32,7 +32,7 @@ from dosimeter.ledger import (
 from dosimeter.ledger.checked_chain import FEW_FOLLOWING, MOST_FOLLOWING, CheckedChain
 from dosimeter.ledger.store import Transaction
 from dosimeter.release import save_answer
-from dosimeter.release.run import hand_out
+from dosimeter.release.run import recall_answer
 from tests.ledger.ledger_worker import SCHEMA, decide_on, make_request
 from tests.ledger.long_ledgers import NAMES, read_kinds, release, use_all
 
@@ -234,7 +234,7 @@ def test_a_table_is_written_without_reading_the_whole_chain(tmp_path: Path, coun
         for number in range(90):
             entry = release(ledger, number)
         counted[0] = 0
-        _, beside = save_answer(hand_out(entry), ledger, tmp_path / "answer.csv")
+        _, beside = save_answer(recall_answer(entry), ledger, tmp_path / "answer.csv")
         read, found = counted[0], ledger.verify()
     assert json.loads(beside.read_text(encoding="utf-8"))["head"] == found.head
     assert read <= 2 * (MOST_FOLLOWING + 12) < found.records  # for the entry, and for the head

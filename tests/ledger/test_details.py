@@ -16,7 +16,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Details, KeptNumber, Reservation
 from dosimeter.ledger.readings import Charge
-from dosimeter.release.run import hand_out
+from dosimeter.release.run import recall_answer
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets
 from tests.ledger.test_measured import PLAIN, write_settlement
@@ -78,8 +78,8 @@ def test_a_denial_keeps_its_reason_and_the_number_that_was_paid_for(target: str)
         assert (entry.reason, entry.kept, entry.rho) == ("noisy test", kept, Decimal("0.5"))
         assert describe_datasets(ledger)[0]["entries"][0]["reason"] == "noisy test"
         assert kept.of not in json.dumps(ledger.describe())  # not for a screen
-        assert hand_out(entry).describe() == {"status": "denied"}
-        assert "noisy" not in repr(entry) + repr(hand_out(entry))
+        assert recall_answer(entry).describe() == {"status": "denied"}
+        assert "noisy" not in repr(entry) + repr(recall_answer(entry))
         assert ledger.find_kept("clinic", kept.of) == kept
         assert ledger.find_kept("another", kept.of) is ledger.find_kept("clinic", "another") is None
         for number in range(70):  # behind a checkpoint too

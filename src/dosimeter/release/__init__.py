@@ -15,7 +15,7 @@ from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import Cost
 from dosimeter.release.prices import group_delta, price_plan
 from dosimeter.release.record_page import write_record
-from dosimeter.release.run import hand_out, release
+from dosimeter.release.run import recall_answer, release
 from dosimeter.release.selection import (
     SelectionProblem,
     is_two_valued,
@@ -55,7 +55,6 @@ __all__ = [
     "expect_charges",
     "find_charges",
     "group_delta",
-    "hand_out",
     "is_two_valued",
     "outcome_distribution",
     "prepare_release",
@@ -63,6 +62,7 @@ __all__ = [
     "price_plan",
     "read_options",
     "read_way",
+    "recall_answer",
     "recall_look",
     "release",
     "save_answer",

@@ -221,7 +221,7 @@ def _draw_and_settle(prepared: PreparedRelease, measured: Measured, entry: Entry
             keys=write_keys(noisy[0].keys) if prepared.plan.threshold else None,
         ),
     )
-    return hand_out(settled)
+    return recall_answer(settled)
 
 
 def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) -> Details:
@@ -253,7 +253,7 @@ def _read_off(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbe
 
 def repeat_answer(entry: Entry, prepared: PreparedRelease) -> Answer:
     """Return the noisy numbers of an earlier entry again, at no charge; clamped if the present order says so."""
-    answer = replace(hand_out(entry), repeated=True)
+    answer = replace(recall_answer(entry), repeated=True)
     if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:
         return answer
     noisy: list[Numbers] = []
@@ -272,7 +272,7 @@ def repeat_answer(entry: Entry, prepared: PreparedRelease) -> Answer:
     )
 
 
-def hand_out(entry: Entry) -> Answer:
+def recall_answer(entry: Entry) -> Answer:
     """Return the answer that the ledger holds for an entry: everybody gets the same, now and on every later request."""
     if entry.status != "released":
         return Answer("denied", entry=entry.id)

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from dosimeter.ledger import Algorithm, Entry
-from dosimeter.release import hand_out
+from dosimeter.release import recall_answer
 from dosimeter.schema import Column, Schema
 
 Priority = Literal["low", "normal", "high"]
@@ -384,7 +384,7 @@ def show_dataset(schema: Schema, algorithm: Algorithm, mechanism: Noise, *, stop
 
 
 def show_answer(entry: Entry) -> PublicAnswer | None:
-    answer = hand_out(entry)
+    answer = recall_answer(entry)
     if answer.answer is None:
         return None
     return PublicAnswer(
