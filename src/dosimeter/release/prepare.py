@@ -44,7 +44,7 @@ def prepare_release(
     require_noise(plan, look.indicator)
     candidates = parse_candidates(look.candidates)
     order.way.check(Subject(plan, look, n, mechanism, candidates))
-    _rehearse(plan, mechanism, order, candidates)
+    _try_on_empty_groups(plan, mechanism, order, candidates)
     return PreparedRelease(
         schema.account_name, plan, n, mechanism, candidates, order, look, digest_schema(schema),
         find_rho=price_plan(plan, mechanism),
@@ -68,7 +68,9 @@ def _require_reviewed(schema: Schema) -> int:
     return schema.individuals
 
 
-def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]) -> None:
+def _try_on_empty_groups(
+    plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]
+) -> None:
     """Try everything that follows a charge, on empty groups, so that what cannot work is refused before any charge.
 
     Two groups are enough, as ORDER BY then has something to compare.
@@ -77,11 +79,11 @@ def _rehearse(plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candid
     for block in plan.blocks:
         keys = (block.group_keys or ())[:2]
         empty.append((keys, tuple(tuple(measure.empty for measure in block.measures) for _ in keys)))
-    rehearsed = order.way.rehearsed(candidates)
-    for epsilon in rehearsed:
+    list_tried = order.way.list_tried(candidates)
+    for epsilon in list_tried:
         calibrated = calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
         if plan.threshold is not None:
             find_threshold(plan.threshold, calibrated)
-    noise = Noise.of(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), min(rehearsed)))
+    noise = Noise.of(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), min(list_tried)))
     answer = assemble_answer(plan, *empty[0], clamp=order.clamp, noise=noise, further=empty[1:])
     word_facts(list_facts(plan, answer, clamp=order.clamp, errors=True))

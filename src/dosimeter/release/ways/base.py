@@ -90,7 +90,7 @@ class Way(ABC):
         """Refuse a release that public facts rule out for this way."""
 
     @abstractmethod
-    def rehearsed(self, candidates: Collection[float]) -> set[float]:
+    def list_tried(self, candidates: Collection[float]) -> set[float]:
         """Return the ε's at which a release is tried on empty groups; if it works at these, it works at all."""
 
     @abstractmethod

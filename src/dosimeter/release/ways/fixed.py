@@ -47,7 +47,7 @@ class Fixed(Way):
     def named_epsilon(self) -> float:
         return self.epsilon
 
-    def rehearsed(self, candidates: Collection[float]) -> set[float]:
+    def list_tried(self, candidates: Collection[float]) -> set[float]:
         return {self.epsilon}
 
     def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:

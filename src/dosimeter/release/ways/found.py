@@ -58,7 +58,7 @@ class Found(Way):
         if self.chosen is not None and self.chosen not in subject.candidates:
             raise OptionError("The chosen ε must be one of the candidates.")
 
-    def rehearsed(self, candidates: Collection[float]) -> set[float]:
+    def list_tried(self, candidates: Collection[float]) -> set[float]:
         return {min(candidates), max(candidates)}
 
     def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:

@@ -108,7 +108,7 @@ class Selected(Way):
             violation=self.violation,
         )
 
-    def rehearsed(self, candidates: Collection[float]) -> set[float]:
+    def list_tried(self, candidates: Collection[float]) -> set[float]:
         return {min(candidates), max(candidates)}
 
     def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
