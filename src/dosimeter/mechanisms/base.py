@@ -207,7 +207,7 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
+    def find_ratio_warning(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
         """Return why the ratio of two bounds can be above the exact ratio; None where it cannot (R7).
 
         ``low`` and ``high``: the smallest and the largest PIS. ``grids``: the noise grid of each measure.

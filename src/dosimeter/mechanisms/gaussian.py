@@ -154,7 +154,7 @@ class _AnyGaussian(Mechanism):
             results[chunk] = bound[chunk] * math.sqrt(2.0 / math.pi) * integral
         return results[codes]
 
-    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
+    def find_ratio_warning(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
         """Return ALWAYS unless all PIS are equal: the smaller the PIS, the more the bound exceeds R6 (R7)."""
         return None if low == high else RatioWarning.ALWAYS
 

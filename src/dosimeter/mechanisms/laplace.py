@@ -117,7 +117,7 @@ class Laplace(Mechanism):
             raise ValueError("measures on different grids need the vectors of the sensitivities")
         return norms + (everywhere + covered)
 
-    def find_incaution(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
+    def find_ratio_warning(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
         if low == high:
             return None
         if low > 0.0:

@@ -67,7 +67,7 @@ def write_notes(
     if ratio and shifts_alike and one_count and low == 0.0 and high == sensitivity:  # R10
         notes.append(f"{_COUNT_RATIO} Here k, how many numbers get noise, is {sensitivities.k:,}.")
     if ratio and indicator != "exact" and scale is not None and not ranked:
-        reason = mechanism.find_incaution(low, high, grids=grids, scale=scale)
+        reason = mechanism.find_ratio_warning(low, high, grids=grids, scale=scale)
         if reason is not None:
             notes.append(
                 f"A ratio of upper bounds is not a cautious ratio: {_INCAUTIONS[reason]}, people's RDRs themselves can "
