@@ -179,15 +179,15 @@ def read_correlation(collector: Collector, call: AggregateCall) -> Estimate:
 
 def read_slope(collector: Collector, call: AggregateCall) -> Estimate:
     """Read REGR_SLOPE(y, x)."""
-    return _read(collector, _turn(call), Slope, "x")
+    return _read(collector, _exchange_arguments(call), Slope, "x")
 
 
 def read_intercept(collector: Collector, call: AggregateCall) -> Estimate:
     """Read REGR_INTERCEPT(y, x)."""
-    return _read(collector, _turn(call), Intercept, "x")
+    return _read(collector, _exchange_arguments(call), Intercept, "x")
 
 
-def _turn(call: AggregateCall) -> AggregateCall:
+def _exchange_arguments(call: AggregateCall) -> AggregateCall:
     """Return the call with its two arguments exchanged: SQL's regressions take y first."""
     expect_only(call.node, "this", "expression")
     return AggregateCall(
