@@ -121,7 +121,7 @@ class PersonLevels:
             )
         scope, table, stage = self._first(query)
         sources = resolve_joins(query, scope)
-        self._watch(query, sources)
+        self._remember_tested(query, sources)
         found: dict[str, OwnValue] = {}
         for item in _without_stars(query.expressions, sources):
             name = item.alias_or_name
@@ -200,7 +200,7 @@ class PersonLevels:
         schema = replace(scope.schema, columns={**scope.schema.columns, **columns})
         numbered = stage.numbered if stage is not None else frozenset()
         step = Memberships(tuple(flags.values()))
-        self._stand_in(select, PersonStage(rows, step, schema, numbered), keep_joins=True)
+        self._put_stage_in_from(select, PersonStage(rows, step, schema, numbered), keep_joins=True)
 
     def _keep_numbered(self, select: exp.Select) -> None:
         """Move `rn = 1` or `rn <= k` from the WHERE into a stage, so that at most k rows of an individual count."""
@@ -218,7 +218,7 @@ class PersonLevels:
         rows = PersonRows(None, stage, (), stage.schema, check_condition(condition, level))
         schema = replace(stage.schema, max_rows_per_unit=min(known))
         select.set("where", None if rest is None else exp.Where(this=rest))
-        self._stand_in(select, PersonStage(rows, OwnWindows(()), schema, stage.numbered), keep_joins=True)
+        self._put_stage_in_from(select, PersonStage(rows, OwnWindows(()), schema, stage.numbered), keep_joins=True)
 
     def _require_unit(self, outer: exp.Expression, level: Scope, written: exp.Expression) -> None:
         node, unit = outer.unnest(), level.schema.unit
@@ -244,7 +244,7 @@ class PersonLevels:
             )
         scope, table, stage = self._first(query)
         sources = resolve_joins(query, scope)
-        self._watch(query, sources)
+        self._remember_tested(query, sources)
         item = query.expressions[0] if len(query.expressions) == 1 else None
         node = item.this if isinstance(item, exp.Alias) else item
         unit = scope.schema.unit
@@ -299,7 +299,7 @@ class PersonLevels:
         if not any(_is_column(node, unit, sources.scope) for node in nodes):
             return None
         self._require_read(select)
-        self._watch(select, sources)
+        self._remember_tested(select, sources)
         level = GroupedLevel(sources.scope)
         for node in nodes:
             level.add_key(node)
@@ -321,7 +321,7 @@ class PersonLevels:
             lowered.set("where", exp.Where(this=having))
         if qualify is not None:
             lowered.set("qualify", exp.Qualify(this=qualify))
-        self._stand_in(lowered, PersonStage(rows, step, schema))
+        self._put_stage_in_from(lowered, PersonStage(rows, step, schema))
         return lowered
 
     def _lower_windows(self, select: exp.Select) -> exp.Select:
@@ -329,7 +329,7 @@ class PersonLevels:
         scope, table, stage = self._first(select)
         sources = resolve_joins(select, scope)
         self._require_read(select)
-        self._watch(select, sources)
+        self._remember_tested(select, sources)
         level = WindowedLevel(sources.scope, self._ties(sources.schema))
         items = [level.rewrite_item(item) for item in _without_stars(select.expressions, sources)]
         clause = select.args.get("qualify")
@@ -344,7 +344,7 @@ class PersonLevels:
         lowered = exp.Select(expressions=items, from_=select.args["from_"].copy())
         if qualify is not None:
             lowered.set("where", exp.Where(this=qualify))
-        self._stand_in(lowered, PersonStage(rows, step, schema, frozenset(numbered)))
+        self._put_stage_in_from(lowered, PersonStage(rows, step, schema, frozenset(numbered)))
         return lowered
 
     # ------------------------------------------------------------ what all levels share
@@ -386,7 +386,7 @@ class PersonLevels:
         clause = select.args.get("where")
         return check_condition(clause.this, sources.scope) if clause is not None else None
 
-    def _watch(self, select: exp.Select, sources: JoinedSources) -> None:
+    def _remember_tested(self, select: exp.Select, sources: JoinedSources) -> None:
         """Remember the identifying columns that a level tests."""
         watched = {name for name, column in sources.schema.columns.items() if column.identifying}
         keys = {sources.schema.unit, *([sources.schema.row_key] if sources.schema.row_key else [])}
@@ -405,7 +405,7 @@ class PersonLevels:
                 f"(PARTITION BY {self.declared.unit} ORDER BY …) = 1.",
             )
 
-    def _stand_in(self, select: exp.Select, stage: PersonStage, *, keep_joins: bool = False) -> None:
+    def _put_stage_in_from(self, select: exp.Select, stage: PersonStage, *, keep_joins: bool = False) -> None:
         """Put a stage in FROM, under the name or alias that stood there. Joins are dropped unless ``keep_joins``."""
         name = f"person stage {len(self.stages) + 1}"
         node = select.args["from_"].this
