@@ -314,7 +314,7 @@ def _lay_out(
         padding=(0, 1, 0, 0),
         header_style="bold",
     )
-    for column, width in zip(columns, _share_room(columns, rows, options), strict=True):
+    for column, width in zip(columns, _share_width(columns, rows, options), strict=True):
         table.add_column(_plain(column.title, options), justify=column.justify, overflow="fold", width=width)
     for row in rows:
         line = [_plain(cell, options) for cell in row.cells]
@@ -326,7 +326,7 @@ def _lay_out(
 _GAP = 2  # between two columns, or at the two edges
 
 
-def _share_room(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int | None]:
+def _share_width(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int | None]:
     """Return the width of each column, in characters, so that few cells are folded; None for each if all must be.
 
     Each column first gets the least width that it needs, then up to 12 characters more if it is whole then; what is
