@@ -86,7 +86,7 @@ def certified_scale(sensitivity: int, epsilon: float) -> float:
     return _enlarge_until(lambda scale: certified_epsilon(scale, sensitivity) <= epsilon, sensitivity / epsilon)
 
 
-def has_room(calibrated: Calibrated, largest: int) -> bool:
+def fits_int64(calibrated: Calibrated, largest: int) -> bool:
     """Return whether totals up to ``largest`` (in grid steps), with their noise, fit into exact 64-bit integers.
 
     Public: no data are read.

@@ -23,7 +23,7 @@ from dosimeter.release.noise import (
     add_noise,
     calibrate,
     calibrate_selection,
-    has_room,
+    fits_int64,
     select_lowest,
 )
 from dosimeter.schema import Scalar
@@ -62,7 +62,7 @@ def calibrate_plan(
 def _calibrate_noise(plan: QueryPlan, measure: Measure, mechanism: Mechanism, epsilon: Decimal) -> Calibrated:
     calibrated = calibrate(mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=plan.shares)
     # Decided here, from public facts: a total found too large later would reveal something about the data.
-    if not has_room(calibrated, measure.largest_total(plan.schema.individuals)):
+    if not fits_int64(calibrated, measure.largest_total(plan.schema.individuals)):
         raise OptionError(
             f"{measure.label} at ε = {epsilon:f} can leave exact 64-bit numbers.",
             for_controller("Use a larger ε, a coarser resolution or narrower bounds."),
