@@ -15,7 +15,7 @@ from dosimeter.web.decision.approve import (
     reconcile,
     repeat_answer,
     run_release,
-    settle_left,
+    settle_unfinished,
 )
 from dosimeter.web.decision.case import (
     Case,
@@ -86,7 +86,7 @@ __all__ = [
     "repeat_answer",
     "round_down",
     "run_release",
-    "settle_left",
+    "settle_unfinished",
     "show_decision",
     "word_condition",
     "write_query",

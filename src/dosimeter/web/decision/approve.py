@@ -152,7 +152,7 @@ def _try_release(
     return None
 
 
-def settle_left(state: ServerState, query: StoredQuery) -> StoredQuery:
+def settle_unfinished(state: ServerState, query: StoredQuery) -> StoredQuery:
     """Return the query as it is now, after settling it if its release ended without writing its status.
 
     That happens when the database was unreachable at the end of the release.

@@ -11,7 +11,7 @@ from dosimeter.problems import Surface
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import Preference, parse_preference
 from dosimeter.schema import Schema
-from dosimeter.web.decision.approve import settle_left
+from dosimeter.web.decision.approve import settle_unfinished
 from dosimeter.web.decision.conditions import admit_condition
 from dosimeter.web.decision.form import DecisionForm, write_preference
 from dosimeter.web.decision.measured import MeasuredQuery, find_measured, measure_query, name_job
@@ -38,7 +38,7 @@ def find_case(state: ServerState, query_id: str) -> Case:
     if served is None:
         raise Refused(404, "not_found", f"The dataset {query.dataset} is no longer served.")
     try:
-        return Case(settle_left(state, query), served, served.prepare(query.sql))
+        return Case(settle_unfinished(state, query), served, served.prepare(query.sql))
     except InputError as error:
         raise Refused(
             409, "not_answerable", f"Under the present schema this query cannot be answered: {error.word(Surface.WEB)}"

@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from dosimeter.errors import InputError
-from dosimeter.web.decision import ALGORITHMS, describe_policy, settle_left
+from dosimeter.web.decision import ALGORITHMS, describe_policy, settle_unfinished
 from dosimeter.web.expected import find_needed
 from dosimeter.web.http import Controller, Refused, StateOf, render
 from dosimeter.web.public import PHRASES, check_text
@@ -116,7 +116,7 @@ def _list_waiting(state: ServerState, only: QueryFilter, place: str) -> WaitingL
     """Return one part of the waiting queries, after settling those whose release ended without a recorded status."""
     page = page_open(state.database, limit=PAGE, only=only, place=place)
     return WaitingList(
-        queries=[_describe(state, settle_left(state, query)) for query in page.queries],
+        queries=[_describe(state, settle_unfinished(state, query)) for query in page.queries],
         total=page.total,
         rest=_write_query(only, page.following) if page.following else "",
         here=_write_query(only, place),
