@@ -488,12 +488,12 @@ class Ledger:
             transaction = stack.enter_context(self._store.reading())
             if not self._near and not is_near(transaction):
                 stack.close()
-                self._catch_up()
+                self._write_due_checkpoint()
                 transaction = stack.enter_context(self._store.reading())
             self._near = True
             yield transaction
 
-    def _catch_up(self) -> None:
+    def _write_due_checkpoint(self) -> None:
         """Write a checkpoint. A failure is ignored: reading then only takes longer."""
         with suppress(LedgerError), self._store.writing() as transaction:
             RecordWriter(transaction, CheckedChain.read(transaction), "", self._now()).finish()
