@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dosimeter.sql.checking import check_expression, check_moment, check_number
 from dosimeter.sql.literals import constant_moment, constant_tree, read_text, read_whole
-from dosimeter.sql.safe_arithmetic import UnitNumber, as_done, extract, mark_done
+from dosimeter.sql.safe_arithmetic import UnitNumber, extract, mark_done, mark_safe
 from dosimeter.sql.trees import as_bigint, as_text, case, concatenated, wrap
 from dosimeter.sql.types import Checked, Scope, Type, clause_of, expect_only, limit_size, refusal
 
@@ -165,11 +165,11 @@ def check_made_date(node: exp.Expression, scope: Scope) -> Checked:
     days = case(
         (is_one_of(month, 4, 6, 9, 11), exp.Literal.number(30)),
         (exp.EQ(this=wrap(month.copy()), expression=exp.Literal.number(2)), exp.Paren(this=case(
-            (as_done(leap), exp.Literal.number(29)), default=exp.Literal.number(28)))),
+            (mark_safe(leap), exp.Literal.number(29)), default=exp.Literal.number(28)))),
         default=exp.Literal.number(31),
     )  # fmt: skip
     in_month = exp.Between(this=wrap(day.copy()), low=exp.Literal.number(1), high=exp.Paren(this=days))
-    exists = as_done(exp.And(this=exp.And(this=between(year, 1, 9999), expression=between(month, 1, 12)),
+    exists = mark_safe(exp.And(this=exp.And(this=between(year, 1, 9999), expression=between(month, 1, 12)),
                              expression=in_month))  # fmt: skip
     parts_of_int = [exp.Cast(this=tree.copy(), to=exp.DataType.build("INT")) for tree in (year, month, day)]
     made = exp.Anonymous(this="MAKE_DATE", expressions=parts_of_int)

@@ -70,11 +70,11 @@ def make_total(tree: exp.Expression, schema: Schema) -> exp.Expression:
     for node in reversed(nodes):  # inner ones first
         write = _WRITTEN.get(type(node))
         if write is not None:
-            node.replace(as_done(write(node)))
+            node.replace(mark_safe(write(node)))
     return cast(exp.Expression, result.this.pop())
 
 
-def as_done(tree: exp.Expression) -> exp.Expression:
+def mark_safe(tree: exp.Expression) -> exp.Expression:
     """Mark a tree as unable to fail, so that it is not rewritten. Refuse one that nesting has made too large."""
     for count, node in enumerate(tree.walk()):
         node.meta[_DONE] = True
@@ -128,7 +128,7 @@ def _within_range(column: exp.Expression) -> exp.Expression:
     size = exp.Abs(this=value.copy())
     huge = exp.GT(this=size, expression=_double(_HUGE))
     tiny = exp.LT(this=size.copy(), expression=_double(_TINY))
-    return as_done(case((huge, exp.Null()), (tiny, _double("0")), default=value))
+    return mark_safe(case((huge, exp.Null()), (tiny, _double("0")), default=value))
 
 
 def _double(number: str) -> exp.Expression:
