@@ -278,7 +278,7 @@ def test_noise_quantiles_are_equally_likely_and_symmetric(count: int) -> None:
 @pytest.mark.parametrize("tail", [0.5, 0.05, 1e-7])
 def test_the_norm_of_several_noises_exceeds_its_reach_as_often_as_stated(numbers: int, tail: float) -> None:
     """Sizes of Laplace noise add up to a Gamma variable, squares of normal noise to a chi-square one."""
-    laplace, normal = LAPLACE.reach(tail, numbers), gaussian(1e-6).reach(tail, numbers)
+    laplace, normal = LAPLACE.norm_quantile(tail, numbers), gaussian(1e-6).norm_quantile(tail, numbers)
     assert float(mp.gammainc(numbers, laplace, mp.inf, regularized=True)) == pytest.approx(tail, rel=1e-9)
     half = mp.mpf(numbers) / 2
     assert float(mp.gammainc(half, mp.mpf(normal) ** 2 / 2, mp.inf, regularized=True)) == pytest.approx(tail, rel=1e-9)

@@ -152,8 +152,8 @@ def test_conversions_and_tails_are_those_of_other_code() -> None:
     wide = np.linspace(-3.0, 3.0, 5000)
     assert erf(wide[:100]).tolist() == pytest.approx(scipy_erf(wide[:100]).tolist(), rel=1e-14)
     assert erf(wide).tolist() == pytest.approx([math.erf(value) for value in wide.tolist()], rel=1e-14)
-    assert Laplace().reach(0.05, 1) == pytest.approx(-math.log(0.05), rel=1e-14)
-    assert Gaussian(1e-6).reach(0.05, 2) == pytest.approx(math.sqrt(-2.0 * math.log(0.05)), rel=1e-14)
+    assert Laplace().norm_quantile(0.05, 1) == pytest.approx(-math.log(0.05), rel=1e-14)
+    assert Gaussian(1e-6).norm_quantile(0.05, 2) == pytest.approx(math.sqrt(-2.0 * math.log(0.05)), rel=1e-14)
 
 
 def test_connected_cells_are_those_of_a_walk() -> None:

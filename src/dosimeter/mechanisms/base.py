@@ -163,7 +163,7 @@ class Mechanism(ABC):
         return np.where(shares < 0.5, size, -size)
 
     @abstractmethod
-    def reach(self, probability: float, numbers: int) -> float:
+    def norm_quantile(self, probability: float, numbers: int) -> float:
         """Return what the norm of ``numbers`` continuous noises of scale 1 exceeds with this probability (E1)."""
 
     # ------------------------------------------------------------ noise on whole numbers (H1)

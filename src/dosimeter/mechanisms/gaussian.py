@@ -102,7 +102,7 @@ class _AnyGaussian(Mechanism):
     def _sum_error(self, terms: int, probability: float) -> float:
         return math.sqrt(terms) * NormalDist().inv_cdf(0.5 + probability / 2.0)
 
-    def reach(self, probability: float, numbers: int) -> float:
+    def norm_quantile(self, probability: float, numbers: int) -> float:
         """Return the quantile of the root of the sum of ``numbers`` squared noises."""
         return math.sqrt(2.0 * invert_gamma_tail(numbers, probability))
 

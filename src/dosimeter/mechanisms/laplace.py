@@ -67,7 +67,7 @@ class Laplace(Mechanism):
     def _sum_error(self, terms: int, probability: float) -> float:
         return _find_sum_error(terms, probability)
 
-    def reach(self, probability: float, numbers: int) -> float:
+    def norm_quantile(self, probability: float, numbers: int) -> float:
         """Return the quantile of the sum of ``numbers`` absolute noises: each is an exponential variable."""
         return invert_gamma_tail(2 * numbers, probability)
 

@@ -100,7 +100,7 @@ def _spread_sizes(mechanism: Mechanism, numbers: int, count: int, tail: float) -
     ``numbers``: how many noisy numbers there are. ``tail``: the probability that the error will be asked for.
     """
     tails = np.geomspace(0.9, tail / 100.0, count)
-    sizes, log_tails = np.array([mechanism.reach(each, numbers) for each in tails.tolist()]), np.log(tails)
+    sizes, log_tails = np.array([mechanism.norm_quantile(each, numbers) for each in tails.tolist()]), np.log(tails)
     sizes.setflags(write=False)
     log_tails.setflags(write=False)
     return sizes, log_tails
