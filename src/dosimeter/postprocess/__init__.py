@@ -6,7 +6,7 @@ public tables alone.
 
 from dosimeter.postprocess.about import AnswerFacts, list_facts, note_errors, word_facts
 from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_accuracy, list_group_errors
-from dosimeter.postprocess.answers import AssembledAnswer, assemble_answer, assemble_groups, state_plainly
+from dosimeter.postprocess.answers import AssembledAnswer, assemble_answer, assemble_groups, list_released_groups
 from dosimeter.postprocess.errors import Noise, measure_scales, needs_values
 from dosimeter.postprocess.estimates import estimate_group, find_counts
 from dosimeter.postprocess.ranks import find_rank_columns, rank_errors, tell_ranks
@@ -27,11 +27,11 @@ __all__ = [
     "foresee_accuracy",
     "list_facts",
     "list_group_errors",
+    "list_released_groups",
     "measure_scales",
     "needs_values",
     "note_errors",
     "rank_errors",
-    "state_plainly",
     "tell_ranks",
     "word_facts",
 ]

@@ -86,7 +86,7 @@ def assemble_answer(
     )
 
 
-def state_plainly(
+def list_released_groups(
     plan: QueryPlan, keys: Keys, values: Numbers, *, clamp: bool = False, further: Sequence[tuple[Keys, Numbers]] = ()
 ) -> AssembledAnswer:
     """Return every group with its aggregates, without errors: the answer if the SQL after the noise fails (Q4).

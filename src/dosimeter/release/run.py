@@ -35,8 +35,8 @@ from dosimeter.postprocess import (
     Noise,
     assemble_answer,
     list_facts,
+    list_released_groups,
     rank_errors,
-    state_plainly,
     tell_ranks,
     word_facts,
 )
@@ -248,7 +248,7 @@ def _read_off(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbe
     try:
         return assemble_answer(plan, keys, values, clamp=clamp, noise=noise, further=further)
     except _OF_NUMBERS:  # it worked on made-up ones; ε is charged, so the noisy numbers themselves are handed out (Q4)
-        return state_plainly(plan, keys, values, clamp=clamp, further=further)
+        return list_released_groups(plan, keys, values, clamp=clamp, further=further)
 
 
 def repeat_answer(entry: Entry, prepared: PreparedRelease) -> Answer:
