@@ -114,7 +114,7 @@ class Problem:
         """Return the message as this surface words it, with the hints that this audience can act on."""
         return "".join(_word(self.pieces, surface, audience))
 
-    def keeps_from(self, audience: Audience) -> bool:
+    def hides_hint_from(self, audience: Audience) -> bool:
         """Return whether the message has a hint that this audience cannot act on, and so does not read."""
         return any(isinstance(piece, Hint) and not piece.is_for(audience) for piece in self.pieces)
 

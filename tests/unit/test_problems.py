@@ -117,9 +117,9 @@ def test_a_hint_reaches_only_those_it_is_for() -> None:
     assert problem.word(WEB, ANALYST) == "It is so. Ask otherwise."
     assert problem.word(WEB) == "It is so. Change the schema. Ask otherwise. Confirm it."
     assert problem.word(PYTHON) == "It is so. Change the schema. Ask otherwise."
-    assert problem.keeps_from(ANALYST)
-    assert not problem.keeps_from(CONTROLLER)
-    assert not Problem("It is so.", Hint("Ask otherwise.")).keeps_from(ANALYST)
+    assert problem.hides_hint_from(ANALYST)
+    assert not problem.hides_hint_from(CONTROLLER)
+    assert not Problem("It is so.", Hint("Ask otherwise.")).hides_hint_from(ANALYST)
 
 
 def test_text_that_looks_like_an_option_stays_as_it_is() -> None:

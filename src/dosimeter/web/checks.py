@@ -110,7 +110,7 @@ def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
 def _for_analysts(error: InputError) -> str:
     """Return the message without the hints that only a controller can act on; say so where there are such hints."""
     message = error.word(Surface.WEB, Audience.ANALYST)
-    if not error.problem.keeps_from(Audience.ANALYST):
+    if not error.problem.hides_hint_from(Audience.ANALYST):
         return message
     return f"{message} Only the controller can change that: the schema is theirs. Ask them, or ask otherwise."
 
