@@ -76,7 +76,7 @@ class Connections:
         self._mark(connection, "unfinished")
         if not self._sweeping:
             self._sweeping = True
-            connection.loop.call_later(SWEEP, self._sweep, connection.loop)
+            connection.loop.call_later(SWEEP, self._close_slow, connection.loop)
         unfinished = self._list("unfinished")
         if len(unfinished) > self._capacity.unfinished:
             self._drop(_find_oldest(unfinished))
@@ -110,7 +110,7 @@ class Connections:
         self.remove(connection)
         connection.drop()
 
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _close_slow(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close connections that take too long for what they are doing. One pass over all, not a timer for each."""
         now = time.monotonic()
         for connection in list(self._known):
@@ -120,7 +120,7 @@ class Connections:
                 self._drop(connection)
         self._sweeping = bool(self._known)
         if self._sweeping:
-            loop.call_later(SWEEP, self._sweep, loop)
+            loop.call_later(SWEEP, self._close_slow, loop)
 
 
 def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
