@@ -98,8 +98,8 @@ def check_the_same(ledger: Ledger) -> None:
         check_lookups(ledger, whole)
     with ledger._store.reading() as transaction:
         all_checked, checked = CheckedChain.read_all(transaction), CheckedChain.read(transaction)
-        states = {name: replayed.write_state() for name, replayed in all_checked.each()}
-        assert {name: replayed.write_state() for name, replayed in checked.each()} == states
+        states = {name: replay.write_state() for name, replay in all_checked.each()}
+        assert {name: replay.write_state() for name, replay in checked.each()} == states
         assert list(states) == [name for name, _ in checked.each()]
         for number in range(20):
             for dataset in NAMES:

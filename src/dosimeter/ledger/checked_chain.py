@@ -108,7 +108,7 @@ class CheckedChain:
         """Return a copy to which records can be added without changing this one. ``older``: the records before it."""
         checked = CheckedChain(older)
         checked.next_seq, checked.head, checked.following = self.next_seq, self.head, self.following
-        checked._replayed = {name: replayed.copy(older) for name, replayed in self._replayed.items()}
+        checked._replayed = {name: replay.copy(older) for name, replay in self._replayed.items()}
         checked._states, checked._touched, checked._read = self._states.copy(), self._touched.copy(), self._read.copy()
         return checked
 
@@ -136,11 +136,11 @@ class CheckedChain:
         self.next_seq, self.head = record.seq + 1, record.digest
 
     def _apply(self, record: Record) -> None:
-        replayed = self.of(record.dataset)
-        replayed.apply(record)
+        replay = self.of(record.dataset)
+        replay.apply(record)
         self._touched[record.dataset] = None
         if record.kind == "identify":  # each of the two accounts names the other
-            for name in replayed.overlaps:
+            for name in replay.overlaps:
                 self.of(name).note_overlap(record.dataset)
                 self._touched[name] = None
         self.following += 1
@@ -175,11 +175,11 @@ class CheckedChain:
             yield name, self.of(name)
 
     def list_unidentified(self) -> tuple[str, ...]:
-        return tuple(name for name, replayed in self.each() if replayed.is_unidentified)
+        return tuple(name for name, replay in self.each() if replay.is_unidentified)
 
     def list_holders(self, dataset: str, identities: frozenset[str]) -> list[str]:
         """Return the other accounts that hold, or once held, stored data with any of these identities."""
-        return [name for name, replayed in self.each() if name != dataset and replayed.shares(identities)]
+        return [name for name, replay in self.each() if name != dataset and replay.shares(identities)]
 
     @property
     def needs_checkpoint(self) -> bool:

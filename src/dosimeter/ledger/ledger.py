@@ -122,7 +122,7 @@ class Ledger:
         """Return every account with its whole history, in the order in which their datasets first appear."""
         with self._store.reading() as transaction:
             checked = CheckedChain.read_all(transaction)
-        return tuple(replayed.account for _, replayed in checked.each() if replayed.account is not None)
+        return tuple(replay.account for _, replay in checked.each() if replay.account is not None)
 
     def summary(self, dataset: str) -> AccountSummary | None:
         """Return an account as it is now, without its entries; None without one. Reads from the last checkpoint on."""
@@ -141,7 +141,7 @@ class Ledger:
     def summaries(self) -> tuple[AccountSummary, ...]:
         """Return every account as it is now, in the order in which their datasets first appear."""
         with self._using() as transaction:
-            found = (replayed.summary for _, replayed in CheckedChain.read(transaction).each())
+            found = (replay.summary for _, replay in CheckedChain.read(transaction).each())
             return tuple(summary for summary in found if summary is not None)
 
     def datasets(self) -> tuple[str, ...]:
@@ -204,11 +204,11 @@ class Ledger:
     def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
         """Return the present reading of an account after ``most`` earlier ones or fewer: number of entries, time, ε."""
         with self._using() as transaction:
-            replayed = CheckedChain.read(transaction).of(dataset)
-            if replayed.summary is None or not replayed.summary.entry_count:
+            replay = CheckedChain.read(transaction).of(dataset)
+            if replay.summary is None or not replay.summary.entry_count:
                 return ()
             earlier = list_readings(transaction, dataset, most)
-            return *earlier, (replayed.summary.entry_count, self._now(), replayed.summary.reading.epsilon)
+            return *earlier, (replay.summary.entry_count, self._now(), replay.summary.reading.epsilon)
 
     def check_holder(
         self,
@@ -262,9 +262,7 @@ class Ledger:
         """Return the incident of every dataset that is stopped now, with or without an account."""
         with self._using() as transaction:
             return tuple(
-                replayed.stopped
-                for _, replayed in CheckedChain.read(transaction).each()
-                if replayed.stopped is not None
+                replay.stopped for _, replay in CheckedChain.read(transaction).each() if replay.stopped is not None
             )
 
     def describe(self, dataset: str | None = None) -> JsonObject:
@@ -277,8 +275,8 @@ class Ledger:
         """
         with self._store.reading() as transaction:
             checked = CheckedChain.read_all(transaction)
-        wanted = [replayed for name, replayed in checked.each() if dataset in (None, name)]
-        return {"datasets": [described for replayed in wanted if (described := _describe(replayed)) is not None]}
+        wanted = [replay for name, replay in checked.each() if dataset in (None, name)]
+        return {"datasets": [described for replay in wanted if (described := _describe(replay)) is not None]}
 
     def export(self, stream: TextIO) -> None:
         """Write every record as one line of JSON.
@@ -338,15 +336,15 @@ class Ledger:
         check_text(dataset, "A dataset's name")
         with self._store.writing() as transaction:
             checked = CheckedChain.read(transaction)
-            replayed = checked.of(dataset)
-            if replayed.stopped is not None:
+            replay = checked.of(dataset)
+            if replay.stopped is not None:
                 raise refuse_stopped(dataset)
-            reservation = decide(replayed.summary)
+            reservation = decide(replay.summary)
             request = reservation.request
             writer = RecordWriter(transaction, checked, dataset, self._now())
             _agree(checked, writer, dataset, reservation)
-            _check_reservation(dataset, replayed.summary, reservation)
-            looks = replayed.find_views(request.plan_digest, request.measured_digest)
+            _check_reservation(dataset, replay.summary, reservation)
+            looks = replay.find_views(request.plan_digest, request.measured_digest)
             payload = {
                 "status": reservation.status,
                 "charge": write_charge(reservation.charge),
@@ -357,7 +355,7 @@ class Ledger:
             entry_id = derive_entry_id(checked.next_seq, checked.head)
             writer.append("reserve", payload, entry_id)
             writer.finish()
-            return _require_entry(replayed, entry_id)  # leaving the block commits, or raises
+            return _require_entry(replay, entry_id)  # leaving the block commits, or raises
 
     def identify(self, dataset: str, identification: Identification) -> None:
         """Record which stored data a schema and source are of, even if another account holds the same data."""
@@ -455,13 +453,13 @@ class Ledger:
         payload = {"by": check_text(by, "The name of who clears it"), "reason": check_text(reason, "The reason")}
         with self._store.writing() as transaction:
             checked = CheckedChain.read(transaction)
-            replayed = checked.of(dataset)
-            if replayed.stopped is None:
+            replay = checked.of(dataset)
+            if replay.stopped is None:
                 raise LedgerError(f"The dataset {dataset!r} is not stopped. There is nothing to clear.")
             writer = RecordWriter(transaction, checked, dataset, self._now())
             writer.append("clear", payload)
             writer.finish()
-            return replayed.incidents[-1]
+            return replay.incidents[-1]
 
     def record_view(self, dataset: str, digest: str, what: View, *, analyst: str | None = None) -> None:
         """Record that somebody looked at the risk or a dry run of a query. Looking again adds no record.
@@ -502,16 +500,16 @@ class Ledger:
         return self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _describe(replayed: DatasetReplay) -> JsonObject | None:
+def _describe(replay: DatasetReplay) -> JsonObject | None:
     """Return one dataset as JSON values; None if it has no account and is not stopped."""
-    account, stopped = replayed.account, replayed.stopped
+    account, stopped = replay.account, replay.stopped
     if account is not None:
         return account.describe()
     return None if stopped is None else describe_without_account(stopped)
 
 
-def _require_entry(replayed: DatasetReplay, entry_id: str) -> Entry:
-    entry = replayed.find_entry(entry_id)
+def _require_entry(replay: DatasetReplay, entry_id: str) -> Entry:
+    entry = replay.find_entry(entry_id)
     if entry is None:
         raise LedgerError(f"The ledger has no entry {entry_id!r}.")
     return entry
@@ -546,10 +544,10 @@ def _write_identification(checked: CheckedChain, writer: RecordWriter, dataset: 
 
 
 def _check_holder(checked: CheckedChain, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
-    for holder, replayed in checked.each():
-        if replayed.stopped is not None and not replayed.stopped.identities.isdisjoint(identities):
+    for holder, replay in checked.each():
+        if replay.stopped is not None and not replay.stopped.identities.isdisjoint(identities):
             raise refuse_stopped(holder)
-        if holder != dataset and (replayed.held(source_digest) or replayed.shares(identities)):
+        if holder != dataset and (replay.held(source_digest) or replay.shares(identities)):
             raise LedgerError(
                 f"The same data have the account {holder!r} in this ledger, or some of them do; releases of them "
                 f'belong there: use account = "{holder}" in the schema.'
@@ -557,8 +555,8 @@ def _check_holder(checked: CheckedChain, dataset: str, source_digest: str, ident
 
 
 def _check_public(checked: CheckedChain, public: frozenset[str]) -> None:
-    for holder, replayed in checked.each():
-        if replayed.shares(public):
+    for holder, replay in checked.each():
+        if replay.shares(public):
             raise LedgerError(
                 f"A table that the schema declares public holds people whom the account {holder!r} protects. Declare "
                 "it private: leave public = true out of its section and name its unit."

@@ -98,8 +98,8 @@ def list_entries(transaction: Transaction, dataset: str, limit: int, before: str
     if not numbers:
         CheckedChain.read(transaction)
         return ()
-    replayed = CheckedChain.read(transaction, before=numbers[-1][0]).of(dataset)
-    found = (replayed.find_entry(entry_id) for _, entry_id in numbers)
+    replay = CheckedChain.read(transaction, before=numbers[-1][0]).of(dataset)
+    found = (replay.find_entry(entry_id) for _, entry_id in numbers)
     return tuple(entry for entry in found if entry is not None)
 
 

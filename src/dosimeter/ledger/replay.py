@@ -117,12 +117,12 @@ class DatasetReplay:
     @classmethod
     def read_state(cls, record: Record, older: OlderRecords | None = None) -> DatasetReplay:
         """Return the replay that goes on from a state. Raises BadRecord if the record is no valid state."""
-        replayed, payload = cls(record.dataset, older), read_payload(record)
+        replay, payload = cls(record.dataset, older), read_payload(record)
         try:
-            replayed._read_state(payload)
+            replay._read_state(payload)
         except (KeyError, TypeError, ValueError, InputError):
             raise BadRecord(record.seq, "its payload is not that of a record of kind state") from None
-        return replayed
+        return replay
 
     def _read_state(self, payload: JsonObject) -> None:
         if payload["account"] is not None:
