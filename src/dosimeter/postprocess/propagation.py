@@ -18,7 +18,7 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.mechanisms import Mechanism
 
 Compute = Callable[[Sequence[FloatArray], IntArray], FloatArray]
-"""A function from measured numbers (one array per measure, cells × any shape) and cell indices to a number or NaN."""
+"""A function from measured numbers (one array per measure, rows × any shape) and row indices to a number or NaN."""
 
 _MARGIN = 0.96  # of the probability to be further off: for the finite number of directions
 _MOST_POINTS = 400_000
@@ -47,14 +47,14 @@ class SourceNumbers:
     levels: IntArray
 
     @property
-    def cells(self) -> int:
+    def rows(self) -> int:
         return len(self.terms)
 
 
 def propagate(
     sources: SourceNumbers, compute: Compute, tail: float, *, rough: bool = False, divisors: Sequence[Compute] = ()
 ) -> FloatArray:
-    """Return, for each cell, a bound that the computed number's error exceeds with probability ``tail`` at most.
+    """Return, for each row, a bound that the computed number's error exceeds with probability ``tail`` at most.
 
     ∞ if there is no such bound. The truth is taken to be the noisy numbers less noise, which is symmetric. For a smooth
     function the bound is a quantile over directions and sizes of the noise. For a ``rough`` one (CASE, GREATEST …) it
@@ -62,16 +62,16 @@ def propagate(
     needed. ``divisors``: numbers that the function divides by; noise that changes the sign of one counts as an infinite
     error.
     """
-    errors = np.zeros(sources.cells)
-    if sources.cells == 0 or not sources.values:
+    errors = np.zeros(sources.rows)
+    if sources.rows == 0 or not sources.values:
         return errors
     numbers = len(sources.values)
-    for cells, half, count in _lay_out(sources):
+    for rows, half, count in _lay_out(sources):
         directions = spread_directions(sources.mechanism, half, numbers)
         sizes, log_tails = _spread_sizes(sources.mechanism, numbers, count, tail * _MARGIN)
         step = max(1, (_MOST_ASKED if rough else _MOST_AT_ONCE) // (len(directions) * len(sizes)))
-        for start in range(0, len(cells), step):
-            chosen = cells[start : start + step]
+        for start in range(0, len(rows), step):
+            chosen = rows[start : start + step]
             moves = _move(sources, chosen, compute, divisors, directions, sizes)
             if rough:
                 errors[chosen] = _find_largest(moves, log_tails, math.log(tail * _MARGIN))
@@ -83,12 +83,12 @@ def propagate(
 
 
 def _lay_out(sources: SourceNumbers) -> Iterator[tuple[IntArray, int, int]]:
-    """Yield sets of cells that need the same points: cell indices, half the number of directions, number of sizes."""
-    _, first, codes, cells = np.unique(sources.levels, return_index=True, return_inverse=True, return_counts=True)
+    """Yield sets of rows that need the same points: row indices, half the number of directions, number of sizes."""
+    _, first, codes, rows = np.unique(sources.levels, return_index=True, return_inverse=True, return_counts=True)
     coarse = (sources.scales[first] < _COARSE * sources.grids).any(axis=1)
     least = max(_LEAST_DIRECTIONS, 8 * (len(sources.values) - 1))
     counts = np.where(coarse, _COARSE_SIZES, _SIZES)
-    halves = np.minimum(_MOST_DIRECTIONS, np.maximum(least, _MOST_POINTS // (cells * counts)))
+    halves = np.minimum(_MOST_DIRECTIONS, np.maximum(least, _MOST_POINTS // (rows * counts)))
     for half, count in sorted(set(zip(halves.tolist(), counts.tolist(), strict=True))):
         yield np.flatnonzero(((halves == half) & (counts == count))[codes]), half, count
 
@@ -114,7 +114,7 @@ def _move(
     directions: FloatArray,
     sizes: FloatArray,
 ) -> FloatArray:
-    """Return how far noise moves the computed number: an array of cells × sizes × directions.
+    """Return how far noise moves the computed number: an array of rows × sizes × directions.
 
     Each item is the largest change by noise of this direction and at most this size; ∞ if a divisor changes its sign.
     """
@@ -141,9 +141,9 @@ def _move(
 
 
 def _find_largest(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> FloatArray:
-    """Return, for each cell, the largest change by noise in the ball that noise leaves with this probability.
+    """Return, for each row, the largest change by noise in the ball that noise leaves with this probability.
 
-    ``moves``: the changes, cells × sizes × directions. ``log_tails``: for each size, the logarithm of the probability
+    ``moves``: the changes, rows × sizes × directions. ``log_tails``: for each size, the logarithm of the probability
     that noise exceeds it. ``log_tail``: the logarithm of the probability asked for.
     """
     outermost = int(np.searchsorted(-log_tails, -log_tail))
@@ -152,7 +152,7 @@ def _find_largest(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> 
 
 
 def _find_quantile(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> FloatArray:
-    """Return, for each cell, the smallest change that is exceeded with at most the probability exp(``log_tail``).
+    """Return, for each row, the smallest change that is exceeded with at most the probability exp(``log_tail``).
 
     Between two sizes the logarithm of the probability is taken to be linear in the change. Newton's method finds the
     change from the logarithm of the mean over directions; it stays between changes that are exceeded too often and
@@ -181,11 +181,11 @@ def _find_quantile(moves: FloatArray, log_tails: FloatArray, log_tail: float) ->
 
 
 def _look(moves: FloatArray, log_tails: FloatArray, limit: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the logarithm of the probability that noise exceeds each cell's limit, and its derivative in the limit."""
-    cells, last, width = moves.shape
+    """Return the logarithm of the probability that noise exceeds each row's limit, and its derivative in the limit."""
+    rows, last, width = moves.shape
     inner = _count_within(moves, limit)
     outer = np.minimum(inner, last - 1)
-    flat, places = moves.reshape(-1), np.arange(cells)[:, None] * (last * width) + np.arange(width)
+    flat, places = moves.reshape(-1), np.arange(rows)[:, None] * (last * width) + np.arange(width)
     low = np.where(inner > 0, flat[places + np.maximum(inner - 1, 0) * width], 0.0)
     high = flat[places + outer * width]
     logs = np.concatenate([[0.0], log_tails])
@@ -199,23 +199,23 @@ def _look(moves: FloatArray, log_tails: FloatArray, limit: FloatArray) -> tuple[
 
 
 def _count_within(moves: FloatArray, limit: FloatArray) -> IntArray:
-    """Return, for each cell and direction, how many sizes of noise move the number by at most the limit."""
+    """Return, for each row and direction, how many sizes of noise move the number by at most the limit."""
     within = (moves <= limit[:, None, None]).view(np.int8)
     counts: IntArray = within.sum(axis=1, dtype=np.int8).astype(np.int64)
     return counts
 
 
 def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatArray:
-    """Return what ``_find_quantile`` does, for noise on a coarse grid: one of ``moves`` per cell, found by bisection.
+    """Return what ``_find_quantile`` does, for noise on a coarse grid: one of ``moves`` per row, found by bisection.
 
     After a few halvings only moves that may still be the result are looked at.
     """
-    cells, sizes, width = moves.shape
+    rows, sizes, width = moves.shape
     tails = np.concatenate([[1.0], np.exp(log_tails)])
     limit = tail * (1.0 + 1e-12)
     top = np.where(np.isfinite(moves), moves, 0.0).max(axis=(1, 2))
     none = tails[_count_within(moves, top)].mean(axis=1) > limit
-    low, high = np.zeros(cells), top.copy()
+    low, high = np.zeros(rows), top.copy()
     for _ in range(_COARSE_HALVINGS):
         middle = 0.5 * (low + high)
         enough = tails[_count_within(moves, middle)].mean(axis=1) <= limit
@@ -227,7 +227,7 @@ def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatAr
     for _ in range(_HALVINGS - _COARSE_HALVINGS):
         middle = 0.5 * (low + high)
         inside = values <= middle[owners]
-        beyond = outside - np.bincount(owners[inside], weights=weights[inside], minlength=cells)
+        beyond = outside - np.bincount(owners[inside], weights=weights[inside], minlength=rows)
         enough = beyond <= limit
         high, low = np.where(enough, middle, high), np.where(enough, low, middle)
         outside = np.where(enough, outside, beyond)
@@ -237,7 +237,7 @@ def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatAr
 
 
 def _round_up(values: FloatArray, top: FloatArray) -> FloatArray:
-    """Return ``values`` rounded up, never down, to a small fraction of ``top``, the largest change of each cell."""
+    """Return ``values`` rounded up, never down, to a small fraction of ``top``, the largest change of each row."""
     parts = 2.0**_HALVINGS
     with np.errstate(all="ignore"):
         steps = np.ceil(values / top * parts * (1.0 - 1e-15))
