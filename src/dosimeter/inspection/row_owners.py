@@ -54,7 +54,7 @@ class ColumnCounts:
 class RepeatedOwner:
     """A column that seems to identify individuals, although several rows share a value.
 
-    ``values``: how many distinct values it has. ``rows``: how many rows have one.
+    ``values``: how many distinct values it has. ``rows``: how many rows have a value.
     """
 
     name: str

@@ -104,7 +104,7 @@ def list_entries(transaction: Transaction, dataset: str, limit: int, before: str
 
 
 def list_continuations(transaction: Transaction, dataset: str) -> tuple[Continuation, ...]:
-    """Return the statements that an account goes on with other data or another schema, the oldest first.
+    """Return the continuations of an account: statements that it goes on with changed data or schema. The oldest first.
 
     Each record is checked by itself, not the chain.
     """

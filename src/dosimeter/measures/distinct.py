@@ -63,7 +63,7 @@ class CountDistinct(Reducible, Total):
 
     @classmethod
     def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
-        """Write the column that replaces the value: 1 where it has a single holder in the group, else 0 (C4)."""
+        """Write the column that replaces the value: 1 where one individual alone has it in the group, else 0 (C4)."""
         name = readers[0].column_name
         held = f"{name}_holders"
         stage = {held: window(exp.Sum(this=count_present_people(name, people)), [*groups, name])}
@@ -88,7 +88,7 @@ class CountDistinct(Reducible, Total):
         return (self._held_alone(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many values each individual alone holds in each of their groups."""
+        """Return how many values each individual has in each of their groups that nobody else has there."""
         return entries.numbers(self._held_alone())  # C4
 
     def _held_alone(self) -> HeldAlone:

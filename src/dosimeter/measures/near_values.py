@@ -83,9 +83,9 @@ class NearValues(Joined):
     def places_query(self, rows: UnitRows, places: Sequence[Sequence[str]]) -> exp.Select:
         """Write the query that returns the values around the quantile of every group as the columns of one row.
 
-        ``places``: the column names of each group, for its values in ascending order. The values are queried again
-        where they are needed: a value of the data never appears in the text of a query, which servers write to their
-        logs.
+        ``places``: for each group, the names of the columns that hold its values, in ascending order. The values are
+        queried again where they are needed: a value of the data never appears in the text of a query, which servers
+        write to their logs.
         """
         groups = rows.key_columns()[1:]
         place = exp.Window(
@@ -108,8 +108,8 @@ class NearValues(Joined):
     def count_at(self, value: exp.Expression, places: Sequence[exp.Expression], at: int) -> exp.Expression:
         """Write the count of an individual's values that equal the one at index ``at`` of ``places``.
 
-        ``places``: the values around the quantile, ascending. The first also counts all values below, the last all
-        above.
+        ``places``: the values around the quantile, ascending. The count at the first one includes all values below it,
+        the count at the last one all values above it.
         """
         if len(places) == 1:
             return exp.Count(this=value)

@@ -92,7 +92,7 @@ class OrderStatistic(Bounded, ABC):
         return NearValues(f"v{self.position}_{self.nth}", (self.position, 5, self.nth), self.fraction)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the group's quantile minus that without an individual's values, for each of them in each group."""
+        """Return, for each individual in each group, the group's quantile minus the quantile without their values."""
         field = self._near_values()
         codes, lists = entries.whole(field), entries.values[field.name]
 

@@ -287,9 +287,10 @@ def _sum_between(steps: float, shifts: FloatArray) -> FloatArray:
 
 
 def _unit_shift(steps: float) -> float:
-    """Return the shift of a normal distribution, in its σ, that a test notices as well as one step of this noise (P4).
+    """Return by how many σ a normal shift is as easy to notice as a shift of the discrete noise by one step (P4).
 
-    ``steps``: σ in grid steps. On fine grids P(Z = 0) is 1/(σ√2π) to a float's precision, so nothing is summed.
+    ``steps``: the σ of the discrete noise, in grid steps. On fine grids P(Z = 0) is 1/(σ√2π) to a float's precision, so
+    nothing is summed.
     """
     if steps >= _FINE_FROM:
         return 2.0 * math.sqrt(2.0) * invert_small_erf(1.0 / (steps * math.sqrt(2.0 * math.pi)))

@@ -256,7 +256,7 @@ class MeasuringSelect:
     named: dict[str, exp.Expression] = field(default_factory=dict)
 
     def write(self, select: exp.Select) -> Relation:
-        """Return the SELECT rebuilt over the released table, and add its aggregates to ``aggregates``."""
+        """Return the SELECT rebuilt over the released table. What it measures is added to ``self.aggregates``."""
         windowed = (
             None if is_measured(select) else next((item for item in select.expressions if item.find(exp.Window)), None)
         )

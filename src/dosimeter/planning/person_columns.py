@@ -95,7 +95,7 @@ def _read_numbers(
     *,
     windowed: bool,
 ) -> OwnValue:
-    """Return an aggregate that is NULL if all values of the individual are NULL: SUM, AVG, MEDIAN, MIN, MAX ….
+    """Return SUM, AVG, MEDIAN, MIN, MAX … of each individual's own values: NULL if all of these are NULL.
 
     ``node``: the aggregate as written. ``bare``: without its FILTER. ``condition``: that of the FILTER, or None.
     """

@@ -141,7 +141,7 @@ def _move(
 
 
 def _find_largest(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> FloatArray:
-    """Return, for each row, the largest change by noise in the ball that noise leaves with this probability.
+    """Return, for each row, the largest change by noise up to the size that it exceeds with this probability.
 
     ``moves``: the changes, rows × sizes × directions. ``log_tails``: for each size, the logarithm of the probability
     that noise exceeds it. ``log_tail``: the logarithm of the probability asked for.

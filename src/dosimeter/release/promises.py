@@ -37,7 +37,7 @@ def promise_found(
 
 
 def promise_violation(violation: float | None, variance: float, n: int) -> str:
-    """Return a further sentence if the noisy test promises how often it errs (V7); otherwise an empty text."""
+    """Return the sentence on how often the noisy test may pass an ε above the threshold (V7); "" without a promise."""
     if violation is None:
         return ""
     return (

@@ -266,7 +266,7 @@ def constant_of(term: Term) -> float | None:
 
 
 def _common_degree(terms: tuple[Term, ...]) -> int | None:
-    """Return the degree that all terms share; None if they share none. The constant 0 has every degree."""
+    """Return the degree (see ``_degree``) that all terms have; None if they differ. The constant 0 has every degree."""
     degrees = {_degree(term) for term in terms if constant_of(term) != 0.0}
     return degrees.pop() if len(degrees) == 1 else None if degrees else 0
 

@@ -53,7 +53,7 @@ _DONE = "total"  # marks nodes that are rewritten already, so that a second call
 
 
 def make_total(tree: exp.Expression, schema: Schema) -> exp.Expression:
-    """Return the same expression in arithmetic that never stops a query. Refuse one that could exceed a double."""
+    """Return the same expression in arithmetic that never makes a query fail. Refuse one that could exceed a double."""
     result = exp.Paren(this=tree.copy())  # so that the whole tree can be replaced, too
     found = cast(list[exp.Expression], list(result.find_all(*_CALCULATED, *_WRITTEN)))
     nodes = [node for node in found if not node.meta.get(_DONE)]
@@ -93,7 +93,7 @@ def _is_signed_literal(node: exp.Expression) -> bool:
 
 
 def _as_number(operand: exp.Expression, schema: Schema) -> exp.Expression:
-    """Return an operand as a double. Decimal columns are NULL above 10^100 in size, and 0 below 10^-100."""
+    """Return an operand as a double; of a decimal column, NULL if above 10^100 in size, 0 if below 10^-100."""
     bare = cast(exp.Expression, operand.unnest())
     if (
         isinstance(bare, (*_CALCULATED, *_WRITTEN))

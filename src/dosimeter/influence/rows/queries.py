@@ -163,9 +163,9 @@ def people_query(
 def held_values_query(
     plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression | None, *, alone: bool
 ) -> exp.Select:
-    """Return the query for the values of an expression that one individual alone has, or (not ``alone``) several have.
+    """Return the query for the values that an expression has for exactly one individual; not ``alone``: for several.
 
-    Only individuals who meet the plan's WHERE and ``within`` count.
+    Only individuals who meet the plan's WHERE and ``within`` are counted.
     """
     where = conjunction(part for part in (plan.where, within) if part is not None)
     query = _select([_alias(tree.copy(), "value")], relation.copy(), where=where, group=1)

@@ -159,7 +159,7 @@ def compare_thresholds(adult: Adult, progress: Progress | None = None) -> Thresh
 
 
 def _explain(query: PaperQuery, theirs: Risk, ours: Risk) -> tuple[str, ...]:
-    """Return a sentence for each convention that differs between both risks of this query, with its numbers."""
+    """Return, for one query, a sentence for each convention in which the authors' risk and this package's differ."""
     told = []
     if query.name == AVERAGE:
         excess = float(theirs.sensitivities.values.max()) / theirs.sensitivity

@@ -1,4 +1,4 @@
-"""Waiting queries that could be answered now, but no longer after an approval. A side job of the worker.
+"""Find the waiting queries that could be answered now, but no longer after an approval. Runs on the dataset's worker.
 
 This is extra information, so it may take a few seconds only: queries with very many numbers are left out, and so are
 those that are not reached in time.

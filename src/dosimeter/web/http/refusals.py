@@ -18,9 +18,9 @@ from dosimeter.web.store import NOBODY, User, note, write_time
 
 
 def _way_back_from(request: Request) -> str:
-    """Return the page that somebody was on: the requested one, or the one whose form or fragment was sent.
+    """Return the address of the page that a refused request came from: its own, or that of the page which sent a form.
 
-    A form's own page is named, with all that was chosen on it, by the header Referer; without that header, by the path.
+    The header Referer names the page of a form, with all that was chosen on it; without that header, the path does.
     """
     if request.headers.get("hx-request") == "true":
         parts = urlsplit(request.headers.get("hx-current-url", ""))

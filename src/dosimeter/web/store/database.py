@@ -109,7 +109,7 @@ class Database:
             raise LedgerError(f"The web's tables cannot be made: {_explain(error)}") from None
 
     def lock_out_others(self) -> None:
-        """Refuse to be the second server on this database. The lock is released when the process ends."""
+        """Lock the database for this server; refuse if another server has it. The lock ends with the process."""
         taken = LedgerError("Another dosimeter serve uses this database. Stop it first: one server per database.")
         if self.is_sqlite:
             handle = Path(f"{self.target}.serve-lock").open("wb")  # noqa: SIM115 - held until the process ends
