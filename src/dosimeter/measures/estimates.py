@@ -135,7 +135,7 @@ class SingleMeasure(Estimate):
 
 @dataclass(frozen=True, slots=True)
 class FromSums(Estimate, ABC):
-    """An aggregate from COUNT and centred sums of one argument (S2). Its measures are in this order."""
+    """An aggregate from COUNT and centred sums of one argument (S2). Its measures come in this order: COUNT first."""
 
     argument: Argument
 

@@ -198,7 +198,7 @@ class Rank(OrderStatistic):
         return shares
 
     def _largest_moves(self, counts: IntArray) -> FloatArray:
-        """Return, for each candidate, by how many b-ths any score changes at most when one row with it is left out."""
+        """Return, for each candidate, the most that leaving out a row with this value moves any score, in units of 1/b."""
         above, below = self._misses(counts, 1.0)  # the target of a quantile does not depend on ε
         here = np.maximum(0, np.maximum(above, below))
         a, b = self.fraction.numerator, self.parts

@@ -142,12 +142,12 @@ def count_present(position: int) -> PresentCount:
 
 
 def add_own(argument: Argument, position: int) -> OwnSum:
-    """Return the field t of an argument: the sum Σv of an individual's values, in steps."""
+    """Return the field that adds up an individual's values of an argument, Σv, in grid steps."""
     return OwnSum(f"t{position}", (position, 1, 0), lambda value: value, argument.largest)
 
 
 def add_own_centred(argument: Argument, position: int) -> OwnSum:
-    """Return the field s of an argument: Σ(2v − (L + U)) over an individual's values, in half steps (S2)."""
+    """Return the field that adds up 2v − (L + U) over an individual's values v of an argument, in half steps (S2)."""
     return OwnSum(f"s{position}", (position, 2, 0), argument.centred, argument.width)
 
 

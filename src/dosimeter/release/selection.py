@@ -416,7 +416,7 @@ def _check_options(problem: SelectionProblem) -> None:
 
 
 def _weight(problem: SelectionProblem, epsilon: float) -> Fraction:
-    """Return w: the length of the interval that the normalised RDRs at this ε lie in."""
+    """Return w: the width of the interval in which all normalised RDRs at this ε lie."""
     return problem.mechanism.level_width(problem.k, sensitivity=problem.sensitivity, epsilon=epsilon)
 
 
