@@ -265,7 +265,7 @@ def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
 # ---------------------------------------------------------------- absolute measures
 
 
-def list_measures(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iterator[RiskSentence]:
+def list_risk_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iterator[RiskSentence]:
     """Yield the absolute risks of the most exposed at this ε; with the noisy test, at the largest it can find."""
     at = offer.worst if offer.testing else epsilon
     svt = float(offer.charges.epsilon_svt)
