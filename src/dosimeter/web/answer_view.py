@@ -25,7 +25,7 @@ def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, mos
     total = len(answer.rows)
     start = min(max(first, 1), max(total, 1)) - 1
     names = list(answer.rows[0]) if answer.rows else []
-    errors = _ErrorsOf(answer, shape)
+    errors = _AnswerErrors(answer, shape)
     few = any(FEW in fact for fact in answer.about)
     columns = [_view_column(name, answer, errors) for name in names]
     scales = {column.name: _find_scale(column.name, answer, errors) for column in columns if column.measured}
@@ -53,7 +53,7 @@ def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, mos
 
 
 @dataclass(frozen=True, slots=True)
-class _ErrorsOf:
+class _AnswerErrors:
     """The 95 % errors of an answer's numbers: of each row where they are known, otherwise the largest of its column."""
 
     answer: PublicAnswer
@@ -78,14 +78,14 @@ class _ErrorsOf:
         return answer.error_95[measured.index(name)]
 
 
-def _view_column(name: str, answer: PublicAnswer, errors: _ErrorsOf) -> ShownColumn:
+def _view_column(name: str, answer: PublicAnswer, errors: _AnswerErrors) -> ShownColumn:
     numeric = any(_is_number(row[name]) for row in answer.rows)
     ranged = any(errors.find(name, at) is not None for at in range(len(answer.rows)))
     return ShownColumn(name=name, numeric=numeric, measured=errors.is_measured(name), ranged=ranged)
 
 
 def _view_cell(
-    value: Value, name: str, at: int, errors: _ErrorsOf, few: bool, scale: tuple[float, float] | None
+    value: Value, name: str, at: int, errors: _AnswerErrors, few: bool, scale: tuple[float, float] | None
 ) -> ShownCell:
     measured = errors.is_measured(name)
     if value is None:
@@ -109,7 +109,7 @@ def _is_number(value: Value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _find_scale(name: str, answer: PublicAnswer, errors: _ErrorsOf) -> tuple[float, float] | None:
+def _find_scale(name: str, answer: PublicAnswer, errors: _AnswerErrors) -> tuple[float, float] | None:
     """Return the two ends of a column's picture: they hold all its numbers with their errors, and 0 if that is near.
 
     None where no error is known: dots alone would look exact.
@@ -151,7 +151,7 @@ def _place(value: float, error: float | None, scale: tuple[float, float]) -> Whi
 def write_csv(answer: PublicAnswer, shape: AnswerShape) -> Iterator[str]:
     """Yield the answer as CSV, line by line: every row, every digit, and the 95 % errors where they are known."""
     names = list(answer.rows[0]) if answer.rows else []
-    errors = _ErrorsOf(answer, shape)
+    errors = _AnswerErrors(answer, shape)
     with_error = [name for name in names if any(errors.find(name, at) is not None for at in range(len(answer.rows)))]
     head: list[str] = []
     for name in names:
