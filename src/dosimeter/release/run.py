@@ -78,7 +78,7 @@ def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrde
     request = write_request(prepared, source)
     other = None
     if account is not None and not order.again:
-        earlier, other = ledger.recall(prepared.dataset, request, answer=order.way.can_be_told_apart)
+        earlier, other = ledger.recall(prepared.dataset, request, answer=order.way.text_identifies_request)
         if earlier is not None:
             if entered.identification is not None:
                 ledger.identify(prepared.dataset, entered.identification)

@@ -76,7 +76,7 @@ class Way(ABC):
         return Decimal(0)
 
     @property
-    def can_be_told_apart(self) -> bool:
+    def text_identifies_request(self) -> bool:
         """Return whether equal texts mean equal requests; False for a callable preference, which has no text."""
         return True
 

@@ -51,7 +51,7 @@ class Found(Way):
     chosen: float | None = None
 
     @property
-    def can_be_told_apart(self) -> bool:
+    def text_identifies_request(self) -> bool:
         return self.preference.function is None  # the texts of two callables can be the same
 
     def check(self, subject: Subject) -> None:
