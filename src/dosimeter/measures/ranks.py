@@ -198,7 +198,7 @@ class Rank(OrderStatistic):
         return shares
 
     def _largest_moves(self, counts: IntArray) -> FloatArray:
-        """Return, for each candidate, the most that leaving out a row with this value moves any score, in units of 1/b."""
+        """Return, for each candidate, how far leaving out a row with this value moves any score at most, times b."""
         above, below = self._misses(counts, 1.0)  # the target of a quantile does not depend on ε
         here = np.maximum(0, np.maximum(above, below))
         a, b = self.fraction.numerator, self.parts

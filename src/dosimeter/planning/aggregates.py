@@ -80,7 +80,7 @@ class CollectedAggregates:
 
 @dataclass(slots=True)
 class _Expression:
-    """One expression that aggregates read. ``gridded``: its values on their grid; None if only whether it is NULL is read.
+    """One expression that aggregates read. ``gridded``: its values on their grid; None if only NULLs are told apart.
 
     ``distinct``: whether it is read for its different values.
     """

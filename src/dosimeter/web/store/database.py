@@ -28,7 +28,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def take_turn(connection: sa.Connection, number: int) -> None:
-    """Take the lock with this number, and hold it until the transaction ends. Not needed in SQLite, which has one writer."""
+    """Take the lock with this number, and hold it until the transaction ends. SQLite needs none: it has one writer."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SERVERS + number})
 
