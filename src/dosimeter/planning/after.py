@@ -23,7 +23,7 @@ from dosimeter.planning.after_expressions import (
     limit_text,
     reads_own_cell,
 )
-from dosimeter.planning.aggregates import SUPPORTED, AggregateCollector, as_aggregate
+from dosimeter.planning.aggregates import SUPPORTED, AggregateCollector, is_single_aggregate
 from dosimeter.planning.named_windows import write_out_windows
 from dosimeter.planning.parsing import NO_STAR, NO_SUBQUERIES, read_whole_number, unaliased
 from dosimeter.planning.query_plan import AfterNoise, Group, Output
@@ -323,7 +323,7 @@ class MeasuringSelect:
         named = self._find_named(node)
         if named is not None and aliases_first:
             return named
-        if as_aggregate(node):
+        if is_single_aggregate(node):
             return exp.column(f"e{self.aggregates.add(node)}")
         position = None if isinstance(node, exp.Literal) else self._matching_group(node)
         if position is not None:

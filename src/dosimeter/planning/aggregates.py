@@ -47,10 +47,10 @@ from dosimeter.sql import (
 SUPPORTED = f"Supported aggregates: {', '.join(name for each in AGGREGATES.values() for name in each.names)}."
 
 
-def as_aggregate(node: exp.Expression) -> bool:
+def is_single_aggregate(node: exp.Expression) -> bool:
     """Return whether the node is a single aggregate, with or without FILTER, as it may stand in a SELECT list."""
     if isinstance(node, (exp.Filter, exp.WithinGroup)):
-        return as_aggregate(node.this)
+        return is_single_aggregate(node.this)
     return type(node) in AGGREGATES
 
 

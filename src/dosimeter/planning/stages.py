@@ -13,7 +13,7 @@ from enum import IntEnum
 from sqlglot import exp
 
 from dosimeter.planning.after import is_measured
-from dosimeter.planning.aggregates import as_aggregate
+from dosimeter.planning.aggregates import is_single_aggregate
 from dosimeter.planning.parsing import as_select, list_parts, read_whole_number, unaliased
 from dosimeter.planning.subqueries import read_ctes
 from dosimeter.schema import JoinTable, Schema
@@ -209,7 +209,7 @@ def list_scalars(query: Scoped) -> dict[int, Scoped]:
     pending = [part for part in clauses if part is not None]
     while pending:
         node = pending.pop()
-        if as_aggregate(node) or isinstance(node, (exp.Exists, exp.Select, exp.SetOperation)):
+        if is_single_aggregate(node) or isinstance(node, (exp.Exists, exp.Select, exp.SetOperation)):
             continue
         if isinstance(node, exp.In) and node.args.get("query") is not None:
             continue
