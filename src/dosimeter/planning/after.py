@@ -278,7 +278,7 @@ class MeasuringSelect:
             clauses.order = self._order(select.args["order"], clauses)
         clauses.limit = read_rows(select.args.get("limit"), "LIMIT")
         clauses.offset = read_rows(select.args.get("offset"), "OFFSET")
-        if not self.aggregates.met:
+        if not self.aggregates.found_any:
             raise QueryError("The query has no aggregate. Ask for COUNT, SUM, AVG, MIN, MAX, MEDIAN, ….")
         traced = not clauses.distinct
         query = clauses.write(self.source.copy(), (), cell=exp.column(CELL) if traced else None)

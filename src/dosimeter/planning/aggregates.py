@@ -145,13 +145,13 @@ class AggregateCollector:
         """
         positions = {key: at for at, key in enumerate(self._sources)}
         arguments = tuple(_argument(source, self.schema) for source in self._sources.values())
-        met: dict[tuple[type[Measure], int], int] = {}
+        found_any: dict[tuple[type[Measure], int], int] = {}
         measures: list[Measure] = []
         for measure, source in self._measures.values():
             if isinstance(measure, ArgumentMeasure):
                 position = positions[source]
-                nth = met.setdefault((type(measure), position), 0)
-                met[type(measure), position] += 1
+                nth = found_any.setdefault((type(measure), position), 0)
+                found_any[type(measure), position] += 1
                 measure = replace(measure, argument=arguments[position], position=position, nth=nth)
             measures.append(measure)
         return CollectedAggregates(arguments, tuple(measures), tuple(self._estimates.values()))
@@ -167,7 +167,7 @@ class AggregateCollector:
         return tuple(self._estimates.values())
 
     @property
-    def met(self) -> bool:
+    def found_any(self) -> bool:
         """Return whether at least one aggregate was added."""
         return bool(self._estimates)
 
