@@ -43,7 +43,7 @@ from dosimeter.ledger.records import (
     refusing_bad_records,
 )
 from dosimeter.ledger.remaining import Remaining
-from dosimeter.ledger.replay import DatasetReplay, name_view
+from dosimeter.ledger.replay import DatasetReplay, concerns_analyst
 from dosimeter.ledger.values import (
     Account,
     AccountSummary,
@@ -244,7 +244,7 @@ class Ledger:
     def may_tell_look(self, dataset: str, *digests: str, analyst: str | None) -> bool:
         """Return whether this analyst may be told of a look: one at their own query, or at no particular analyst's."""
         with self._using() as transaction:
-            return name_view(CheckedChain.read(transaction).of(dataset).find_views(*digests), analyst)
+            return concerns_analyst(CheckedChain.read(transaction).of(dataset).find_views(*digests), analyst)
 
     def stopped(self, dataset: str) -> Incident | None:
         """Return the incident that stopped a dataset; None if it is not stopped. No account is needed."""
@@ -350,7 +350,7 @@ class Ledger:
                 "charge": write_charge(reservation.charge),
                 "request": request.to_payload(),
                 "viewed": reservation.viewed or bool(looks),
-                "told": reservation.viewed or name_view(looks, request.analyst),
+                "told": reservation.viewed or concerns_analyst(looks, request.analyst),
             } | write_decision(reservation)
             entry_id = derive_entry_id(checked.next_seq, checked.head)
             writer.append("reserve", payload, entry_id)

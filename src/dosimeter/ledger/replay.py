@@ -61,7 +61,7 @@ class View(NamedTuple):
     analyst: str | None
 
 
-def name_view(views: Iterable[View], analyst: str | None) -> bool:
+def concerns_analyst(views: Iterable[View], analyst: str | None) -> bool:
     """Return whether one of these looks was at this analyst's query, or at no particular analyst's.
 
     A look at another analyst's query does not count: telling of it would reveal that somebody else asked the same.
