@@ -278,7 +278,7 @@ class ServerState:
         """Return whether an incident stopped a dataset."""
         return self.account_name(name) in self.list_stopped()
 
-    def told(self, prepared: PreparedRelease, analyst: str) -> bool:
+    def mentions_look(self, prepared: PreparedRelease, analyst: str) -> bool:
         """Return whether the promise to this analyst will say that somebody looked at this query (G1).
 
         A look stays on record, so True is remembered; without one, the ledger is read each time.

@@ -310,8 +310,8 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
 
 def preview_for_analyst(state: ServerState, case: Case, offer: Offer, epsilon: float) -> AnswerPreview:
     """Return what the analyst will see, with the promise that the release will make: it depends on who looked (G1)."""
-    told = offer.algorithm != "find" and state.told(case.prepared, case.query.analyst)
-    return preview_answer(case.prepared, offer.worst if offer.testing else epsilon, looked=told)
+    mentions_look = offer.algorithm != "find" and state.mentions_look(case.prepared, case.query.analyst)
+    return preview_answer(case.prepared, offer.worst if offer.testing else epsilon, looked=mentions_look)
 
 
 def read_view(
