@@ -334,7 +334,7 @@ def test_a_callable_cannot_change_the_rdrs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "scale_free", "shift_free", "unnormalised_variance"),
+    ("source", "scale_free", "shift_free", "compares_raw_spread"),
     [
         ("ratio:0.95", True, False, False),
         ("variance:1e-5", True, False, False),
@@ -360,12 +360,12 @@ def test_a_callable_cannot_change_the_rdrs() -> None:
     ],
 )
 def test_what_a_preference_depends_on(
-    source: str, scale_free: bool, shift_free: bool, unnormalised_variance: bool
+    source: str, scale_free: bool, shift_free: bool, compares_raw_spread: bool
 ) -> None:
     preference = parse_preference(source)
     assert preference.scale_free is scale_free
     assert preference.shift_free is shift_free
-    assert preference.unnormalised_variance is unnormalised_variance
+    assert preference.compares_raw_spread is compares_raw_spread
 
 
 # ---------------------------------------------------------------- against DuckDB, which evaluates the same words

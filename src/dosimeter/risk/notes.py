@@ -184,7 +184,7 @@ def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
     """
     if shifts_alike and preference.shift_free:
         yield _NO_DEPENDENCE
-    elif preference.unnormalised_variance:
+    elif preference.compares_raw_spread:
         yield _RAW_VARIANCE
     elif not preference.scale_free:
         yield _NOT_SCALE_FREE

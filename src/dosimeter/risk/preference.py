@@ -146,7 +146,7 @@ class Preference:
         return bool(self.comparisons) and all(is_shift_free(comparison) for comparison in self.comparisons)
 
     @property
-    def unnormalised_variance(self) -> bool:
+    def compares_raw_spread(self) -> bool:
         """Return whether some comparison sets a spread of raw RDRs, as VAR_POP(rdr), against a constant (R10)."""
         return any(is_raw_spread(comparison) for comparison in self.comparisons)
 
