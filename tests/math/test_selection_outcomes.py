@@ -19,12 +19,12 @@ from dosimeter.release.selection import (
     SelectionProblem,
     difference_tail,
     find_margin,
+    find_passing,
     known_outcome,
     noisy_test_accuracy,
     normalised_variance,
     outcome_distribution,
     prepare_test,
-    read_number,
     violation_probability,
     violation_share,
 )
@@ -177,7 +177,7 @@ def test_a_number_is_read_as_the_test_reads_it() -> None:
     for shared in range(-12 * 2**30, 3 * 2**30, 2**28 + 1):
         index = test.first_passing(shared)
         epsilon = None if index is None else problem.candidates[index]
-        assert read_number(problem, test.levels[0] + shared) == epsilon
+        assert find_passing(problem, test.levels[0] + shared) == epsilon
         outcome = known_outcome(problem, test.levels[0] + shared)
         assert [*outcome.probabilities, outcome.denial].count(1.0) == 1
         found.add(epsilon)

@@ -240,7 +240,7 @@ def draw_number(problem: SelectionProblem) -> int:
     return _sharp_level(problem) + draw_discrete_laplace(_certify_number(problem), 1)[0]
 
 
-def read_number(problem: SelectionProblem, number: int) -> float | None:
+def find_passing(problem: SelectionProblem, number: int) -> float | None:
     """Return the first candidate whose threshold the noisy number does not exceed; None without one. Reads no data."""
     thresholds = zip(problem.candidates, _sharp_thresholds(problem), strict=True)
     passing = (epsilon for epsilon, most in thresholds if number <= most)
@@ -254,7 +254,7 @@ def select_epsilon(problem: SelectionProblem, *, method: Selection) -> float | N
     """
     check_option("selection", method)
     if method == "sharp":
-        return read_number(problem, draw_number(problem))
+        return find_passing(problem, draw_number(problem))
     test = prepare_test(problem, method=method)
     assert test.own_epsilon is not None, "the sparse vector has noise of its own for every candidate"
     shared = draw_discrete_laplace(certified_scale(STEPS, test.shared_epsilon), 1)[0]
@@ -279,7 +279,7 @@ def outcome_distribution(problem: SelectionProblem, *, method: Selection) -> Out
 
 def known_outcome(problem: SelectionProblem, number: int) -> OutcomeProbabilities:
     """Return the outcome that an already drawn noisy number makes certain: its probability is 1 (V8)."""
-    found = read_number(problem, number)
+    found = find_passing(problem, number)
     return OutcomeProbabilities(tuple(float(epsilon == found) for epsilon in problem.candidates), float(found is None))
 
 

@@ -21,12 +21,12 @@ from dosimeter.release.selection import (
     NoisyTestAccuracy,
     SelectionProblem,
     draw_number,
+    find_passing,
     is_two_valued,
     known_outcome,
     noisy_test_accuracy,
     normalised_variance,
     outcome_distribution,
-    read_number,
     refuse_promise,
     require_additive,
     select_epsilon,
@@ -161,7 +161,7 @@ class Selected(Way):
                 epsilon = select_epsilon(left, method=self.method)
             else:
                 number = draw_number(left) if prepared.kept is None else int(prepared.kept.number)  # V8
-                epsilon = read_number(left, number)
+                epsilon = find_passing(left, number)
             reason: DenialReason | None = "noisy test" if epsilon is None else None
             return ReleaseDecision(charges.charge(epsilon), reason, number)  # O1: the test is charged even for a denial
 
