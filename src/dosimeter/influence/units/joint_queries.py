@@ -16,8 +16,8 @@ from dosimeter.influence.units.queries import (
     MOST_COLUMNS,
     Layout,
     as_texts,
-    count_alike,
-    find_units,
+    count_alike_query,
+    matching_units_query,
     unit_fields,
     with_attributes,
 )
@@ -61,9 +61,9 @@ def joint_profile_query(
     names = [name for at in range(len(plan.blocks)) for name in list_columns(plan, at)]
     per_unit = _per_unit(plan, relation)
     if attributes is None:
-        return count_alike(per_unit.subquery("per_unit", copy=False), names)
+        return count_alike_query(per_unit.subquery("per_unit", copy=False), names)
     source = with_attributes(plan, everybody or relation, per_unit, names, attributes)
-    return count_alike(source, [*names, *attributes])
+    return count_alike_query(source, [*names, *attributes])
 
 
 def joint_units_query(
@@ -74,7 +74,7 @@ def joint_units_query(
     ``identity``: a value for each column of the profile. It names individuals: only for a controller who asked to
     reveal them.
     """
-    return find_units(_per_unit(plan, relation), identity, limit)
+    return matching_units_query(_per_unit(plan, relation), identity, limit)
 
 
 def touched_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:

@@ -122,12 +122,12 @@ def unit_profile_query(
     per_unit = _per_unit(layout, relation)
     names = layout.identity_columns()
     if attributes is None:
-        return count_alike(per_unit.subquery("per_unit", copy=False), names)
+        return count_alike_query(per_unit.subquery("per_unit", copy=False), names)
     source = with_attributes(layout.plan, everybody or relation, per_unit, names, attributes)
-    return count_alike(source, [*names, *attributes])
+    return count_alike_query(source, [*names, *attributes])
 
 
-def count_alike(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
+def count_alike_query(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
     """Return the query for the distinct values of these columns, and how many rows (individuals) have each."""
     keys = [exp.column(name) for name in names]
     query = exp.select(*keys, alias(exp.Count(this=exp.Star()), PEOPLE)).from_(source, copy=False)
@@ -141,10 +141,10 @@ def units_query(
 
     It names individuals: only for a controller who asked to reveal them.
     """
-    return find_units(_per_unit(layout, relation), identity, limit)
+    return matching_units_query(_per_unit(layout, relation), identity, limit)
 
 
-def find_units(per_unit: exp.Select, identity: Mapping[str, int | str | None], limit: int) -> exp.Select:
+def matching_units_query(per_unit: exp.Select, identity: Mapping[str, int | str | None], limit: int) -> exp.Select:
     """Return the query for up to ``limit`` individuals whose row of ``per_unit`` has exactly these values."""
     tests: list[exp.Expression] = [
         exp.Is(this=exp.column(name), expression=exp.Null())
