@@ -73,10 +73,10 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
         exp.alias_(exp.Count(this=exp.column(UNIT)), "individuals"),
         exp.alias_(exp.Max(this=rows), "most"),
         exp.alias_(exp.Sum(this=missing), "missing"),
-    ).from_(_rows_per_unit(schema.unit, relation), copy=False)
+    ).from_(_rows_per_unit_query(schema.unit, relation), copy=False)
 
 
-def _rows_per_unit(unit: str, relation: exp.Expression) -> exp.Subquery:
+def _rows_per_unit_query(unit: str, relation: exp.Expression) -> exp.Subquery:
     """Return the query for how many rows, ``n``, each individual has. Rows with a NULL unit are counted as one more."""
     columns = (exp.alias_(column_tree(unit), UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
     return (
@@ -92,7 +92,7 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
     somebody = exp.Not(this=exp.Is(this=exp.column(UNIT), expression=exp.Null()))
     query = (
         exp.select(exp.column("n"), exp.alias_(exp.Count(this=exp.Star()), "people"))
-        .from_(_rows_per_unit(unit, relation), copy=False)
+        .from_(_rows_per_unit_query(unit, relation), copy=False)
         .where(somebody, copy=False)
         .group_by(exp.Literal.number(1), copy=False)
     )
@@ -127,7 +127,7 @@ def bounded_relation(schema: Schema, relation: exp.Expression) -> exp.Expression
     Written with two joins rather than IN and NOT IN, which engines run very differently.
     """
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    source, busy, same = _aliased(relation, "own"), _busy(schema, relation), _is_busy(schema)
+    source, busy, same = _aliased(relation, "own"), _busy_units_query(schema, relation), _is_busy(schema)
     nobody = exp.Is(this=exp.column(UNIT, table="busy"), expression=exp.Null())
     others = (
         exp.select(*columns)
@@ -152,7 +152,7 @@ def bounded_relation(schema: Schema, relation: exp.Expression) -> exp.Expression
     return exp.Union(this=others, expression=kept, distinct=False).subquery("bounded", copy=False)
 
 
-def _busy(schema: Schema, relation: exp.Expression) -> exp.Subquery:
+def _busy_units_query(schema: Schema, relation: exp.Expression) -> exp.Subquery:
     """Return the query for the individuals with more than m rows."""
     many = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(schema.max_rows_per_unit))
     found = exp.select(exp.alias_(column_tree(schema.unit), UNIT)).from_(relation.copy(), copy=False)
