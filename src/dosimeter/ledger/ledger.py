@@ -23,13 +23,13 @@ from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
 from dosimeter.ledger.entries import Details, Entry, KeptNumber, Request, tabulate_answer, write_charge, write_measured
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import (
+    checkpoint_is_near,
     find_answer,
     find_earlier,
     find_entry,
     find_kept,
     find_open,
     find_reference,
-    is_near,
     list_continuations,
     list_entries,
     list_readings,
@@ -484,7 +484,7 @@ class Ledger:
         """Yield a transaction to read in, after writing a checkpoint if the last one is far away."""
         with ExitStack() as stack:
             transaction = stack.enter_context(self._store.reading())
-            if not self._near and not is_near(transaction):
+            if not self._near and not checkpoint_is_near(transaction):
                 stack.close()
                 self._write_due_checkpoint()
                 transaction = stack.enter_context(self._store.reading())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FIRST = 4  # the latest records under a key are nearly always enough
 
 
-def is_near(transaction: Transaction) -> bool:
+def checkpoint_is_near(transaction: Transaction) -> bool:
     """Return whether few enough records follow the last checkpoint."""
     return transaction.last() - (transaction.last_checkpoint() or 0) <= MOST_FOLLOWING
 
