@@ -18,7 +18,7 @@ from sqlglot import exp
 from dosimeter.arrays import BoolArray
 from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
-from dosimeter.postprocess.errors import CellErrors, ColumnErrors, Noise, find_largest
+from dosimeter.postprocess.errors import CellErrors, ColumnErrors, Noise, find_largest_error
 from dosimeter.postprocess.estimates import estimate_group
 from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_blocks, look_up
@@ -80,7 +80,7 @@ def assemble_answer(
     return AssembledAnswer(
         rows,
         errors,
-        tuple(find_largest([row[name] for row in errors]) for name in columns),
+        tuple(find_largest_error([row[name] for row in errors]) for name in columns),
         _list_shown(parts, places),
         has_too_few=any(part.hides() for part in parts),
     )
@@ -221,7 +221,7 @@ def _find_errors(
     """
     if places is None:
         found = [part.column_errors(part.released) for part in parts]
-        largest = {name: find_largest([error for each in found for error in each[name]]) for name in found[0]}
+        largest = {name: find_largest_error([error for each in found for error in each[name]]) for name in found[0]}
         return tuple({name: None if row[name] is None else error for name, error in largest.items()} for row in rows)
     errors: list[dict[str, float | None]] = [{} for _ in rows]
     for block, part in enumerate(parts):
@@ -248,7 +248,7 @@ def _state_released(parts: Sequence[_BlockTable], rows: list[JsonRow]) -> Assemb
         ]
     aligned = tuple(_align(errors))
     names = aligned[0] if aligned else ()
-    largest = tuple(find_largest([row[name] for row in aligned]) for name in names)
+    largest = tuple(find_largest_error([row[name] for row in aligned]) for name in names)
     return AssembledAnswer(rows, aligned, largest, failed=True)
 
 

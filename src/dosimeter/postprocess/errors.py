@@ -454,7 +454,7 @@ class ColumnErrors:
         return tuple(float(error) if math.isfinite(error) else None for error in found.tolist())
 
 
-def find_largest(errors: Sequence[float | None]) -> float | None:
+def find_largest_error(errors: Sequence[float | None]) -> float | None:
     """Return the largest error; None if all are None."""
     return max((error for error in errors if error is not None), default=None)
 
