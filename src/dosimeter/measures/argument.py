@@ -8,7 +8,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from dosimeter.sql import is_there, wrap
+from dosimeter.sql import is_not_null, wrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Argument:
     def column(self) -> exp.Expression:
         """Write the column of a profile query: the value, or 1 where only presence counts and there is a value."""
         if self.is_presence:
-            return exp.Case(ifs=[exp.If(this=is_there(wrap(self.tree.copy())), true=exp.Literal.number(1))])
+            return exp.Case(ifs=[exp.If(this=is_not_null(wrap(self.tree.copy())), true=exp.Literal.number(1))])
         return self.tree.copy()
 
     def centred(self, value: exp.Expression) -> exp.Expression:

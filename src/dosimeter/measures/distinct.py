@@ -28,7 +28,7 @@ from dosimeter.measures.measure import (
 )
 from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows, WholeNumbers, count_present
-from dosimeter.sql import alias, column_tree, is_there, window, wrap
+from dosimeter.sql import alias, column_tree, is_not_null, window, wrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class HeldAlone(Joined):
         first, last = exp.Min(this=unit), exp.Max(this=unit.copy())
         lonely = (
             exp.select(alias(first, "holder"), *groups)
-            .from_(rows.select(is_there(self.column)).subquery("held_rows", copy=False), copy=False)
+            .from_(rows.select(is_not_null(self.column)).subquery("held_rows", copy=False), copy=False)
             .group_by(*[group.copy() for group in groups], self.column.copy(), copy=False)
             .having(exp.EQ(this=first.copy(), expression=last), copy=False)
         )

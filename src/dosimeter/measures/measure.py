@@ -23,7 +23,7 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.noise_grid import UNDECLARED_PEOPLE
 from dosimeter.measures.units import Entries, UnitField, WholeNumbers
 from dosimeter.mechanisms import Norm
-from dosimeter.sql import column_tree, is_there, whole_number, wrap
+from dosimeter.sql import column_tree, is_not_null, whole_number, wrap
 
 
 class Dependence(Enum):
@@ -252,7 +252,7 @@ class ArgumentMeasure(Measure, ABC):
         if seen is None:
             return exp.Is(this=tree, expression=exp.Null())
         if self.argument.is_presence:
-            return is_there(tree)
+            return is_not_null(tree)
         return self._condition(seen)
 
     def _condition(self, seen: Seen) -> exp.Expression:
@@ -316,5 +316,5 @@ def count_present_people(name: str, people: str) -> exp.Expression:
 
     ``name``: the argument's column. ``people``: the column that counts individuals.
     """
-    present = is_there(column_tree(name))
+    present = is_not_null(column_tree(name))
     return exp.Case(ifs=[exp.If(this=present, true=column_tree(people))], default=exp.Literal.number(0))

@@ -20,7 +20,7 @@ from dosimeter.sql import (
     clamp,
     concatenated,
     conjunction,
-    is_there,
+    is_not_null,
     listed_text,
     same_keys,
     wrap,
@@ -69,7 +69,7 @@ class NearValues(Joined):
         groups = rows.key_columns()[1:]
         histogram = (
             exp.select(*groups, alias(self.column, "v"), alias(exp.Count(this=exp.Star()), "c"))
-            .from_(rows.select(is_there(self.column)).subquery("value_rows", copy=False), copy=False)
+            .from_(rows.select(is_not_null(self.column)).subquery("value_rows", copy=False), copy=False)
             .group_by(*[group.copy() for group in groups], self.column.copy(), copy=False)
         )
         upto, same, total = (exp.column(name) for name in ("upto", "c", "total"))
@@ -131,7 +131,7 @@ class NearValues(Joined):
         if groups:
             borders = borders.group_by(*[group.copy() for group in groups], copy=False)
         own = exp.select(*rows.key_columns(), alias(self.column, "x"))
-        own = own.from_(rows.select(is_there(self.column)).subquery("x_rows", copy=False), copy=False)
+        own = own.from_(rows.select(is_not_null(self.column)).subquery("x_rows", copy=False), copy=False)
         low, high = exp.column("low", table="b"), exp.column("high", table="b")
         clamped = alias(clamp(exp.column("x", table="r"), low, high), "w")
         kept = exp.select(*[alias(exp.column(key, table="r"), key) for key in keys], clamped).from_(

@@ -22,7 +22,7 @@ from dosimeter.measures.measure import Bounded, Dependence, Native, Reducible, R
 from dosimeter.measures.near_values import NearValues, is_near
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, SensitivityFacts
 from dosimeter.measures.units import Entries, EntryIndices, UnitField
-from dosimeter.sql import clamp, column_tree, conjunction, is_there, whole_number, window, wrap
+from dosimeter.sql import clamp, column_tree, conjunction, is_not_null, whole_number, window, wrap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ class Quantile(Reducible, OrderStatistic):
             near = is_near(
                 reader.fraction, rows, upto=column_tree(upto), same=column_tree(same), total=column_tree(total)
             )
-            test = conjunction([is_there(column_tree(name)), *near])
+            test = conjunction([is_not_null(column_tree(name)), *near])
             around = exp.Case(ifs=[exp.If(this=test, true=column_tree(name))])
             borders[low] = window(exp.Min(this=around), groups)
             borders[high] = window(exp.Max(this=around.copy()), groups)
@@ -196,7 +196,7 @@ class Quantile(Reducible, OrderStatistic):
         kept = seen.kept()
         lowest, highest = int(kept.min()), int(kept.max())
         if lowest == highest:
-            return is_there(tree)
+            return is_not_null(tree)
         kind = exp.LTE if seen.value == lowest else exp.GTE if seen.value == highest else exp.EQ
         return kind(this=tree, expression=whole_number(seen.value))
 

@@ -37,7 +37,7 @@ from dosimeter.sql import (
     clause_of,
     conjunction,
     expect_only,
-    is_there,
+    is_not_null,
     make_total,
     refusal,
     whole_number,
@@ -283,7 +283,7 @@ class AggregateCollector:
 
     def _take_beside(self, call: AggregateCall, written: exp.Expression, other: exp.Expression) -> Source:
         """Return the source of one argument of a pair, NULL where the ``other`` argument is NULL."""
-        condition = conjunction([*([] if call.condition is None else [call.condition]), is_there(wrap(other))])
+        condition = conjunction([*([] if call.condition is None else [call.condition]), is_not_null(wrap(other))])
         return take_spread(self, AggregateCall(exp.Paren(this=written), condition, call.label))
 
     def measure(self, measure: Measure, source: Source | None = None) -> int:

@@ -57,7 +57,7 @@ from dosimeter.planning.subqueries import inline_subqueries
 from dosimeter.planning.thresholding import add_threshold, check_thresholding, limit_observed
 from dosimeter.problems import Option
 from dosimeter.schema import JoinTable, Schema, digest_schema
-from dosimeter.sql import Scope, check_condition, clause_of, conjunction, is_there, refusal
+from dosimeter.sql import Scope, check_condition, clause_of, conjunction, is_not_null, refusal
 
 MAX_BLOCKS = 64
 _SCALAR = "scalar"
@@ -325,7 +325,7 @@ def _read_where(draft: Draft) -> None:
 def _read_groups(draft: Draft) -> None:
     draft.grouping = plan_groups(draft.select, draft.sources.scope, draft.options.groups)
     if draft.options.groups == "thresholded":
-        kept = [is_there(tree) for tree in draft.grouping.without_null]
+        kept = [is_not_null(tree) for tree in draft.grouping.without_null]
         draft.where = conjunction([*([] if draft.where is None else [draft.where]), *kept])
     draft.aggregates = _start_collecting(draft, draft.grouping)
 

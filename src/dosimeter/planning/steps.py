@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from sqlglot import exp
 
-from dosimeter.sql import MAX_NODES, HalfEven, Log10, as_bigint, as_double, case, clamp, is_there, wrap
+from dosimeter.sql import MAX_NODES, HalfEven, Log10, as_bigint, as_double, case, clamp, is_not_null, wrap
 
 LARGEST = 2**62  # what 64-bit integers hold even when it is doubled
 LARGEST_SNAPPED = 2**50  # below it the quotient of two doubles, each half a unit off, still rounds to the right integer
@@ -147,7 +147,7 @@ def _divide_by_one_value(left: Gridded, right: Gridded) -> Gridded:
         value = replace(value, tree=exp.Neg(this=wrap(left.tree)), lower=-left.upper, upper=-left.lower, clamps=False)
     if not right.nullable:
         return value
-    return replace(value, tree=case((is_there(wrap(right.tree.copy())), value.tree)), nullable=True)
+    return replace(value, tree=case((is_not_null(wrap(right.tree.copy())), value.tree)), nullable=True)
 
 
 def _quotient_ends(left: Gridded, right: Gridded) -> tuple[Fraction, Fraction]:

@@ -88,7 +88,7 @@ def as_text(tree: exp.Expression) -> exp.Expression:
     return exp.Cast(this=tree, to=exp.DataType.build("TEXT"))
 
 
-def is_there(tree: exp.Expression) -> exp.Expression:
+def is_not_null(tree: exp.Expression) -> exp.Expression:
     """Write the test that a value is not NULL."""
     return exp.Not(this=exp.Is(this=tree, expression=exp.Null()))
 

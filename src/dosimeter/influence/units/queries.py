@@ -32,7 +32,7 @@ from dosimeter.sql import (
     concatenated,
     conjunction,
     connect,
-    is_there,
+    is_not_null,
     listed_text,
     literal,
     same_keys,
@@ -236,7 +236,7 @@ def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select
             found = field.places_query(unit_rows(plan, relation), places)
             entries = entries.join(found.subquery(f"places_{field.name}", copy=False), join_type="cross", copy=False)
     if near and len(unit_fields(plan)) == 1:
-        entries = entries.where(is_there(near[0].column), copy=False)
+        entries = entries.where(is_not_null(near[0].column), copy=False)
     return entries
 
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 from dosimeter.measures import UnitRows
 from dosimeter.planning import Group, QueryPlan
 from dosimeter.schema import Scalar
-from dosimeter.sql import alias, as_bigint, column_tree, conjunction, connect, is_null, is_there, literal, wrap
+from dosimeter.sql import alias, as_bigint, column_tree, conjunction, connect, is_not_null, is_null, literal, wrap
 
 UNIT = "unit"
 GROUP = "grp"
@@ -33,7 +33,7 @@ def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expressi
     if plan.groups:
         number = group_number(plan.groups) if plan.threshold is None else observed_number(plan.groups)
         query = all_rows(plan, relation, alias(number, GROUP))
-        tests.append(is_there(exp.column(GROUP)))
+        tests.append(is_not_null(exp.column(GROUP)))
     else:
         query = all_rows(plan, relation)
     condition = conjunction(tests)
