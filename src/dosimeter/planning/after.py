@@ -105,7 +105,7 @@ def seek_column(node: exp.Column, relations: Mapping[str, Relation]) -> list[tup
     ]
 
 
-def read_scalar(relation: Relation, node: exp.Expression) -> exp.Subquery:
+def as_scalar_subquery(relation: Relation, node: exp.Expression) -> exp.Subquery:
     """Return a relation of one column as a subquery that can stand for a value. ``node``: its SQL, for the message.
 
     Refuses a relation with several columns.

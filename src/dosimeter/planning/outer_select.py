@@ -13,11 +13,11 @@ from dosimeter.planning.after import (
     Clauses,
     Field,
     Relation,
+    as_scalar_subquery,
     free_name,
     is_measured,
     read_distinct,
     read_rows,
-    read_scalar,
     require_one_row,
     seek_column,
     unwrapped,
@@ -226,13 +226,13 @@ class OuterSelect:
         if isinstance(node, exp.In) and id(node) in self.subquery:
             return exp.In(
                 this=wrap(ExpressionWriter(self._leaf, self.schema).write(node.this)),
-                query=read_scalar(self.subquery[id(node)], node),
+                query=as_scalar_subquery(self.subquery[id(node)], node),
             )
         if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation, exp.Exists)):
             if id(node) not in self.subquery:
                 raise refusal(node, NO_SUBQUERIES)
             require_one_row(self.subquery[id(node)], node)
-            return read_scalar(self.subquery[id(node)], node)
+            return as_scalar_subquery(self.subquery[id(node)], node)
         return None
 
     def _formula(self, node: exp.Expression) -> exp.Expression | None:

@@ -21,8 +21,8 @@ from dosimeter.options import Groups, Quantiles, check_option
 from dosimeter.planning.after import (
     MeasuringSelect,
     Relation,
+    as_scalar_subquery,
     is_measured,
-    read_scalar,
     require_one_row,
 )
 from dosimeter.planning.aggregates import AggregateCollector, CollectedAggregates
@@ -202,7 +202,7 @@ class _Planner:
             require_one_row(relation, node)
             written = node.sql(dialect="duckdb", comments=False)
             name = "scalar_" + hashlib.sha256(written.encode()).hexdigest()[:12]
-            values[name] = read_scalar(relation, node)
+            values[name] = as_scalar_subquery(relation, node)
             node.meta[_SCALAR] = name
         select = query.select.copy()
         for node in list(select.find_all(exp.Subquery)):
