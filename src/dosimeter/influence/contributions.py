@@ -39,7 +39,7 @@ def _add_shares(shares: Sequence[FloatArray | None]) -> FloatArray | None:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Contributions:
-    """How far leaving out one individual moves each cell. Individuals who move the same cells equally share one row.
+    """Everybody's contributions: how far leaving one out moves each cell. Those who move all cells alike share a row.
 
     ``k``: how many cells there are. Cell = group index × number of measures + measure index. The cells of a further
     block (another SELECT that measures) follow those of the block before it. ``people``: how many individuals, or empty

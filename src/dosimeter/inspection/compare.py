@@ -66,7 +66,7 @@ class SchemaCheck:
 
 @dataclass(slots=True)
 class _Found:
-    """What was found so far, while the tables are compared one after the other."""
+    """The findings so far, while the tables are compared one after the other."""
 
     findings: list[Finding] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)

@@ -55,7 +55,7 @@ Rule = Literal["delta", "cap", "reading", "budget"]
 
 
 class Policy(ABC):
-    """How an account may be spent (O2).
+    """A policy: how an account may be spent (O2).
 
     ``rule``: the name of the rule by which this policy refuses a charge. ``mixes``: whether an account may hold answers
     at a fixed ε and at an ε that the noisy test selected (O3). ``in_zcdp``: whether charges are counted in ρ (O4).
@@ -344,7 +344,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RequestCharges:
-    """What one request would be charged at each ε, and which ε's its account admits, by its policy and reading now.
+    """The charges of one request at each ε, and the ε's that its account admits, by its policy and its reading now.
 
     ``max_epsilon``: the largest ε of one answer. ``epsilon_svt``: the ε that finding ε costs. ``delta``: that of the
     answer's noise and groups; ``group_delta``: that of thresholded groups alone (H1). ``find_rho``: gives ρ of an

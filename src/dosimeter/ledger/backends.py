@@ -76,7 +76,7 @@ class Connection(Protocol):
 
 
 class Backend(Protocol):
-    """What a kind of database must do to hold a ledger.
+    """A kind of database: what it must do to hold a ledger.
 
     ``label``: its name in messages. ``errors``: the errors of its driver. ``texts_as_bytes``: whether texts are read as
     bytes.

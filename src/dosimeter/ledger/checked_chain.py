@@ -53,7 +53,7 @@ class Link(NamedTuple):
 
 
 class CheckedChain:
-    """What the records of each dataset add up to, and the number and digest at which the chain ends.
+    """The ledger's records, checked: what those of each dataset add up to, and number and digest of the last record.
 
     ``following``: how many records follow the last checkpoint.
     """

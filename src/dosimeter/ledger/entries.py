@@ -135,7 +135,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked, by whom and how: all that an auditor needs besides the charge.
+    """A request: what was asked, by whom and how. It is all that an auditor needs besides the charge.
 
     ``settings``: further options as they were given, single values only, never rows or RDRs. ``tau``: the threshold of
     the noisy test, ``selection`` which test. ``measured_digest``: the digest of what is measured, whatever the query's

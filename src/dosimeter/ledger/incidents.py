@@ -29,7 +29,7 @@ INCIDENT_WORDS: Mapping[IncidentKind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """Why and when a dataset was stopped, and who cleared it.
+    """An incident: why and when a dataset was stopped, and who cleared it.
 
     ``entry`` and ``request_digest``: the request that failed; None if there was none. ``identities``: those of the
     data, if no account knows them. ``cleared_at``, ``cleared_by`` and ``reason`` are None while the dataset is stopped.

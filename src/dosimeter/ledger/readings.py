@@ -13,7 +13,7 @@ from dosimeter.ledger.decimals import INFINITY, ZERO, exact_context, exact_decim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What an entry costs, before its account's policy is applied.
+    """The price of an entry, from which its account's policy makes a charge.
 
     ``epsilon``: of the answer, 0 for a denial. ``epsilon_svt``: of finding ε. ``delta``: of its noise and its
     thresholded groups; ``group_delta``: of these groups alone (H1). ``rho``: of the whole entry; None if it was not
@@ -29,7 +29,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one entry is charged: ε for an answer, ε_svt if a noisy test selected ε, and δ (O1).
+    """The charge of one entry: ε for an answer, ε_svt if a noisy test selected ε, and δ (O1).
 
     ``rho``: the same in ρ, if the account counts in ρ; δ is then that of thresholded groups alone (O4). Otherwise None.
     """
@@ -55,7 +55,10 @@ class Charge:
 
 
 class Reading(ABC):
-    """What an account has spent. ``delta``: the sum of the charged δ's, which may not exceed ``delta_total``, δ_g."""
+    """The reading of an account: what it has spent.
+
+    ``delta``: the sum of the charged δ's, which may not exceed ``delta_total``, δ_g.
+    """
 
     __slots__ = ()
 

@@ -84,7 +84,7 @@ def _read_view(payload: JsonObject, version: int) -> View:
 
 
 class DatasetReplay:
-    """What the records of one dataset that were replayed so far add up to."""
+    """The replay of one dataset's records: what those replayed so far add up to."""
 
     def __init__(self, dataset: str, older: OlderRecords | None = None) -> None:
         self._dataset = dataset

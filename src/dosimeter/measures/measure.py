@@ -27,7 +27,7 @@ from dosimeter.sql import column_tree, is_not_null, whole_number, wrap
 
 
 class Dependence(Enum):
-    """What the effect of leaving one individual out depends on, besides their own rows.
+    """The kinds of things besides an individual's own rows that the effect of leaving them out depends on.
 
     Where it depends on any of these, ε cannot be found privately (V2).
     """

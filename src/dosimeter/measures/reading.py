@@ -54,7 +54,7 @@ class Distinct:
 
 
 class Collector(Protocol):
-    """What collects the sources and measures of one query while its aggregates are read. Equal ones are shared.
+    """A collector of the sources and measures of one query while its aggregates are read. Equal ones are kept once.
 
     ``facts``: the public facts that sensitivities depend on, besides the bounds. ``by_hand``: whether a sensitivity is
     given by hand, so that each aggregate is measured directly, as a single number (S7). ``min_rows``: the floor on an

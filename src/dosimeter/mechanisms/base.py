@@ -26,7 +26,7 @@ Norm = Literal[1, 2]
 
 
 class SparseRows(Protocol):
-    """What each of several individuals changes, cell by cell, without the cells that they do not change.
+    """The changes that each of several individuals makes, cell by cell. Cells that they do not change are left out.
 
     Individual r changes the cells ``cells[starts[r]:starts[r + 1]]`` by the ``changes`` at the same positions.
     """

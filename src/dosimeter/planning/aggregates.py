@@ -71,7 +71,7 @@ def unfold_within_group(node: exp.WithinGroup, *kinds: type[exp.Expression]) -> 
 
 @dataclass(frozen=True, slots=True)
 class CollectedAggregates:
-    """What all aggregates of a query need: arguments are read, measures get noise, estimates follow from measures."""
+    """The arguments that the aggregates of a query read, the measures with noise, the estimates computed from these."""
 
     arguments: tuple[Argument, ...]
     measures: tuple[Measure, ...]

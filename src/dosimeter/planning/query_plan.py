@@ -103,7 +103,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class AfterNoise:
-    """What happens to the released table (Q4). ``query``: SQL over ``released``; None if its columns are the answer.
+    """The work on the released table (Q4). ``query``: SQL over ``released``; None if its columns are the answer.
 
     ``traced``: whether the last column of the query is the number of the released row that each row comes from.
     ``steps``: what happens, in words. ``rows_of``: the numbers of the blocks (SELECTs that measure) whose released rows
@@ -154,7 +154,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Which groups of the data an answer shows: those whose noisy number of individuals is large enough (H1).
+    """The rule for which groups of the data an answer shows: those with large enough noisy numbers of people (H1).
 
     ``people``: the index of the measure that counts a group's individuals. ``delta``: the most probability with which
     an answer may show a group that has one certain individual alone in it. ``most``: in how many groups one individual

@@ -157,7 +157,7 @@ def _is_star(item: exp.Expression) -> bool:
 
 @dataclass(slots=True)
 class _Meaning:
-    """What the names in an outer query mean in terms of what its subquery reads.
+    """The meaning of an outer query's names, in terms of what its subquery reads.
 
     ``alias``: the subquery's name. ``columns``: what each of its columns computes. ``star``: whether it also passes on
     all columns of its table, ``source``. ``joined``: the names of other tables in the outer query. ``outputs``: the

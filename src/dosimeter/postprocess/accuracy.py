@@ -24,7 +24,7 @@ from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ColumnAccuracy:
-    """How far off one column of an answer would be, over the groups and totals. Private.
+    """The accuracy of one column of an answer: how far off it would be, over the groups and totals. Private.
 
     ``typical`` and ``worst``: the median and the largest 95 % error of the groups that have one. ``relative`` and
     ``largest_relative``: the median and the largest relative error. ``too_few``: how many groups have too few people to

@@ -31,7 +31,7 @@ MOST_CLASSES = 10_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExPostRisk:
-    """How exposed everybody is by one answer: arrays over classes of people with equal contributions. Private.
+    """Everybody's risk after one answer: arrays over classes of people with equal contributions. Private.
 
     The class with the largest loss is first. ``counts``: how many people are in each class. ``rdr``: the RDR for this
     output (R1). ``losses``: the privacy loss by the noisy numbers alone (R2), in ε; if ε was selected by a noisy test,

@@ -172,7 +172,7 @@ def _map_selection(scale: float, shift: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """How OpenDP draws and certifies one mechanism.
+    """The parts of OpenDP that draw and certify the noise of one mechanism.
 
     ``measurement``: makes OpenDP's measurement, from OpenDP itself, a domain and a scale. ``round_up``: turns a
     sensitivity into a number that OpenDP's metric takes, never a smaller one. ``budget``: the privacy loss that (ε, δ)

@@ -159,7 +159,7 @@ def _draw_rank(
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How one kind of measure is drawn: ``calibrate`` reads public facts alone, ``draw`` exact numbers or counts."""
+    """The functions that draw a kind of measure: ``calibrate`` reads public facts, ``draw`` exact numbers or counts."""
 
     calibrate: Callable[[QueryPlan, Measure, Mechanism, Decimal], Calibrated | CalibratedSelection]
     draw: Callable[

@@ -23,7 +23,7 @@ _LABEL = "a public value"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an answer costs its account. A reading that is infinite is None.
+    """The cost of an answer to its account. A reading that is infinite is None.
 
     ``charge``: what the answer adds to the reading, in ε. ``reading`` and ``reading_after``: before and after it.
     ``epsilon``: ε plus what finding it costs, which a policy ``budget:E`` would charge. ``rho``: what a policy
@@ -65,7 +65,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Preview:
-    """What a dry run shows of one way to set ε. A way that shows more than the ε has a subclass. Private.
+    """The part of a dry run that depends on the way to set ε. A way that shows more than the ε has a subclass. Private.
 
     ``reason``: why the release would be denied for certain, or would stop the dataset; None if it would do neither.
     ``epsilon``: the ε, if it is known beforehand. ``sees``: what the analyst would get, with placeholders for numbers.

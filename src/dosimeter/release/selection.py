@@ -158,7 +158,7 @@ class OutcomeProbabilities:
 
 @dataclass(frozen=True, slots=True)
 class NoisyTestAccuracy:
-    """How far from the threshold τ the noisy test can err: α, in the units of the variance q_svt (V4). Public.
+    """The accuracy of the noisy test: α, how far from the threshold τ it can err, in units of q_svt (V4). Public.
 
     With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over.
     Where V6 tests an upper bound of q_svt, the second holds for candidates whose bound is below τ − α. ``paper_alpha``:

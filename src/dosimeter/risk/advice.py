@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AnswerAccuracy:
-    """How far off the numbers of a whole answer are at one ε: 95 % errors, compared with the exact numbers. Private.
+    """The accuracy of a whole answer at one ε: its 95 % errors, compared with the exact numbers. Private.
 
     ``errors``: for each column, its largest error (None without one) and whether this error is in rows. ``typical``:
     for each column, the error of the median group; None if at least half of the groups have too few people to tell.

@@ -82,7 +82,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """Whether the RDRs at one ε meet a preference, and by how much. Private, as the RDRs are.
+    """The verdict on one ε: whether its RDRs meet a preference, and by how much. Private, as the RDRs are.
 
     ``value``: the left-hand side of a single comparison, or a callable's number. ``empty``: whether a FILTER matched
     nobody, so that its aggregate is NULL. ``parts``: whether each of the comparisons joined by AND is met.

@@ -21,7 +21,7 @@ HARDLY = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ShownAt:
-    """How many thresholded groups would be shown at one ε.
+    """The number of thresholded groups that would be shown at one ε.
 
     ``threshold``: a group of as many individuals is shown about half of the time, a smaller one less often.
     ``expected``: how many groups are shown on average. ``hidden_people``: how many individuals are in groups that are

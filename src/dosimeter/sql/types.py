@@ -45,7 +45,7 @@ _QUOTES = "Text goes in single quotes: '{}'."
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What names in a query refer to. ``schema``: the table and its columns. ``names``: its own name and aliases."""
+    """The meaning of names in a query. ``schema``: the table and its columns. ``names``: its own name and aliases."""
 
     schema: Schema
     names: frozenset[str]

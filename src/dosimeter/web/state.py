@@ -134,7 +134,7 @@ class ServedDataset:
 
 
 class ServerState:
-    """What one running server holds. Made once, and shared by its threads."""
+    """The state of one running server. Made once, and shared by its threads."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -34,7 +34,7 @@ PATIENCE = 1.2  # seconds a page waits for a computation before it shows progres
 
 
 class JobPriority(IntEnum):
-    """How soon a worker runs a job: the lowest rank first."""
+    """The priority of a job: a worker runs the lowest number first."""
 
     RELEASE = 0
     LOOK = 1

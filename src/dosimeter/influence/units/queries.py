@@ -48,7 +48,7 @@ Near = Mapping[str, tuple[tuple[int, ...], ...]]  # for each field v…: the val
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Layout:
-    """How an individual's contribution is written in a row of the unit profile: in columns (``wide``), or as one text.
+    """The form of an individual's contribution in a row of the unit profile: in columns (``wide``), or as one text.
 
     ``near``: the quantile fields that have one column per value near the quantile, by name, with these values in each
     group. The values come from the data: a layout is as private as its profile.

@@ -44,7 +44,7 @@ Decide = Callable[["RequestCharges"], ReleaseDecision]
 
 @dataclass(frozen=True, slots=True)
 class RecordedWay:
-    """What the ledger records about how ε was set: the preference or the threshold τ, the noisy test, its settings."""
+    """The ledger's record of how ε was set: the preference or the threshold τ, the noisy test, its settings."""
 
     preference: str | None = None
     tau: Decimal | None = None

@@ -40,7 +40,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a controller may approve for one query.
+    """The ε's that a controller may approve for one query.
 
     ``remaining``: the candidates that the account still grants. ``charges``: its policy and reading, and what an answer
     costs. ``meeting``: the candidates that meet the preference, whether they remain or not; None if it was not
