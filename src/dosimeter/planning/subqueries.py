@@ -216,7 +216,7 @@ class _Meaning:
         copied = meaning.copy()
         return copied if isinstance(copied, exp.Column) else exp.Paren(this=copied)
 
-    def merge_using(self, join: exp.Expression) -> None:
+    def check_using(self, join: exp.Expression) -> None:
         """Refuse USING (column) unless the subquery passes on that very column under its own name."""
         for identifier in join.args.get("using") or []:
             meaning = self.columns.get(identifier.name.lower())
@@ -245,7 +245,7 @@ def _write_in(outer: exp.Select, inner: exp.Select, alias: str, depth: int) -> e
     if depth > 0:
         outer.set("expressions", list(_expanded(outer.expressions, meaning)))
     for join in joins:
-        meaning.merge_using(join)
+        meaning.check_using(join)
     outer.set("expressions", [_named(item) for item in outer.expressions])
     for name, value in list(outer.args.items()):
         first = name in ("having", "order")
