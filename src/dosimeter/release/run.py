@@ -207,7 +207,7 @@ def _draw_and_settle(prepared: PreparedRelease, measured: Measured, entry: Entry
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
-    answer = _read_off(prepared, epsilon, [(block.keys, block.values) for block in noisy])
+    answer = _assemble_noisy(prepared, epsilon, [(block.keys, block.values) for block in noisy])
     settled = ledger.settle(
         entry.id,
         status="released",
@@ -235,7 +235,7 @@ def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) ->
     )
 
 
-def _read_off(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbers]) -> AssembledAnswer:
+def _assemble_noisy(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbers]) -> AssembledAnswer:
     """Return the answer made from noisy numbers, clamped if the order says so, with the error of every number.
 
     ``noisy``: the groups and numbers of each block (a SELECT that measures).
@@ -261,7 +261,7 @@ def repeat_answer(entry: Entry, prepared: PreparedRelease) -> Answer:
         keys = block.group_keys if entry.keys is None else read_keys(entry.keys, block.groups)
         assert keys is not None, "an answer has declared groups, or its entry has them"
         noisy.append((keys, [[Fraction(text) for text in row] for row in texts]))
-    found = _read_off(prepared, entry.spent.epsilon, noisy)
+    found = _assemble_noisy(prepared, entry.spent.epsilon, noisy)
     details = _detail(prepared, found, entry)
     return replace(
         answer,
