@@ -66,7 +66,7 @@ def propagate(
     if sources.rows == 0 or not sources.values:
         return errors
     numbers = len(sources.values)
-    for rows, half, count in _lay_out(sources):
+    for rows, half, count in _group_rows(sources):
         directions = spread_directions(sources.mechanism, half, numbers)
         sizes, log_tails = _spread_sizes(sources.mechanism, numbers, count, tail * _MARGIN)
         step = max(1, (_MOST_ASKED if rough else _MOST_AT_ONCE) // (len(directions) * len(sizes)))
@@ -82,7 +82,7 @@ def propagate(
     return errors
 
 
-def _lay_out(sources: SourceNumbers) -> Iterator[tuple[IntArray, int, int]]:
+def _group_rows(sources: SourceNumbers) -> Iterator[tuple[IntArray, int, int]]:
     """Yield sets of rows that need the same points: row indices, half the number of directions, number of sizes."""
     _, first, codes, rows = np.unique(sources.levels, return_index=True, return_inverse=True, return_counts=True)
     coarse = (sources.scales[first] < _COARSE * sources.grids).any(axis=1)
