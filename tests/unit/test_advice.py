@@ -51,6 +51,17 @@ def test_the_finest_question_on_the_island(clinic: Dataset) -> None:
     assert not any("cell indicator" in word for word in plain.words)
 
 
+def test_a_question_about_nobody(clinic: Dataset) -> None:
+    """None of the eleven on the island is of another sex. tanh(ε/2) of somebody who were is at most a quarter at 0.5."""
+    sql = "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'"
+    found = clinic.risk(sql).find("ratio:0.95")
+    assert not found.decides
+    assert found.advice is not None
+    assert found.advice.safe is not None
+    assert found.advice.safe.epsilon == 0.5
+    assert "Nobody is in this query: the preference decides nothing." in found.words
+
+
 @pytest.mark.parametrize("options", [{}, {"mechanism": "gaussian", "delta": 1e-6}])
 def test_padding_the_clinic_changes_no_epsilon(clinic: Dataset, options: dict[str, Any]) -> None:
     """4,000 people are in the clinic; declaring more slots than that asks for no other ε."""

@@ -92,7 +92,7 @@ def test_warnings_fit_the_people_who_are_touched(site: Site, anna: Guest, carol:
     )
     assert "rows where 11 people are touched, the answer could be almost any value." in few
     assert "almost any value" not in many + none
-    assert "This question touches nobody: the answer is noise." in none
+    assert "Nobody is in this query: the answer is noise, and the preference decides nothing." in none
     assert "would identify" not in none
 
 
