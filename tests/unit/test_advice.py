@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, OptionError, PreferenceError
+from dosimeter.postprocess import list_group_errors
 from dosimeter.risk import PRESETS, Choice, parse_preference
 from dosimeter.show import word_conflict
 
@@ -221,6 +222,18 @@ def test_errors_are_those_of_the_answer(clinic: Dataset) -> None:
     least = min(number for number in numbers if number)
     for line in relative.candidates:
         assert line.value == pytest.approx((line.error_95[0] or 0.0) / least)
+
+
+def test_errors_leave_out_what_cannot_be_told_and_say_so(clinic: Dataset) -> None:
+    risk = clinic.risk("SELECT diagnosis, AVG(cost_eur) AS a FROM clinic GROUP BY diagnosis")
+    found = risk.find("error:1000")
+    (at,) = [line for line in found.candidates if line.epsilon == found.epsilon]
+    numbers, scale = risk.measured(), risk.noise_scale(at.epsilon)
+    errors = list_group_errors(risk.plan, risk.mechanism, scale, [(numbers.keys, numbers.values)], 10)
+    assert sum(error is None for (error,) in errors) == 1
+    told = "of 10 numbers 1 has too few people behind them and is left out"
+    assert any(told in note for note in found.notes)
+    assert not any("is left out" in note for note in risk.find("own:2").notes)
 
 
 def test_joined_by_commas_and_by_and(clinic: Dataset) -> None:

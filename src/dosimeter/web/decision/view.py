@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dosimeter.risk import Choice, Preference, find_safe
-from dosimeter.show import TextTable, format_epsilon, format_number, note_accuracy, word_gain, word_steps, word_worth
+from dosimeter.show import TextTable, format_epsilon, format_number, note_accuracy, note_untold, word_gain, word_steps, word_worth
 from dosimeter.show.charts import bin_rows
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
@@ -131,13 +131,14 @@ def build_view(
     shown = columns if len(columns) <= MOST_COLUMNS else (column,)
     place = columns.index(column)
     notes = note_accuracy(line)
+    untold = tuple(note for each in choice.candidates for note in note_untold(each) if note in choice.notes)
     return DecisionView(
         preference=preference,
         cautions=tuple(list_cautions(measured, choice, alarm)),
         line=write_line(offer, preference, choice),
         undecided=is_undecided(choice),
-        states=tuple(list_states(measured, preference, choice, offer, own)),
-        notes=tuple(note for note in choice.notes if note not in notes),
+        states=(*list_states(measured, preference, choice, offer, own), *untold),
+        notes=tuple(note for note in choice.notes if note not in (*notes, *untold)),
         selected=selected,
         meets=selected in (offer.meeting or ()),
         index=sorted(offer.candidates).index(selected),
