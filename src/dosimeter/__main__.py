@@ -14,11 +14,27 @@ SELDOM = (200_000, 20, 100)
 
 def main() -> None:
     gc.set_threshold(*SELDOM)
+    _replace_closed_streams()
     try:
         from dosimeter.cli import main as run
     except KeyboardInterrupt:  # while modules are being loaded, before anything was begun
         sys.exit(130)
     _leave(run(sys.argv[1:]))
+
+
+def _replace_closed_streams() -> None:
+    """Give standard streams that were closed (``>&-``) to the null device: whoever closed one wants none of its output.
+
+    Otherwise the next file that is opened, such as a ledger, takes a closed stream's number, and output goes into it.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - open as long as the process
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def _leave(status: int) -> None:

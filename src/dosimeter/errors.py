@@ -62,6 +62,10 @@ class QueryError(InputError):
         self.clause = clause
 
 
+class UndeclaredGroups(QueryError):
+    """GROUP BY names a column whose values nobody declared: only thresholded groups could be shown (H1)."""
+
+
 class PreferenceError(InputError):
     """The preference is not a condition on the RDRs."""
 

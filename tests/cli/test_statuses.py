@@ -40,6 +40,25 @@ def test_python_dash_m() -> None:
     assert finished.stdout == f"dosimeter {dosimeter.__version__}\n"
 
 
+def test_closed_streams_get_nothing(patients: Path) -> None:
+    """A shell's >&- closes standard output. The status is that of the command, and no traceback is shown."""
+    command = [sys.executable, "-m", "dosimeter"]
+    for words, closed, status in (
+        (["--version"], ">&-", 0),
+        (["risk", str(patients), SUM, "--json"], ">&-", 0),
+        (["explain", "no query", "--schema", "none.toml"], ">&-", 2),
+        (["--version"], "2>&-", 0),
+        (["--version"], "<&- >&- 2>&-", 0),
+    ):
+        line = f'"$@" {closed}'
+        finished = subprocess.run(
+            ["sh", "-c", line, "sh", *command, *words], capture_output=True, text=True, timeout=LONGEST_WAIT
+        )
+        assert finished.returncode == status, (words, closed, finished.stderr)
+        assert "Traceback" not in finished.stderr
+        assert (finished.stderr != "") == (status != 0)
+
+
 def test_a_bug_of_ours_is_status_3(run: Run, patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("Ann is 30")

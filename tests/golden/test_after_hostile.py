@@ -71,8 +71,8 @@ def test_what_comes_after_never_reaches_the_data(tmp_path: Any, monkeypatch: pyt
 
         def poisoned(*given: Any, **named: Any) -> Any:
             with monkeypatch.context() as inside:
-                inside.setattr(type(dataset.engine), "fetch", fail)
-                inside.setattr(type(dataset.engine), "relation", fail)
+                for name in ("fetch", "fetch_few", "relation"):
+                    inside.setattr(type(dataset.engine), name, fail)
                 return assemble(*given, **named)
 
         monkeypatch.setattr("dosimeter.release.run.assemble_answer", poisoned)

@@ -264,7 +264,7 @@ def test_after_the_noise_no_engine_with_data_is_asked(
 
     def poisoned(*given: Any, **named: Any) -> Any:
         with monkeypatch.context() as inside:
-            for name in ("fetch", "relation", "joined"):
+            for name in ("fetch", "fetch_few", "relation", "joined"):
                 inside.setattr(type(stays.engine), name, fail)
             return assemble(*given, **named)
 

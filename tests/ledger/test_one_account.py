@@ -268,6 +268,28 @@ def test_a_private_table_is_not_declared_public_elsewhere(world: Path) -> None:
         assert total_spent(ledger) == 1
 
 
+@pytest.mark.parametrize(
+    ("source", "table", "public"),
+    [("visits.csv", "a", "hard.csv"), ("stored.duckdb", "visits", "nested"), ("stored.duckdb", "early", "visits")],
+)
+def test_a_private_table_is_not_declared_public_in_its_own_schema(
+    world: Path, source: str, table: str, public: str
+) -> None:
+    """Not under another name, and not by a view: after the noise its rows would be handed out as they are."""
+    path = f"duckdb:{world / source}" if source.endswith("duckdb") else str(world / source)
+    facts = visits(table)
+    facts["columns"] = {**facts["columns"], "vid": {"type": "integer", "bounds": [0, 20]}}
+    beside = public if path.startswith("duckdb:") else str(world / public)
+    facts["tables"] = {"names": {"public": True, "key": "vid", "source": beside, "columns": facts["columns"]}}
+    asked = (
+        f"SELECT g.vid, names.pid FROM (SELECT vid, COUNT(*) AS n FROM {table} GROUP BY vid) g JOIN names USING (vid)"
+    )
+    with Ledger.open(world / "ledger.db") as ledger, Dataset.open(path, schema=facts, table=table) as dataset:
+        with pytest.raises(SchemaError, match="copy of a private one, or a view over it"):
+            dataset.release(asked, ledger=ledger, epsilon=1.0, policy="budget:1")
+        assert ledger.account(table) is None
+
+
 def test_an_empty_table_holds_nobody(tmp_path: Path) -> None:
     empty = pa.table(
         {"pid": pa.array([], pa.string()), "vid": pa.array([], pa.int64()), "mins": pa.array([], pa.int64())}

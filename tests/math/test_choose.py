@@ -334,7 +334,7 @@ CAUTION = "not a cautious ratio"
 def test_each_note_comes_with_its_own_case_only():
     """Every sentence by a phrase of its own; each case lists exactly those it must bring beside the indicator's."""
     phrases = {
-        "indicator": "Indicator: ",
+        "indicator": "Everybody's RDR is ",
         "continuous": "continuous Gaussian",
         "alike": "Everybody moves the answer equally far",
         "spread": SAME_LEVEL,
@@ -401,8 +401,8 @@ def test_each_note_comes_with_its_own_case_only():
 
 
 def test_notes_name_the_numbers():
-    assert notes_for(PLAIN, "ratio:0.95")[0].startswith("Indicator: bound.")
-    assert notes_for(PLAIN, "ratio:0.95", indicator="exact")[0].startswith("Indicator: exact.")
+    assert notes_for(PLAIN, "ratio:0.95")[0].startswith("Everybody's RDR is given as an upper limit, as in")
+    assert notes_for(PLAIN, "ratio:0.95", indicator="exact")[0].startswith("Everybody's RDR is computed exactly")
     (none,) = [note for note in notes_for(PLAIN, "ratio:0.95", candidates="1") if "weaker preference" in note]
     assert "0.05263" in none
     people = sensitivities_of([0.0, 0.5], k=50)

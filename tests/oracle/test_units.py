@@ -127,12 +127,15 @@ def test_values_of_the_data_never_stand_in_a_query(
     """Servers write queries to their logs."""
     sent: list[str] = []
 
-    def fetch(engine: DuckDBEngine, query: exp.Select) -> pa.Table:
-        sent.append(query.sql())
-        return run(engine, query)
+    def listen(run: Any) -> Any:
+        def fetch(engine: DuckDBEngine, query: exp.Select) -> Any:
+            sent.append(query.sql())
+            return run(engine, query)
 
-    run = DuckDBEngine.fetch
-    monkeypatch.setattr(DuckDBEngine, "fetch", fetch)
+        return fetch
+
+    for name in ("fetch", "fetch_few"):
+        monkeypatch.setattr(DuckDBEngine, name, listen(getattr(DuckDBEngine, name)))
     rows: list[Row] = [
         {"unit": f"p{row}", "entries": row, "x": values[row % len(values)], "n0": 0.0, "grp": "A", "infinite": False}
         for row in range(4)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, OptionError, PreferenceError
+from dosimeter.postprocess import list_group_errors
 from dosimeter.risk import PRESETS, Choice, parse_preference
 from dosimeter.show import word_conflict
 
@@ -49,6 +50,17 @@ def test_the_finest_question_on_the_island(clinic: Dataset) -> None:
     assert by_cell.limit == choice.limit_cell == plain.limit == pytest.approx(1 / 19)
     assert "the same preference gives ε = 0.05" in told
     assert not any("cell indicator" in word for word in plain.words)
+
+
+def test_a_question_about_nobody(clinic: Dataset) -> None:
+    """None of the eleven on the island is of another sex. tanh(ε/2) of somebody who were is at most a quarter at 0.5."""
+    sql = "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'"
+    found = clinic.risk(sql).find("ratio:0.95")
+    assert not found.decides
+    assert found.advice is not None
+    assert found.advice.safe is not None
+    assert found.advice.safe.epsilon == 0.5
+    assert "Nobody is in this query: the preference decides nothing." in found.words
 
 
 @pytest.mark.parametrize("options", [{}, {"mechanism": "gaussian", "delta": 1e-6}])
@@ -210,6 +222,18 @@ def test_errors_are_those_of_the_answer(clinic: Dataset) -> None:
     least = min(number for number in numbers if number)
     for line in relative.candidates:
         assert line.value == pytest.approx((line.error_95[0] or 0.0) / least)
+
+
+def test_errors_leave_out_what_cannot_be_told_and_say_so(clinic: Dataset) -> None:
+    risk = clinic.risk("SELECT diagnosis, AVG(cost_eur) AS a FROM clinic GROUP BY diagnosis")
+    found = risk.find("error:1000")
+    (at,) = [line for line in found.candidates if line.epsilon == found.epsilon]
+    numbers, scale = risk.measured(), risk.noise_scale(at.epsilon)
+    errors = list_group_errors(risk.plan, risk.mechanism, scale, [(numbers.keys, numbers.values)], 10)
+    assert sum(error is None for (error,) in errors) == 1
+    told = "of 10 numbers 1 has too few people behind them and is left out"
+    assert any(told in note for note in found.notes)
+    assert not any("is left out" in note for note in risk.find("own:2").notes)
 
 
 def test_joined_by_commas_and_by_and(clinic: Dataset) -> None:

@@ -115,11 +115,12 @@ def test_quantiles_are_those_of_a_plain_search(seed: int, interpolate: bool) -> 
 # ---------------------------------------------------------------- what else became one pass
 
 
-def test_spreads_are_those_of_everybody_listed() -> None:
+@pytest.mark.parametrize("classes", [40, 2**16 + 7])
+def test_spreads_are_those_of_everybody_listed(classes: int) -> None:
     random = np.random.default_rng(1)
-    counts = random.integers(0, 9, 40)
-    many = [RDRs(e, np.sort(random.exponential(1.0 / e, 40)), counts, 9.0) for e in (2.0, 1.0, 0.1)]
-    many.append(RDRs(0.01, random.permutation(40).astype(float), counts, 9.0))
+    counts = random.integers(0, 9, classes)
+    many = [RDRs(e, np.sort(random.exponential(1.0 / e, classes)), counts, 9.0) for e in (2.0, 1.0, 0.1)]
+    many.append(RDRs(0.01, random.permutation(classes).astype(float), counts, 9.0))
     for rdrs, found in zip(many, summarise_rdrs(many), strict=True):
         everybody = np.repeat(rdrs.values, counts)
         assert found.describe() == pytest.approx(

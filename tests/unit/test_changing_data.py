@@ -112,14 +112,14 @@ def test_data_that_change_while_they_are_measured_are_not_released(
 ) -> None:
     path = write(tmp_path / "visits.csv", FIFTY)
     with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
-        fetch = dataset.engine.fetch
+        fetch = dataset.engine.fetch_few
 
         def fetch_and_change(query: Any) -> Any:
             found = fetch(query)
             write(path, FIFTY[:-1])
             return found
 
-        monkeypatch.setattr(dataset.engine, "fetch", fetch_and_change)
+        monkeypatch.setattr(dataset.engine, "fetch_few", fetch_and_change)
         with pytest.raises(DataError, match="changed while it was measured"):
             release(dataset, ledger)
         assert ledger.account("visits") is None

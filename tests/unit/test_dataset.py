@@ -124,13 +124,16 @@ def test_schema_from_a_file_and_from_a_value(tmp_path: Path, clinic: Path) -> No
 def test_each_column_is_read_off_once() -> None:
     with Dataset.open(make_arrow()) as dataset:
         asked: list[str] = []
-        fetch = dataset.engine.fetch
 
-        def listen(query: Any) -> Any:
-            asked.append(query.sql("duckdb"))
-            return fetch(query)
+        def listen(fetch: Any) -> Any:
+            def ask(query: Any) -> Any:
+                asked.append(query.sql("duckdb"))
+                return fetch(query)
 
-        dataset.engine.fetch = listen  # type: ignore[method-assign]
+            return ask
+
+        for name in ("fetch", "fetch_few"):
+            setattr(dataset.engine, name, listen(getattr(dataset.engine, name)))
         dataset.risk(SUM)
         first = len(asked)
         dataset.risk(SUM)

@@ -200,7 +200,8 @@ def test_a_dry_run_tells_the_controller_what_is_wrong_with_the_data(
         def fail(query: object) -> None:
             raise DataError("stays: not enough memory for this query.")
 
-        monkeypatch.setattr(stays.engine, "fetch", fail)
+        for name in ("fetch", "fetch_few"):
+            monkeypatch.setattr(stays.engine, name, fail)
         document = preview(stays, ledger, "SELECT COUNT(*) FROM stays", policy="budget:20", **way)
     assert document["reason"] == "stays: not enough memory for this query."
     assert ledger.accounts() == ()

@@ -512,23 +512,43 @@ def test_a_locked_connection_reads_and_writes_nothing_else(make: Callable[[Path]
     assert read_rows(engine) == ROWS
 
 
-def test_only_selects_run() -> None:
+@pytest.mark.parametrize("fetch", [DuckDBEngine.fetch, DuckDBEngine.fetch_few])
+def test_only_selects_run(fetch: Any) -> None:
     engine = open_duckdb(arrow_table())
     refused: list[Any] = [exp.Drop(this=exp.to_table("x"), kind="TABLE"), exp.Command(this="CHECKPOINT"), "SELECT 1"]
     for tree in refused:
         with pytest.raises(TypeError, match="only SELECT trees"):
-            engine.fetch(tree)
+            fetch(engine, tree)
 
 
-def test_python_variables_are_no_tables() -> None:
+def test_few_rows_hold_what_arrow_holds() -> None:
+    """Every type that a group or a total can have, and NULL; totals beyond 64 bits stay exact."""
+    kinds = ["HUGEINT", "DOUBLE", "BOOLEAN", "VARCHAR", "DATE", "TIMESTAMP", "BIGINT", "DECIMAL(38, 0)"]
+    values = ["100000000000000000001", "1.5", "true", "'é'", "'2024-02-29'", "'2024-02-29 23:59:59.000001'", "-7", "12"]
+    cells = [f"CAST({value} AS {kind}) AS c{at}" for at, (kind, value) in enumerate(zip(kinds, values, strict=True))]
+    nulls = [f"CAST(NULL AS {kind}) AS n{at}" for at, kind in enumerate(kinds)]
+    engine = open_duckdb(arrow_table())
+    query = exp.select(*cells, *nulls, dialect="duckdb").from_(engine.relation())
+    few, many = engine.fetch_few(query), engine.fetch(query)
+    assert engine.rows_fetched == 6
+    assert few.num_rows == many.num_rows == 3
+    assert few.column_names == many.column_names
+    assert few.column("c0") == [100000000000000000001] * 3
+    for name in few.column_names[1:]:
+        assert few.column(name) == many.column(name).to_pylist()
+
+
+@pytest.mark.parametrize("fetch", [DuckDBEngine.fetch, DuckDBEngine.fetch_few])
+def test_python_variables_are_no_tables(fetch: Any) -> None:
     hidden = arrow_table()
     engine = open_duckdb(arrow_table())
     with pytest.raises(DataError):
-        engine.fetch(exp.select("*").from_("hidden"))
+        fetch(engine, exp.select("*").from_("hidden"))
     assert hidden.num_rows == 3
 
 
-def test_a_query_can_be_interrupted() -> None:
+@pytest.mark.parametrize("fetch", [DuckDBEngine.fetch, DuckDBEngine.fetch_few])
+def test_a_query_can_be_interrupted(fetch: Any) -> None:
     engine = open_duckdb(pa.table({"age": range(3000)}))
     engine.impose(only("age", ColumnType.INTEGER))
     endless = exp.select("COUNT(*)").from_(exp.alias_(engine.relation(), "t0", table=True))
@@ -546,7 +566,7 @@ def test_a_query_can_be_interrupted() -> None:
     thread.start()
     try:
         with pytest.raises(Interrupted):
-            engine.fetch(endless)
+            fetch(engine, endless)
     finally:
         stop.set()
         thread.join()

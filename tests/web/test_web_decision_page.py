@@ -20,6 +20,7 @@ SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
 ISLAND = (
     "SELECT diagnosis, sex, smoker, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis, sex, smoker"
 )
+NOBODY = "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'"
 EQUAL = "SELECT diagnosis, sex, COUNT(*) FROM clinic GROUP BY diagnosis, sex"
 KILOBYTE = 1024
 WEIGHTS = "performance.getEntries().map((entry) => entry.encodedBodySize).filter((size) => size > 0)"
@@ -100,6 +101,9 @@ def test_first_screen_holds_what_decides(site: Site, open_page: OpenPage) -> Non
         # Every ε meets it: tanh(ε / 2) is at most a quarter up to 0.51.
         ("SELECT COUNT(*) FROM clinic", {}, {}, "0.5"),
         ("SELECT COUNT(*) FROM clinic", {"wanted_error": "100"}, {}, "0.03"),
+        # Nobody is in it: the same as for somebody who would be.
+        (NOBODY, {}, {}, "0.5"),
+        (NOBODY, {"wanted_error": "100"}, {}, "0.03"),
         # Priority changes nothing by itself.
         (SMOKERS, {"priority": "high"}, {}, "0.05"),
         (SMOKERS, {"priority": "low"}, {}, "0.05"),

@@ -64,13 +64,16 @@ def test_slider_reads_no_data(site: Site, anna: Guest, carol: Guest, monkeypatch
     """Why the page can follow: what it shows for another ε, or another share or variance, was measured before."""
     sql = "SELECT sex, SUM(visits) FROM clinic GROUP BY sex"
     query_id, fetched = anna.ask(sql), []
-    fetch = DuckDBEngine.fetch
 
-    def count(self: DuckDBEngine, query: Any) -> Any:
-        fetched.append(query)
-        return fetch(self, query)
+    def count(fetch: Any) -> Any:
+        def counted(self: DuckDBEngine, query: Any) -> Any:
+            fetched.append(query)
+            return fetch(self, query)
 
-    monkeypatch.setattr(DuckDBEngine, "fetch", count)
+        return counted
+
+    for name in ("fetch", "fetch_few"):
+        monkeypatch.setattr(DuckDBEngine, name, count(getattr(DuckDBEngine, name)))
     assert carol.get(f"/decide/{query_id}").status_code == 200
     assert fetched  # measured now
     fetched.clear()

@@ -92,8 +92,15 @@ def test_warnings_fit_the_people_who_are_touched(site: Site, anna: Guest, carol:
     )
     assert "rows where 11 people are touched, the answer could be almost any value." in few
     assert "almost any value" not in many + none
-    assert "This question touches nobody: the answer is noise." in none
+    assert "Nobody is in this query: the answer is noise, and the preference decides nothing." in none
     assert "would identify" not in none
+
+
+def test_preference_over_errors_says_what_it_leaves_out(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask("SELECT diagnosis, AVG(cost_eur) FROM clinic GROUP BY diagnosis")
+    page = carol.get(f"/decide/{query_id}", params={"preset": "own", "text": "error <= 1000"}).text
+    assert "of 10 numbers 1 has too few people behind them and is left out" in read_text(page)
+    assert "Indicator" not in read_text(page)
 
 
 def test_answer_names_each_error(start_site: Callable[..., Site]) -> None:

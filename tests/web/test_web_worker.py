@@ -412,13 +412,16 @@ def test_request_threads_never_read_the_data(
 ) -> None:
     """After its measurement was dropped and made again, an own condition with FILTER is evaluated on the worker too."""
     readers: set[str] = set()
-    read = DuckDBEngine.fetch
 
-    def watch(self: DuckDBEngine, query: Any) -> Any:
-        readers.add(threading.current_thread().name)
-        return read(self, query)
+    def watch(read: Any) -> Any:
+        def watched(self: DuckDBEngine, query: Any) -> Any:
+            readers.add(threading.current_thread().name)
+            return read(self, query)
 
-    monkeypatch.setattr(DuckDBEngine, "fetch", watch)
+        return watched
+
+    for name in ("fetch", "fetch_few"):
+        monkeypatch.setattr(DuckDBEngine, name, watch(getattr(DuckDBEngine, name)))
     monkeypatch.setattr("dosimeter.web.worker.MOST_HEAVY", 1)
     first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     form = {"preset": "own", "text": FILTERED}

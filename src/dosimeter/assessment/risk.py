@@ -69,7 +69,7 @@ from dosimeter.risk import (
     summarise_sensitivities,
     write_notes,
 )
-from dosimeter.show import note_accuracy, word_absolute
+from dosimeter.show import note_accuracy, note_untold, word_absolute
 from dosimeter.sql import check_condition, note_unlisted
 
 if TYPE_CHECKING:
@@ -309,7 +309,10 @@ class Risk:
         classes = self.sensitivities if sensitivities is None else sensitivities
         limit = self.limit_of(preference, classes)
         notes = self._write_notes(classes, [line.epsilon for line in lines], preference, found, limit)
-        accuracy = [note for line in lines if line.epsilon == found.epsilon for note in note_accuracy(line)]
+        at = [line for line in lines if line.epsilon == found.epsilon]
+        about_errors = bool(preference.measured & {"error", "relative_error"})
+        untold = [note for line in at if about_errors for note in note_untold(line)]
+        accuracy = [*untold, *(note for line in at for note in note_accuracy(line))]
         return Choice(
             preference=preference.text,
             epsilon=found.epsilon,

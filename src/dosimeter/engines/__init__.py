@@ -1,12 +1,14 @@
 """Engines run SQL trees where the data are and return Arrow tables: DuckDB, PostgreSQL, Spark.
 
-Takes a source and trees that the planner wrote; gives Arrow tables, and their columns as arrays. Never runs the text of
-an analyst, never draws noise. ``base`` is the protocol; each engine has a file, and its helpers are beside it.
+Takes a source and trees that the planner wrote; gives Arrow tables or few rows, and their columns as arrays. Never runs
+the text of an analyst, never draws noise. ``base`` is the protocol; each engine has a file, and its helpers are beside
+it.
 """
 
 from dosimeter.engines.arrow_columns import fetch_rows, read_booleans, read_codes, read_integers, read_values
 from dosimeter.engines.base import ClosableEngine, Engine, EngineInFront, ReadOptions
 from dosimeter.engines.cells import FORMS
+from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.opening import open_engine, read_frames
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "ClosableEngine",
     "Engine",
     "EngineInFront",
+    "FewRows",
     "ReadOptions",
     "fetch_rows",
     "open_engine",

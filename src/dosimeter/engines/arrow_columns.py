@@ -1,4 +1,4 @@
-"""Read Arrow columns as NumPy arrays and Python values, straight from their buffers.
+"""Read columns as NumPy arrays and Python values: those of Arrow straight from their buffers, or lists of few values.
 
 Arrow's own conversions load pandas where it is installed, and its functions a module of their own, which costs a
 command a fifth of a second. They also raise errors on dates that Python cannot represent, and quote them.
@@ -7,7 +7,7 @@ command a fifth of a second. They also raise errors on dates that Python cannot 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from dosimeter.engines.base import Engine
+
+Column: TypeAlias = "pa.ChunkedArray | list[Any]"
+"""A column of an Arrow table, or of few rows."""
 
 
 _FEW = 4096
@@ -35,8 +38,11 @@ def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = 
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def read_integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]:
+def read_integers(column: Column) -> tuple[IntArray, NDArray[np.bool_]]:
     """Return the column's whole numbers, 0 for NULL, and for each whether it is not NULL."""
+    if isinstance(column, list):
+        numbers = np.array([0 if value is None else int(value) for value in column], dtype=np.int64)
+        return numbers, np.array([value is not None for value in column], dtype=np.bool_)
     import pyarrow as pa
 
     array = _whole(column if column.type == pa.int64() else column.cast(pa.int64()))
@@ -44,27 +50,31 @@ def read_integers(column: pa.ChunkedArray) -> tuple[IntArray, NDArray[np.bool_]]
     return np.where(present, _numbers(array, np.int64), 0), present
 
 
-def read_booleans(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+def read_booleans(column: Column) -> NDArray[np.bool_]:
     """Return the column's truth values; NULL is given as false."""
+    if isinstance(column, list):
+        return np.array([bool(value) for value in column], dtype=np.bool_)
     array = _whole(column)
     return _bits(array, 1) & _present(array)
 
 
-def read_codes(column: pa.ChunkedArray) -> tuple[IntArray, list[Any]]:
+def read_codes(column: Column) -> tuple[IntArray, list[Any]]:
     """Return one code per row and the list of distinct values that the codes are indices of; NULL is one of them."""
+    if isinstance(column, list):
+        return _number_values(column)
     if len(column) < _FEW and str(column.type) in ("string", "int64"):
-        places: dict[Any, int] = {}
-        codes = [places.setdefault(value, len(places)) for value in column.to_pylist()]
-        return np.array(codes, dtype=np.int64), list(places)
+        return _number_values(column.to_pylist())
     array = _whole(_whole(column).dictionary_encode(null_encoding="encode"))
     return _numbers(array.indices, np.int32).astype(np.int64), read_values(array.dictionary)
 
 
-def read_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+def read_values(column: Column | pa.Array) -> list[Any]:
     """Return the column as a list of Python values, None for NULL.
 
     Raises DataError for a date or timestamp that Python cannot represent: outside the years 1 to 9999, or infinite.
     """
+    if isinstance(column, list):
+        return column
     try:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
@@ -73,6 +83,13 @@ def read_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
             "column as text in a schema."
         ) from None
     return values
+
+
+def _number_values(values: list[Any]) -> tuple[IntArray, list[Any]]:
+    """Return one code per value, and the distinct values in the order in which they come first."""
+    places: dict[Any, int] = {}
+    codes = [places.setdefault(value, len(places)) for value in values]
+    return np.array(codes, dtype=np.int64), list(places)
 
 
 def _whole(column: Any) -> Any:

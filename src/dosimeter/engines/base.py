@@ -1,4 +1,4 @@
-"""The protocol of engines: run an SQL tree that Dosimeter wrote, and return Arrow.
+"""The protocol of engines: run an SQL tree that Dosimeter wrote, and return Arrow, or Python values where rows are few.
 
 Each engine's own file translates its driver's errors.
 """
@@ -18,6 +18,8 @@ from dosimeter.schema import ColumnType, JoinTable, Schema
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
+
+    from dosimeter.engines.few_rows import FewRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,13 @@ class Engine(Protocol):
         """Run a query that Dosimeter wrote and return its rows."""
         ...
 
+    def fetch_few(self, query: exp.Select) -> FewRows:
+        """Run a query that Dosimeter wrote and that gives few rows, and return them as Python values.
+
+        It must read no date or timestamp that nobody declared: Python cannot represent all that a source may hold.
+        """
+        ...
+
     def refresh(self) -> None:
         """See the data as they are now: end the snapshot, and read joined tables again.
 
@@ -182,6 +191,9 @@ class EngineInFront:
 
     def fetch(self, query: exp.Select) -> pa.Table:
         return self._engine.fetch(query)
+
+    def fetch_few(self, query: exp.Select) -> FewRows:
+        return self._engine.fetch_few(query)
 
     def refresh(self) -> None:
         self._engine.refresh()

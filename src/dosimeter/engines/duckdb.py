@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import io
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,7 @@ from dosimeter.engines.duckdb_files import (
     write_parquet_reader,
 )
 from dosimeter.engines.duckdb_identities import identify_relation, identify_stored
+from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.file_digests import State, read_states
 from dosimeter.engines.files import name_table
 from dosimeter.engines.identities import identify_files
@@ -296,16 +297,28 @@ class DuckDBEngine:
     # ------------------------------------------------------------ running
 
     def fetch(self, query: exp.Select) -> pa.Table:
-        if not isinstance(query, exp.Select):
-            raise TypeError("only SELECT trees of our own making run")
-        text = query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
-        table = self._run(text)
+        table = self._run(_write(query))
         self.rows_fetched += table.num_rows
         return table
 
+    def fetch_few(self, query: exp.Select) -> FewRows:
+        """Run the query as one statement: a relation, which gives Arrow, would be planned twice."""
+        with self._translated():
+            found = self._connection.execute(_write(query))
+            names = [str(column[0]) for column in found.description or ()]
+            rows = found.fetchall()
+        self.rows_fetched += len(rows)
+        return FewRows({name: [row[at] for row in rows] for at, name in enumerate(names)}, len(rows))
+
     def _run(self, text: str) -> pa.Table:
-        try:
+        with self._translated():
             return self._connection.sql(text).to_arrow_table()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Raise errors of our own for DuckDB's, and stop the query if the user interrupts."""
+        try:
+            yield
         except duckdb.InterruptException:
             raise Interrupted("Stopped.") from None
         except KeyboardInterrupt:
@@ -436,6 +449,12 @@ class DuckDBEngine:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _write(query: exp.Select) -> str:
+    if not isinstance(query, exp.Select):
+        raise TypeError("only SELECT trees of our own making run")
+    return query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
 
 
 # ---------------------------------------------------------------- connections

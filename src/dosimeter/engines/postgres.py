@@ -19,6 +19,7 @@ from sqlglot import ErrorLevel, exp
 
 from dosimeter.engines.base import ReadOptions, combine_fingerprints, joined_with_itself
 from dosimeter.engines.columns import NativeColumn
+from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.postgres_catalogue import (
     TYPES,
     CatalogueTable,
@@ -179,6 +180,9 @@ class PostgresEngine:
         table = self._run(text)
         self.rows_fetched += table.num_rows
         return table
+
+    def fetch_few(self, query: exp.Select) -> FewRows:
+        return FewRows.of(self.fetch(query))
 
     def fingerprint(self) -> str:
         """Return a digest of the columns' names and types, the number of rows, and sums over a hash of each row.

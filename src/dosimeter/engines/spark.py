@@ -30,6 +30,7 @@ from dosimeter.engines.base import (
     joined_with_itself,
 )
 from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
+from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.files import say_how
 from dosimeter.engines.identities import identify_files
 from dosimeter.engines.spark_files import (
@@ -284,6 +285,9 @@ class SparkEngine:
             table = self._session.sql(text).toArrow()
         self.rows_fetched += table.num_rows
         return table
+
+    def fetch_few(self, query: exp.Select) -> FewRows:
+        return FewRows.of(self.fetch(query))
 
     @contextmanager
     def _tagged(self) -> Iterator[None]:

@@ -34,6 +34,7 @@ from dosimeter.planning.query_plan import (
     Threshold,
 )
 from dosimeter.planning.selected import selects_rows
+from dosimeter.planning.thresholding import find_even_chance
 
 __all__ = [
     "CELL",
@@ -58,6 +59,7 @@ __all__ = [
     "digest_measured",
     "explain_plan",
     "find_column",
+    "find_even_chance",
     "joined_relation",
     "joined_rows",
     "limit_public_text",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
@@ -16,6 +15,7 @@ from dosimeter.planning.explained_stages import EXAMPLES, Stages, explain_stages
 from dosimeter.planning.less_noise import LessNoise, find_less_noise
 from dosimeter.planning.person_stage import joined_stages, list_trees
 from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.planning.thresholding import find_even_chance
 from dosimeter.sql import note_unlisted
 
 
@@ -210,9 +210,7 @@ def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
     if threshold is None:
         return
     people = plan.measures[threshold.people]
-    weight = float(plan.weights(mechanism.norm)[threshold.people])
-    scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0) / weight
-    least = 1 + mechanism.find_excess(scale, Fraction(threshold.delta) / threshold.most)
+    least = find_even_chance(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), 1.0))
     yield (
         f"Groups are those of the data whose noisy {people.label} is large enough: at ε = 1 a group of {least:,} "
         f"individuals has an even chance to be shown, and somebody alone in a group one of at most {threshold.delta:g} "

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from sqlglot import exp
 
 from dosimeter.errors import OptionError, QueryError
 from dosimeter.measures import CountIndividuals
+from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Groups
 from dosimeter.planning.aggregates import AggregateCollector
-from dosimeter.planning.query_plan import Group, Threshold
+from dosimeter.planning.query_plan import Group, QueryPlan, Threshold
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.schema import Schema
 from dosimeter.sql import column_tree
@@ -74,6 +77,18 @@ def add_threshold(aggregates: AggregateCollector, delta: float) -> Threshold:
         return Threshold(people=known[0], delta=delta, most=schema.max_rows_per_unit)
     added = aggregates.add(counted)
     return Threshold(people=aggregates.estimates[added].measures[0], delta=delta, most=schema.max_rows_per_unit)
+
+
+def find_even_chance(plan: QueryPlan, mechanism: Mechanism, scale: float) -> int | None:
+    """Return how many individuals give a thresholded group an even chance to be shown (H1); None for declared groups.
+
+    ``scale``: that of the noise, in the units of the norm (S5).
+    """
+    threshold = plan.threshold
+    if threshold is None:
+        return None
+    own = scale / float(plan.weights(mechanism.norm)[threshold.people])
+    return 1 + mechanism.find_excess(own, Fraction(threshold.delta) / threshold.most)
 
 
 def _counts_everybody(measure: object, schema: Schema) -> bool:

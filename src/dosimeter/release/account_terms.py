@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dosimeter.errors import OptionError
+from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import (
     AccountOpening,
     AccountSummary,
@@ -83,14 +83,26 @@ def check_account(
     if account is None or (prepared.schema_digest, source) not in account.identified:
         identities = engine.identities()
     agreement = agree_on_terms(account, prepared, source, identities)
-    if agreement.opening is not None or agreement.continuation is not None:
-        ledger.check_holder(prepared.dataset, source, identities or frozenset(), engine.identities(public=True))
+    if identities is not None:
+        public = engine.identities(public=True)
+        _require_apart(identities, public)
+        if agreement.opening is not None or agreement.continuation is not None:
+            ledger.check_holder(prepared.dataset, source, identities, public)
     if agreement.opening is not None:
         unidentified = ledger.unidentified()
         if not prepared.order.other_people:
             check_apart(unidentified, ())
         agreement = replace(agreement, opening=replace(agreement.opening, apart=unidentified))
     return account, agreement, identities
+
+
+def _require_apart(private: frozenset[str], public: frozenset[str]) -> None:
+    """Refuse a table declared public that is a private table of the same schema: a copy of it, or a view over it."""
+    if not private.isdisjoint(public):
+        raise SchemaError(
+            "A table that the schema declares public is a copy of a private one, or a view over it. Its rows belong to "
+            "individuals: a public table is one that nobody's data stand in."
+        )
 
 
 def agree_on_terms(

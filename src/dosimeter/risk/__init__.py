@@ -32,10 +32,11 @@ from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.ranks import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, summarise_rdrs, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
-from dosimeter.risk.shown_groups import ShownGroups, foresee_groups
+from dosimeter.risk.shown_groups import HARDLY, ShownAt, ShownGroups, foresee_groups
 from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities, Spread
 
 __all__ = [
+    "HARDLY",
     "PRESETS",
     "SAFE_ADVANTAGE",
     "AbsoluteRisk",
@@ -55,6 +56,7 @@ __all__ = [
     "RankCells",
     "RiskAndAccuracy",
     "Sensitivities",
+    "ShownAt",
     "ShownGroups",
     "Spread",
     "Verdict",

@@ -5,6 +5,7 @@ All are private. ``show.advice`` puts them into words, the same for the terminal
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -158,6 +159,11 @@ class Advice:
     cell_differs: bool = False
 
     @property
+    def moved_by_nobody(self) -> bool:
+        """Return whether nobody's record moves the answer, at any ε: then no preference over people decides."""
+        return self.at.absolute.own_epsilon == 0.0
+
+    @property
     def shown(self) -> RiskAndAccuracy | None:
         """Return the ε that the advice is about: the one found, or ``safe`` if the preference does not decide (F4)."""
         return self.safe if self.decides is False else self.at
@@ -169,11 +175,14 @@ class Advice:
 def find_safe(candidates: Iterable[Candidate]) -> float | None:
     """Return the largest candidate at which nobody's membership advantage exceeds 0.25, that of ``balanced`` (P4).
 
-    None if there is no such candidate.
+    Where nobody moves the answer, the largest that would be safe for somebody who moves it as far as anybody can. None
+    if there is no such candidate.
     """
     limit = SAFE_ADVANTAGE * (1.0 + 1e-12)
-    safe = [line.epsilon for line in candidates if line.absolute is not None and line.absolute.advantage <= limit]
-    return max(safe, default=None)
+    found = [(line.epsilon, line.absolute.advantage) for line in candidates if line.absolute is not None]
+    if not any(advantage for _, advantage in found):
+        found = [(epsilon, math.tanh(0.5 * epsilon)) for epsilon, _ in found]
+    return max((epsilon for epsilon, advantage in found if advantage <= limit), default=None)
 
 
 def decides(candidates: Iterable[Candidate]) -> bool:

@@ -92,9 +92,9 @@ def write_notes(
 
 
 _INDICATORS = {
-    "bound": "Indicator: bound. Every RDR is an upper bound on its expectation; the exact one can give another ε.",
-    "exact": "Indicator: exact. Every RDR is its expectation; the bound can give another ε.",
-    "cell": "Indicator: cell. The bound, with the noise of only those numbers that one individual's rows can reach.",
+    "bound": "Everybody's RDR is given as an upper limit, as in the paper; computed exactly, it can give another ε.",
+    "exact": "Everybody's RDR is computed exactly; its upper limit, which is the default, can give another ε.",
+    "cell": "Everybody's RDR is given as an upper limit that counts only noise which one person's rows can reach.",
 }
 _INCAUTIONS = {
     RatioWarning.ALWAYS: "under Gaussian noise",

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _MOST_AT_ONCE = 2**17
 """The most RDRs that are summarised at once: 1 MB, which fits the processor's cache."""
 
+_BLOCK = 2**15
+"""The most classes that are added up at once, for the same reason."""
+
 
 def compute_rdr(
     sensitivities: Sensitivities,
@@ -76,7 +79,8 @@ def summarise_rdrs(many: Sequence[RDRs]) -> list[Spread]:
     step = max(1, _MOST_AT_ONCE // max(len(counts), 1))
     found: list[Spread] = []
     for start in range(0, len(many), step):
-        values = np.array([rdrs.values for rdrs in many[start : start + step]])
+        rows = [rdrs.values for rdrs in many[start : start + step]]
+        values = rows[0][np.newaxis] if len(rows) == 1 else np.array(rows)
         found += _summarise(*_keep_inhabited(values, counts))
     return found
 
@@ -85,17 +89,32 @@ def _summarise(values: FloatArray, counts: IntArray) -> list[Spread]:
     """Return the spread over people of each row of ``values``. ``counts``: how many people each column stands for."""
     n = int(counts.sum())
     low, high = values.min(axis=1), values.max(axis=1)
-    above = values - low[:, np.newaxis]  # what matters to the variance, without the level and its rounding
-    weights = counts.astype(np.float64)
-    mean_above = above @ weights / n
-    above -= mean_above[:, np.newaxis]
-    variance = np.square(above, out=above) @ weights / n
+    mean_above = _add_up(values, counts, low) / n
+    variance = _add_up(values, counts, low, mean_above) / n
     if np.any(values[:, 1:] < values[:, :-1]):
         medians = [weighted_quantile(row, counts, 0.5) for row in values]
     else:
         medians = _find_quantile(values, counts, 0.5).tolist()
     columns = (low.tolist(), high.tolist(), (low + mean_above).tolist(), medians, variance.tolist())
     return [Spread(*row) for row in zip(*columns, strict=True)]
+
+
+def _add_up(values: FloatArray, counts: IntArray, low: FloatArray, mean_above: FloatArray | None = None) -> FloatArray:
+    """Return, for each row of ``values``, the sum over people of value − low, or of (value − low − mean_above)².
+
+    ``counts``: how many people each column stands for. ``low``, ``mean_above``: one number per row. What lies above the
+    lowest value is all that matters to the variance: the level and its rounding do not. Added up in blocks, without
+    BLAS: its threads wait for each other by spinning, which takes many times the sum itself on a busy machine.
+    """
+    total: FloatArray = np.zeros(len(values))
+    for start in range(0, len(counts), _BLOCK):
+        part = values[:, start : start + _BLOCK] - low[:, np.newaxis]
+        if mean_above is not None:
+            part -= mean_above[:, np.newaxis]
+            np.square(part, out=part)
+        part *= counts[start : start + _BLOCK]
+        total += part.sum(axis=1)
+    return total
 
 
 def weighted_quantile(values: FloatArray, counts: IntArray, p: float) -> float:
@@ -115,12 +134,19 @@ def weighted_quantile(values: FloatArray, counts: IntArray, p: float) -> float:
 
 def _find_quantile(values: FloatArray, counts: IntArray, p: float) -> FloatArray:
     """Return the quantile of ascending values; one per row if ``values`` has several rows."""
-    ends = np.cumsum(counts)
-    place = Fraction(str(float(p))) * (int(ends[-1]) - 1)
+    place = Fraction(str(float(p))) * (int(counts.sum()) - 1)
     below = math.floor(place)
-    low, high = (values[..., np.searchsorted(ends, rank, side="right")] for rank in (below, math.ceil(place)))
+    low, high = (values[..., _find_class(counts, rank)] for rank in (below, math.ceil(place)))
     found: FloatArray = low + (high - low) * float(place - below)
     return found
+
+
+def _find_class(counts: IntArray, rank: int) -> int:
+    """Return the index of the class that the person with this rank is in. Ranks follow the classes, from 0."""
+    ends = np.cumsum(np.add.reduceat(counts, np.arange(0, len(counts), _BLOCK)))
+    block = int(np.searchsorted(ends, rank, side="right"))
+    start, before = block * _BLOCK, int(ends[block - 1]) if block else 0
+    return start + int(np.searchsorted(np.cumsum(counts[start : start + _BLOCK]), rank - before, side="right"))
 
 
 def _keep_inhabited(values: FloatArray, counts: IntArray) -> tuple[FloatArray, IntArray]:

@@ -19,6 +19,7 @@ from dosimeter.show.candidates import (
     MEETS,
     TextTable,
     note_accuracy,
+    note_untold,
     order_candidates,
 )
 from dosimeter.show.numbers import (
@@ -50,6 +51,7 @@ __all__ = [
     "format_range",
     "format_times",
     "note_accuracy",
+    "note_untold",
     "order_candidates",
     "ratio_axis",
     "warn_of_noise",

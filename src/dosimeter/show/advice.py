@@ -129,7 +129,9 @@ def _word_advice(advice: Advice) -> Iterator[str]:
     if advice.decides is False and advice.met:
         yield word_undecided(advice)
     shown = advice.shown
-    if advice.decides is False and shown is not None:
+    if advice.decides is False and shown is not None and advice.moved_by_nobody:
+        yield f"ε = {format_epsilon(shown.epsilon)} would be the largest cautious candidate if somebody moved it."
+    elif advice.decides is False and shown is not None:
         yield (
             "The largest candidate at which nobody's membership advantage exceeds 0.25 is ε = "
             f"{format_epsilon(shown.epsilon)}."
@@ -154,6 +156,9 @@ def _word_advice(advice: Advice) -> Iterator[str]:
 
 def word_undecided(advice: Advice) -> str:
     """Say what the largest candidate would do to people, where every candidate meets the preference (F4)."""
+    if advice.moved_by_nobody:
+        who = "Nobody is in this query" if advice.touched == 0 else "Nobody's record moves this answer"
+        return f"{who}: the preference decides nothing."
     at, absolute = format_epsilon(advice.at.epsilon), advice.at.absolute
     who = "the most exposed"
     if advice.touched is not None and advice.exposed == advice.touched:

@@ -71,6 +71,19 @@ def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
     return tuple(found)
 
 
+def note_untold(candidate: Candidate) -> tuple[str, ...]:
+    """Say which numbers a preference over errors leaves out at this ε: those with too few people to tell (E1)."""
+    untold = sum(each.too_few or 0 for each in candidate.accuracy)
+    total = sum(each.groups or 0 for each in candidate.accuracy)
+    if not untold:
+        return ()
+    have = "1 has" if untold == 1 else f"{untold:,} have"
+    return (
+        f"The preference limits the errors of numbers that can be told at ε = {format_epsilon(candidate.epsilon)}: of "
+        f"{total:,} numbers {have} too few people behind them and {'is' if untold == 1 else 'are'} left out.",
+    )
+
+
 def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
     """Return the table of text that stands for a range chart: a row per candidate."""
     ordered = order_candidates(candidates)

@@ -36,12 +36,12 @@ class QueryInWords:
 
 def describe_question(prepared: PreparedRelease) -> QueryInWords:
     plan, mechanism = prepared.plan, prepared.mechanism
-    k = len(plan.measures) if plan.k is None else plan.k
+    k = f"{len(plan.measures):,} in each group that is shown" if plan.k is None else f"{plan.k:,}"
     noise = f"{mechanism.name.capitalize()} noise" + (f" ({mechanism.calibration})" if mechanism.calibration else "")
     return QueryInWords(
         words=" ".join(dict.fromkeys(_put_in_words(block) for block in plan.blocks)),
         n=f"{prepared.n:,}",
-        k=f"{k:,}",
+        k=k,
         delta="" if mechanism.delta == 0 else show_small(mechanism.delta),
         sensitivity=format_number(plan.sensitivity(mechanism.norm), 6),
         mechanism=noise,
@@ -75,7 +75,7 @@ def _put_in_words(plan: QueryPlan) -> str:
     groups = ""
     if plan.groups:
         keys = plan.group_keys
-        count = f" ({len(keys):,} groups)" if keys is not None else ""
+        count = f" ({len(keys):,} groups)" if keys is not None else " that enough people share"
         groups = f", for each {_join([group.name for group in plan.groups])}{count}"
     among = " among people with" if verb is None else " with"
     where = "" if plan.where is None else f"{among} {_write_where(plan.where.sql(dialect='duckdb'))}"
@@ -160,7 +160,7 @@ def preview_answer(prepared: PreparedRelease, epsilon: float, *, looked: bool) -
     find.
     """
     plan = prepared.plan
-    keys = plan.group_keys or ((),)
+    keys = plan.group_keys or (("…",) * len(plan.groups),)
     shown = keys[:MOST_ROWS]
     rows = tuple(
         tuple("…" if output.group is None else str(show_cell(key[output.group])) for output in plan.outputs)
@@ -185,6 +185,6 @@ def preview_answer(prepared: PreparedRelease, epsilon: float, *, looked: bool) -
         columns=tuple(output.name for output in plan.outputs),
         rows=rows,
         more=len(keys) - len(shown) + others,
-        about=about,
+        about=about if plan.threshold is None else f"One row for each group that enough people share. {about}",
         promise=way.promise(prepared, exact_decimal(epsilon), viewed=looked),
     )

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, Policy
 from dosimeter.options import OPTIONS, MechanismName, Quantiles, check_option
-from dosimeter.problems import Surface
+from dosimeter.problems import Option, Surface
 
 EXAMPLE = "See docs/guide/operator.md for an example."
 _CHECKED = ConfigDict(strict=True, extra="forbid")
@@ -26,6 +26,7 @@ Positive = Annotated[int, Field(ge=1)]
 class DatasetSettings:
     """One dataset: where its data and public facts are, and on which terms its account is opened.
 
+    ``group_delta``: analysts may also group by columns whose values nobody declared, at this δ for each answer (H1).
     ``allow_identifying``: analysts may ask about single persons, by columns that identify people.
     """
 
@@ -39,6 +40,7 @@ class DatasetSettings:
     candidates: str | None = None
     min_rows: int | None = None
     quantiles: Quantiles = "ranks"
+    group_delta: float | None = None
     svt: float = 1.0
     variance: float = 1e-5
     violation: float | None = None
@@ -55,6 +57,11 @@ class DatasetSettings:
         for each in fields(self):
             if each.name in OPTIONS:
                 check_option(each.name, getattr(self, each.name), optional=True)
+        if self.group_delta is not None and self.algorithm == "find-and-release":
+            raise OptionError(
+                Option("group_delta"),
+                " does not go with find-and-release: its noisy test needs to know how many groups there are.",
+            )
         Policy.parse(self.policy)
 
 

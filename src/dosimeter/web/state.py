@@ -14,7 +14,7 @@ from pathlib import Path
 from itsdangerous import URLSafeSerializer
 
 from dosimeter.dataset import Dataset
-from dosimeter.errors import InputError, OptionError, SchemaError
+from dosimeter.errors import InputError, OptionError, SchemaError, UndeclaredGroups
 from dosimeter.ledger import (
     AccountSummary,
     Entry,
@@ -24,7 +24,7 @@ from dosimeter.ledger import (
     exact_decimal,
 )
 from dosimeter.planning import LookOptions, digest_measured
-from dosimeter.problems import Surface
+from dosimeter.problems import Option, Surface
 from dosimeter.release import (
     Fixed,
     PreparedRelease,
@@ -96,7 +96,7 @@ class ServedDataset:
         which would tell an analyst what others asked.
         """
         if order is not None:
-            return prepare_release(self.schema, sql, self.look, order)
+            return self._prepare(sql, order)
         with self._guard:
             known = self._prepared.get(sql)
         if known is None:
@@ -109,13 +109,34 @@ class ServedDataset:
 
     def prepare_anew(self, sql: str) -> PreparedRelease:
         """Return the same as ``prepare`` without an order, but remember and reuse nothing."""
-        return prepare_release(self.schema, sql, self.look, self._any_order())
+        return self._prepare(sql, self._any_order())
+
+    def _prepare(self, sql: str, order: ReleaseOrder) -> PreparedRelease:
+        """Return what the schema alone decides about this release: with declared groups wherever there are some.
+
+        Groups that nobody declared are thresholded, if the settings have a δ for them (H1).
+        """
+        try:
+            return prepare_release(self.schema, sql, self.look, order)
+        except UndeclaredGroups:
+            if self.settings.group_delta is None:
+                raise
+        look = replace(self.look, groups="thresholded", group_delta=self.settings.group_delta, min_rows=None)
+        return prepare_release(self.schema, sql, look, order)
 
     def check_settings(self) -> None:
         """Refuse settings that no release could use, by preparing the simplest query. Never touches the data."""
         table = self.schema.table.replace('"', '""')
         prepared = self.prepare_anew(f'SELECT COUNT(*) FROM "{table}"')
         agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at", None)
+        total, wanted = expect_charges(self.terms, prepared).reading.delta_total, self.settings.group_delta
+        if wanted is not None and exact_decimal(wanted) > total:
+            raise OptionError(
+                Option("group_delta"),
+                f" is more than the account's δ in all, {float(total):g}: no such answer could be given. Lower it, or set ",
+                Option("delta_total"),
+                ".",
+            )
 
     @property
     def find_and_release(self) -> Way:

@@ -6,16 +6,17 @@ rows. Nobody's record is fetched, and nobody is really left out (``recompute`` d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.engines import Engine, read_booleans, read_codes, read_integers, read_values
+from dosimeter.engines import Engine, FewRows, read_booleans, read_codes, read_integers, read_values
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import GroupKey, observe_keys
 from dosimeter.influence.rows.queries import (
@@ -37,6 +38,11 @@ from dosimeter.planning import QueryPlan
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
+
+_Table = TypeVar("_Table", "pa.Table", FewRows)
+
+FEW = 4096
+"""So few rows are read as Python values, which loads no Arrow."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -118,10 +124,10 @@ def measure_profiles(
     Row r of every profile stands for the same individuals. ``attributes``: conditions of a preference's FILTERs and the
     ``--by`` column, by name. With them everybody is profiled, not only those who meet the WHERE.
     """
-    table = engine.fetch(profile_query(plan, engine.relation(), attributes))
-    if table.num_rows == 1 and table.column(PEOPLE)[0].as_py() == 0:  # a total without GROUP BY always has a row
-        table = table.slice(0, 0)
-    blocks = plan.blocks
+    query, blocks = profile_query(plan, engine.relation(), attributes), plan.blocks
+    if attributes is None and len(blocks) == 1 and _count_contributions(plan) <= FEW:
+        return (_read_profile(plan, _without_nobody(engine.fetch_few(query)), None),)
+    table = _without_nobody(engine.fetch(query))
     if len(blocks) == 1:
         return (_read_profile(plan, table, attributes),)
     shared = [PEOPLE, *(attributes or {})]
@@ -135,11 +141,28 @@ def measure_profiles(
     return tuple(found)
 
 
-def _read_profile(plan: QueryPlan, table: pa.Table, attributes: Mapping[str, exp.Expression] | None) -> Profile:
+def _count_contributions(plan: QueryPlan) -> float:
+    """Return how many different contributions the declared groups and bounds leave, at most; ∞ if they leave any."""
+    if any(group.values is None for group in plan.groups) or any(each.role == "distinct" for each in plan.arguments):
+        return math.inf
+    groups = [len(group.values or ()) + 1 for group in plan.groups]
+    return math.prod([*groups, *(each.width + 2 for each in plan.arguments)])
+
+
+def _without_nobody(table: _Table) -> _Table:
+    """Return the rows of a profile, none if nobody meets the WHERE: a total without GROUP BY always has a row."""
+    return table.slice(0, 0) if table.num_rows == 1 and not read_integers(table.column(PEOPLE))[0][0] else table
+
+
+def _read_profile(
+    plan: QueryPlan, table: pa.Table | FewRows, attributes: Mapping[str, exp.Expression] | None
+) -> Profile:
     everyone = INSIDE in table.column_names
     inside = read_booleans(table.column(INSIDE)) if everyone else np.ones(table.num_rows, dtype=np.bool_)
     group = np.full(table.num_rows, -1, dtype=np.int64)
-    met = table.filter(inside) if everyone else table  # whoever is outside the WHERE is in no group, observed or not
+    met = (
+        table.filter(inside) if everyone and not isinstance(table, FewRows) else table
+    )  # whoever is outside the WHERE is in no group, observed or not
     keys, group[inside] = _index_groups(plan, met)
     names = {input_column(plan, measure) for measure in plan.measures if isinstance(measure, ArgumentMeasure)}
     inputs = {name: read_integers(table.column(name)) for name in names}
@@ -155,10 +178,10 @@ def _read_profile(plan: QueryPlan, table: pa.Table, attributes: Mapping[str, exp
 
 
 def count_individuals(engine: Engine) -> int:
-    return int(engine.fetch(count_query(engine.relation())).column(PEOPLE)[0].as_py())
+    return int(engine.fetch_few(count_query(engine.relation())).column(PEOPLE)[0])
 
 
-def _index_groups(plan: QueryPlan, table: pa.Table) -> tuple[tuple[GroupKey, ...], IntArray]:
+def _index_groups(plan: QueryPlan, table: pa.Table | FewRows) -> tuple[tuple[GroupKey, ...], IntArray]:
     if not plan.groups:
         return ((),), np.zeros(table.num_rows, dtype=np.int64)
     columns = [read_codes(table.column(f"g{at}")) for at in range(len(plan.groups))]
@@ -269,7 +292,7 @@ def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = No
     """Return the exact numbers that get noise (S6): computed from the profile if there is one, otherwise by a query."""
     query = answer_query(plan, engine.relation()) if profile is None else None
     if query is not None:
-        return _read_totals(plan, engine.fetch(query))
+        return _read_totals(plan, _fetch_totals(plan, engine, query))
     if profile is None and plan.ranks and len(plan.arguments) > 1:
         return _measure_apart(plan, engine)
     profile = profile if profile is not None else measure_profile(plan, engine)
@@ -327,19 +350,26 @@ def _add_totals(
     per measure.
     """
     alone = replace(plan, measures=tuple(plan.measures[at] for at in untold))
-    counted = _read_totals(alone, engine.fetch(totals_query(alone, engine.relation(), list(untold.values()))))
+    query = totals_query(alone, engine.relation(), list(untold.values()))
+    counted = _read_totals(alone, _fetch_totals(alone, engine, query))
     rows = dict(zip(counted.keys, counted.values, strict=True))
     for position, key in enumerate(keys):
         for column, at in enumerate(untold):
             values[position][at] = rows[key][column] if key in rows else Fraction(0)
 
 
-def _read_totals(plan: QueryPlan, table: pa.Table) -> Measured:
+def _fetch_totals(plan: QueryPlan, engine: Engine, query: exp.Select) -> pa.Table | FewRows:
+    """Fetch the totals of every group: few rows, unless many groups are declared or those of the data are observed."""
+    few = plan.group_keys is not None and len(plan.group_keys) <= FEW
+    return engine.fetch_few(query) if few else engine.fetch(query)
+
+
+def _read_totals(plan: QueryPlan, table: pa.Table | FewRows) -> Measured:
     keys, group = _index_groups(plan, table)
     empty = [measure.empty for measure in plan.measures]
     values = [list(empty) for _ in keys]
     for at, measure in enumerate(plan.measures):
-        totals = table.column(f"m{at}").to_pylist()
+        totals = read_values(table.column(f"m{at}"))
         for row, total in enumerate(totals):
             if group[row] >= 0:
                 values[group[row]][at] = int(total) * measure.unit

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.postprocess import find_rank_columns
-from dosimeter.risk import Candidate, Choice
+from dosimeter.risk import HARDLY, Candidate, Choice
 from dosimeter.show import format_epsilon, format_number, order_candidates
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
@@ -44,12 +44,16 @@ class AccuracyRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NumberRow:
-    """One number of the answer: its group and column, its exact value, and where the released number will lie."""
+    """One number of the answer: its group and column, its exact value, and where the released number will lie.
+
+    ``chance``: how often the group would be shown, in words; "" if it is declared.
+    """
 
     keys: tuple[object, ...]
     column: str
     exact: object
     range: str
+    chance: str = ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -188,7 +192,7 @@ def list_numbers(measured: MeasuredQuery, epsilon: float, start: int) -> NumberP
     total, end = len(groups) * len(columns), start + NUMBERS_SHOWN
     first, last = start // len(columns), min(len(groups), -(-end // len(columns)))
     errors = measured.group_errors(epsilon, last)
-    ranked = find_rank_columns(plan)
+    ranked, chances = find_rank_columns(plan), measured.chances(epsilon)
     rows: list[NumberRow] = []
     for at in range(first, last):
         own = errors[at] if at < len(errors) else (None,) * len(columns)
@@ -196,8 +200,16 @@ def list_numbers(measured: MeasuredQuery, epsilon: float, start: int) -> NumberP
             if start <= at * len(columns) + place < end:
                 exact: Any = groups[at].get(column)  # a column that reads other groups' numbers has none of its own
                 words = _write_place(exact, own[place], by_rank=column in ranked)
-                rows.append(NumberRow(tuple(groups[at].get(name) for name in keys), column, exact, words))
+                chance = "" if chances is None else write_chance(chances[at])
+                rows.append(NumberRow(tuple(groups[at].get(name) for name in keys), column, exact, words, chance))
     return NumberPage(keys, tuple(rows), start, total, end if end < total else None)
+
+
+def write_chance(chance: float) -> str:
+    """Write how often a thresholded group would be shown."""
+    if chance < HARDLY:
+        return "hardly ever"
+    return "almost always" if chance > 1.0 - HARDLY else f"{round(100.0 * chance)} of 100 times"
 
 
 def _read_only_group(measured: MeasuredQuery, columns: Sequence[str]) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def _try_release(
     """
     for again in (True, False):
         try:
-            release(dataset, query.sql, served.look, order, state.database.ledger)
+            release(dataset, query.sql, served.prepare(query.sql).look, order, state.database.ledger)
         except Interrupted as error:
             if not again or find_claimed(state, served.name, claim) is not None:
                 return error

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dosimeter.ledger import Policy, Reading, RequestCharges
+from dosimeter.planning import find_even_chance
 from dosimeter.postprocess import error_95, rank_errors
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import posterior_probability
@@ -83,7 +84,10 @@ def count_cost(offer: Offer, epsilon: float) -> CostWords:
     whole = ", the whole budget" if after.epsilon == budget else of
     most, then = ("at most ", "After that") if offer.testing else ("", "After it")
     before = write_reading(charges.reading.epsilon)
-    sentences = [f"What is spent goes from {before} to {most}{write_reading(after.epsilon)}{whole}."]
+    sentences = [
+        f"What is spent goes from {before} to {most}{write_reading(after.epsilon)}{whole}"
+        f"{_count_delta(charges, after)}."
+    ]
     if offer.testing:
         test = charges.after(None)
         sentences.append(
@@ -99,6 +103,14 @@ def count_cost(offer: Offer, epsilon: float) -> CostWords:
     else:
         sentences.append(f"{then}, no more answers are possible on this dataset.")
     return CostWords(tuple(sentences), more == 0, _compare_policies(charges, at), *_share_budget(charges, after))
+
+
+def _count_delta(charges: RequestCharges, after: Reading) -> str:
+    """Say what thresholded groups take of the account's δ (H1); "" if the groups are declared."""
+    if not charges.group_delta:
+        return ""
+    before, then, total = (show_small(float(each)) for each in (charges.reading.delta, after.delta, after.delta_total))
+    return f", and its δ from {before} to {then} of {total}, to show groups that nobody declared"
 
 
 def _share_budget(charges: RequestCharges, after: Reading) -> tuple[float | None, float | None]:
@@ -148,13 +160,15 @@ class BlindChoice:
     """One candidate with what a controller can know of it without looking at the data.
 
     ``errors``: of each column; None where it depends on the data. ``suspicion``: what a suspicion of 1 % can become, in
-    percent (P3); empty where the noise promises no such limit. ``after``: what is spent afterwards.
+    percent (P3); empty where the noise promises no such limit. ``after``: what is spent afterwards. ``threshold``: how
+    many people give a group that nobody declared an even chance to be shown (H1); None if the groups are declared.
     """
 
     epsilon: float
     errors: tuple[BlindError | None, ...]
     suspicion: str
     after: str
+    threshold: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +193,9 @@ def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
             BlindChoice(
                 epsilon=epsilon,
                 errors=tuple(_find_error(rows.get(name), error) for name, error in zip(names, errors, strict=True)),
-                suspicion=f"{math.ceil(100.0 * belief) / 100.0:g} %" if mechanism.pure else "",
+                suspicion=f"{math.ceil(100.0 * belief) / 100.0:g} %" if mechanism.pure and not plan.threshold else "",
                 after=write_reading(offer.charges.after(epsilon).epsilon),
+                threshold=find_even_chance(plan, mechanism, scale),
             )
         )
     return choices

@@ -20,7 +20,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.influence import Measured
 from dosimeter.planning import Output, QueryPlan
-from dosimeter.postprocess import ColumnAccuracy, assemble_groups, list_group_errors
+from dosimeter.postprocess import ColumnAccuracy, assemble_groups, list_group_errors, measure_scales
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import (
     Advice,
@@ -28,6 +28,8 @@ from dosimeter.risk import (
     Choice,
     Preference,
     Sensitivities,
+    ShownAt,
+    ShownGroups,
     Verdict,
     find_largest,
     is_met,
@@ -51,7 +53,8 @@ class MeasuredQuery:
 
     By ε: ``ratios`` and ``variances``, which common preferences compare, and ``accuracies``. ``drawn``: the classes of
     people that pictures are drawn from. By column of the answer: ``exact``, its exact numbers, and ``sizes``, their
-    median absolute value. ``groups``: the exact rows. ``fingerprint``: the digest of the measured data.
+    median absolute value. ``groups``: the exact rows. ``fingerprint``: the digest of the measured data. ``shown``: which
+    groups would be shown, where nobody declared them (H1).
     """
 
     risk: Risk
@@ -64,6 +67,7 @@ class MeasuredQuery:
     groups: tuple[Mapping[str, Any], ...]
     accuracies: dict[float, tuple[ColumnAccuracy, ...]]
     fingerprint: str
+    shown: ShownGroups | None = None
     _thread: int = field(default_factory=threading.get_ident)  # measured the query, and alone may read the data
     _choices: dict[str, Choice] = field(default_factory=dict)
     _advice: dict[float, Advice] = field(default_factory=dict)
@@ -153,6 +157,21 @@ class MeasuredQuery:
         people = int(counts[values >= values[-1] * (1.0 - 1e-12)].sum())
         return people, self.candidate(epsilon).rdr.relative[1]
 
+    def shown_at(self, epsilon: float) -> ShownAt | None:
+        """Return how many thresholded groups would be shown at this ε; None if the groups are declared."""
+        lines = () if self.shown is None else self.shown.lines
+        return next((line for line in lines if line.epsilon == epsilon), None)
+
+    def chances(self, epsilon: float) -> list[float] | None:
+        """Return each group's probability of being shown, in the order of ``groups``; None if they are declared."""
+        risk, line = self.risk, self.shown_at(epsilon)
+        threshold = risk.plan.threshold
+        if line is None or threshold is None:
+            return None
+        scale = float(measure_scales(risk.plan, risk.mechanism, risk.noise_scale(epsilon))[threshold.people])
+        sizes = np.array([int(row[threshold.people]) for row in risk.measured().values], dtype=np.float64)
+        return [float(chance) for chance in risk.mechanism.exceed(scale, line.threshold - sizes)]
+
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """Return the 95 % errors of each of the first ``most`` groups, one per column, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
@@ -201,6 +220,7 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
         groups=groups,
         accuracies=accuracies,
         fingerprint=_require_same(dataset, meter.digest),
+        shown=None if prepared.plan.threshold is None else risk.foresee_groups(),
     )
 
 

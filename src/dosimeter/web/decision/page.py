@@ -42,6 +42,7 @@ from dosimeter.web.decision.costs import (
 from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
 from dosimeter.web.decision.measured import MeasuredQuery, find_measured
 from dosimeter.web.decision.offer import Offer, make_offer
+from dosimeter.web.decision.undeclared import view_groups
 from dosimeter.web.decision.view import DecisionView, build_view
 from dosimeter.web.decision.words import MOST_ERRORS, OwnThreshold
 from dosimeter.web.http import is_own, render
@@ -169,6 +170,7 @@ PARTS = (
     "scale",
     "start",
     "tradeoff",
+    "shown",
     "measures",
     "histogram",
     "accuracy",
@@ -374,9 +376,9 @@ def describe_gain(case: Case, epsilon: float | None) -> Gain:
     if epsilon is None:
         return Gain(touches)
     advice = job.result.advise(epsilon)
-    return Gain(
-        touches, word_gain(advice.columns, advice.at, most=MOST_ERRORS), tuple(warn_of_noise(advice, advice.at))
-    )  # fmt: skip
+    shown = view_groups(job.result, epsilon)
+    words = (word_gain(advice.columns, advice.at, most=MOST_ERRORS), *(() if shown is None else shown.sentences))
+    return Gain(touches, " ".join(words), tuple(warn_of_noise(advice, advice.at)))
 
 
 def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMeter) -> Choice:

@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dosimeter.risk import Choice, Preference, find_safe
-from dosimeter.show import TextTable, format_epsilon, format_number, note_accuracy, warn_of_noise, word_gain, word_steps
+from dosimeter.show import (
+    TextTable,
+    format_epsilon,
+    format_number,
+    note_accuracy,
+    note_untold,
+    warn_of_noise,
+    word_gain,
+    word_steps,
+)
 from dosimeter.show.charts import bin_rows
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
@@ -37,6 +46,7 @@ from dosimeter.web.decision.tradeoff import (
     draw_tradeoff,
     write_error,
 )
+from dosimeter.web.decision.undeclared import GroupsView, view_groups
 from dosimeter.web.decision.words import (
     MOST_ERRORS,
     Caution,
@@ -98,6 +108,7 @@ class DecisionView:
     worth: tuple[str, ...]
     cost: CostWords
     wanted: str
+    shown: GroupsView | None  # where nobody declared the groups
 
     def __repr__(self) -> str:
         return "DecisionView(redacted)"
@@ -121,7 +132,7 @@ def build_view(
     """
     offer = offer.prefer(choice)
     enough = find_enough(measured, wanted_error)
-    start = find_start(offer, choice, enough)
+    start = find_start(offer, choice, enough, measured.risk.matched)
     selected = start.epsilon if form.epsilon is None else round_down(form.epsilon, offer.candidates)
     line, advice, bins = measured.candidate(selected), measured.advise(selected), measured.bins(selected)
     columns = list_columns(measured)
@@ -129,13 +140,14 @@ def build_view(
     shown = columns if len(columns) <= MOST_COLUMNS else (column,)
     place = columns.index(column)
     notes = note_accuracy(line)
+    untold = tuple(note for each in choice.candidates for note in note_untold(each) if note in choice.notes)
     return DecisionView(
         preference=preference,
         cautions=tuple(list_cautions(measured, choice, alarm)),
         line=write_line(offer, preference, choice),
         undecided=is_undecided(choice),
-        states=tuple(list_states(measured, preference, choice, offer, own)),
-        notes=tuple(note for note in choice.notes if note not in notes),
+        states=(*list_states(measured, preference, choice, offer, own), *untold),
+        notes=tuple(note for note in choice.notes if note not in (*notes, *untold)),
         selected=selected,
         meets=selected in (offer.meeting or ()),
         index=sorted(offer.candidates).index(selected),
@@ -171,20 +183,24 @@ def build_view(
         worth=(*warn_of_noise(advice, advice.at), *warn_of_ranks(measured, line)),
         cost=count_cost(offer, selected),
         wanted=write_wanted(measured, wanted_error, enough),
+        shown=view_groups(measured, selected),
     )
 
 
-def find_start(offer: Offer, choice: Choice, enough: float | None) -> SliderStart:
+def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int | None = None) -> SliderStart:
     """Return where the slider starts: at the ε that was found, or at ``enough`` if that is smaller.
 
     Where every candidate meets the preference (F4), nothing was found: the largest ε at which nobody's membership can
-    be guessed much better than by a coin takes its place. ``enough``: the smallest ε with the wanted error. A start
-    that the account does not grant is rounded down to one that it does.
+    be guessed much better than by a coin takes its place. ``enough``: the smallest ε with the wanted error.
+    ``touched``: how many people are in the query. A start that the account does not grant is rounded down to one that
+    it does.
     """
     left = offer.remaining or offer.candidates
     found, why = offer.found, "the largest ε that meets the sentence"
     if is_undecided(choice):
         found, why = find_safe(choice.candidates), "the sentence decides nothing, and this is cautious enough"
+        if touched == 0:
+            why = "nobody is in this query, and this would be cautious for somebody who is"
     if found is None:
         return SliderStart(min(left), "no ε is proposed, so this is the smallest")
     if enough is not None and enough < found:

@@ -78,11 +78,14 @@ def list_cautions(measured: MeasuredQuery, choice: Choice, alarm: str) -> Iterat
     if alarm:
         yield Caution(alarm, grave=True)
     touched = measured.risk.matched
+    if touched == 0:
+        idle = ", and the preference decides nothing" if is_undecided(choice) else ""
+        yield Caution(f"Nobody is in this query: the answer is noise{idle}.", grave=False)
+        return
     if touched is not None and touched < FEW:
-        who = {0: "nobody", 1: "1 person"}.get(touched, f"only {touched} people")
-        about = "the answer is noise" if touched == 0 else "whatever it answers is about them"
-        yield Caution(f"This question touches {who}: {about}.", grave=touched > 0)
-    if is_undecided(choice) and touched != 0:
+        who = "1 person" if touched == 1 else f"only {touched} people"
+        yield Caution(f"This question touches {who}: whatever it answers is about them.", grave=True)
+    if is_undecided(choice):
         yield Caution(_word_undecided(measured, choice), grave=False)
 
 
@@ -94,8 +97,10 @@ def is_undecided(choice: Choice) -> bool:
 def _word_undecided(measured: MeasuredQuery, choice: Choice) -> str:
     """Say that every candidate meets the preference, what the largest would do, and what to choose by instead."""
     largest = max(line.epsilon for line in choice.candidates)
-    told = word_undecided(measured.advise(largest))
-    safe = find_safe(choice.candidates)
+    advice, safe = measured.advise(largest), find_safe(choice.candidates)
+    told = word_undecided(advice)
+    if advice.moved_by_nobody:
+        return told
     instead = (
         "No candidate is cautious enough to be proposed; the operator can add smaller ones."
         if safe is None

@@ -1,0 +1,126 @@
+"""Groups that nobody declared (H1) on the web: who may allow them, what a controller sees, what is charged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from dosimeter.errors import OptionError
+from dosimeter.schema.toml import dump_schema, read_schema
+from dosimeter.web.settings import DatasetSettings
+from tests.unit.test_thresholded_groups import COUNTS, FACTS, NOTES
+from tests.web.browsing import OpenPage, expect, wait_for_decision, wait_for_epsilon, wait_for_rest
+from tests.web.web_site import Site, read_text
+
+BY_X = "SELECT x, COUNT(*) AS n FROM notes GROUP BY x"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Callable[..., DatasetSettings]:
+    """The settings of a table in which nobody declared the topics: two large ones, and thirty people alone in theirs."""
+    data, schema = tmp_path / "notes.parquet", tmp_path / "notes.toml"
+    pq.write_table(NOTES, data)
+    schema.write_text(dump_schema(read_schema(FACTS)))
+
+    def describe(**changes: Any) -> DatasetSettings:
+        values = {"data": str(data), "schema": schema, "policy": "budget:5", "algorithm": "fixed", "delta_total": 1e-4}
+        return DatasetSettings(**values | {"group_delta": 1e-6} | changes)
+
+    return describe
+
+
+def test_controller_sees_which_groups_would_be_shown(
+    start_site: Callable[..., Site], notes: Callable[..., DatasetSettings], open_page: OpenPage
+) -> None:
+    """T = 15 at ε = 1 and D = 10⁻⁶: flu (300) and gout (80) are shown; rare (4) and thirty people alone are not."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    site = start_site(datasets={"notes": notes()})
+    with site.guest("anna") as anna:
+        query_id = anna.ask(COUNTS, dataset="notes")
+        assert "a group of 15 individuals has an even chance" in read_text(
+            anna.act("/ask/check", dataset="notes", sql=COUNTS).text
+        )
+    carol = open_page(site, "carol", viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
+    carol.goto(f"/decide/{query_id}")
+    expect(carol.locator("table.choices tr", has_text="15 people")).to_have_count(1)  # before any look: ε decides it
+    carol.click("button >> text=Look at the risk")
+    wait_for_decision(carol)
+    expect(carol.locator(".question h1")).to_contain_text("for each topic that enough people share")
+    carol.fill("#epsilon", "1")
+    carol.press("#epsilon", "Enter")
+    wait_for_epsilon(carol, "1")
+    told = carol.locator("#part-shown")
+    expect(told).to_contain_text("the data have 33 groups, and an answer at ε = 1 would show about 2.0 of them")
+    expect(told).to_contain_text("34 of 414 people are in groups that would hardly ever be shown")
+    expect(told.locator("tr.selected")).to_contain_text("15 people")
+    expect(carol.locator("#part-cost")).to_contain_text("its δ from 0 to 1·10⁻⁶ of 1·10⁻⁴")
+    carol.click("summary:has-text('Each of the 33 numbers')")
+    rows = carol.locator("#numbers tbody tr")
+    expect(rows).to_have_count(33)
+    expect(rows.filter(has_text="gout")).to_contain_text("almost always")
+    expect(rows.filter(has_text="rare")).to_contain_text("hardly ever")
+    wait_for_rest(carol)
+    assert Axe().run(carol).response["violations"] == []
+    carol.set_viewport_size({"width": 390, "height": 844})
+    assert carol.evaluate("document.documentElement.scrollWidth") == 390
+    carol.click("#part-verdict button")
+    expect(carol.locator("main")).to_contain_text("34 of 414 people are in groups that would hardly ever be shown")
+    carol.fill("[name=reason]", "topics are no secret")
+    carol.click("main form button.primary")
+    expect(carol.locator(".decided")).to_contain_text("gout")
+    expect(carol.locator(".decided")).not_to_contain_text("alone-")
+    account = site.state.database.ledger.account("notes")
+    assert account is not None
+    assert account.reading.delta == Decimal("0.000001")
+    with site.guest("anna") as anna:
+        answer = read_text(anna.get(f"/queries/{query_id}").text)
+    assert "gout" in answer
+    assert "smaller ones are left out" in answer
+
+
+def test_preference_finds_epsilon_for_such_groups(
+    start_site: Callable[..., Site], notes: Callable[..., DatasetSettings]
+) -> None:
+    site = start_site(datasets={"notes": notes(algorithm="find", min_rows=2)})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask(COUNTS, dataset="notes")
+        page = carol.get(f"/decide/{query_id}").text
+        assert "Which groups would be shown" in page
+        assert carol.approve(query_id, "1", "ratio:0.5").status_code == 200
+        assert "gout" in anna.get(f"/queries/{query_id}").text
+        declared = carol.get(f"/decide/{anna.ask(BY_X, dataset='notes')}").text
+    assert "Which groups would be shown" not in declared  # what is declared stays declared, and costs no δ
+    assert "its δ" not in read_text(declared)
+
+
+def test_operator_decides_whether_there_are_such_groups(
+    start_site: Callable[..., Site], notes: Callable[..., DatasetSettings]
+) -> None:
+    site = start_site(datasets={"notes": notes(group_delta=None)})
+    with site.guest("anna") as anna:
+        told = read_text(anna.act("/ask/check", dataset="notes", sql=COUNTS).text)
+    assert "topic (text) has no declared list of values" in told
+    assert not re.search("threshold|group_delta", told)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"algorithm": "find-and-release"}, "group_delta=? does not go with find-and-release"),
+        ({"group_delta": 1e-3}, "group_delta is more than the account's δ in all, 0.0001"),
+        ({"policy": "budget:5@1e-5", "delta_total": None}, "group_delta is more than the account's δ in all, 0"),
+        ({"group_delta": 2.0}, "group_delta=? must be a number strictly between 0 and 1"),
+    ],
+)
+def test_settings_that_no_release_could_use_are_refused(
+    start_site: Callable[..., Site], notes: Callable[..., DatasetSettings], changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        start_site(datasets={"notes": notes(**changes)})
