@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -475,6 +477,21 @@ def test_the_only_table_of_a_database_may_be_in_a_schema(tmp_path: Path) -> None
     engine.impose(only("age", ColumnType.INTEGER))
     assert count_individuals(engine) == 1
     assert engine.default_table() == "deep.people"
+
+
+@pytest.mark.parametrize("replace", [os.replace, shutil.copyfile])
+def test_a_database_that_was_replaced_is_not_read_on(tmp_path: Path, replace: Callable[[Path, Path], object]) -> None:
+    """It stays attached: answers would be of the old rows, and the ledger would have them under the new digest."""
+    for name, rows in (("p.duckdb", 3), ("new.duckdb", 5000)):
+        with duckdb.connect(str(tmp_path / name)) as connection:
+            connection.execute(f"CREATE TABLE people AS SELECT range AS age FROM range({rows})")
+    engine = open_duckdb(f"duckdb:{tmp_path / 'p.duckdb'}")
+    engine.impose(only("age", ColumnType.INTEGER))
+    engine.refresh()
+    assert count_individuals(engine) == 3
+    replace(tmp_path / "new.duckdb", tmp_path / "p.duckdb")
+    with pytest.raises(DataError, match="leads to another file now"):
+        engine.refresh()
 
 
 # ---------------------------------------------------------------- locked

@@ -88,6 +88,7 @@ class DuckDBEngine:
         options: ReadOptions,
         content: str | None,
         form: CsvForm | None = None,
+        attached: tuple[int, ...] | None = None,
     ) -> None:
         self._connection = connection
         self._table = table
@@ -104,6 +105,7 @@ class DuckDBEngine:
         self._joined: dict[str, str] = {}
         self._headers = self._read_headers()
         self._targets = self._find_targets()  # the files that DuckDB may read, whatever links lead to them
+        self._attached = attached  # what _read_place said of a DuckDB file when it was opened
         self.generation = 0
         self._seen: tuple[State, ...] | None = None  # the states of the files of this generation, where they tell
         self._declared: Mapping[str, JoinTable] = {}
@@ -140,6 +142,7 @@ class DuckDBEngine:
         if not Path(path).is_file():
             raise DataError(f"There is no DuckDB file {path}.")
         connection = _connect(one_row_each=options.one_row_each)
+        place = _read_place(path)
         try:
             connection.execute(f"ATTACH {quote_text(path)} AS {_ATTACHED} (READ_ONLY)")
             connection.execute(f"USE {_ATTACHED}")
@@ -158,7 +161,7 @@ class DuckDBEngine:
             connection.close()
             raise DataError(f"{path} has no table {table}. Name one with ", Option("table"), ".") from None
         _lock(connection)
-        return cls(connection, table, native, Files("duckdb", (path,)), options, None)
+        return cls(connection, table, native, Files("duckdb", (path,)), options, None, attached=place)
 
     @classmethod
     def _over_table(cls, table: pa.Table, options: ReadOptions) -> DuckDBEngine:
@@ -356,10 +359,16 @@ class DuckDBEngine:
         self.generation += 1
 
     def _require_columns(self) -> None:
-        """Refuse files behind a link that was moved, which cannot be read, and Parquet files with other columns."""
-        if self._files is None or self._files.kind == "duckdb":
+        """Refuse files behind a link that was moved, which cannot be read, and Parquet files with other columns.
+
+        Also refuse a DuckDB file that was replaced: it stays attached, so that queries would read what it was before.
+        """
+        if self._files is None:
             return
-        if self._find_targets() != self._targets:
+        moved = self._find_targets() != self._targets
+        if self._files.kind == "duckdb":
+            moved = moved or _read_place(self._files.paths[0]) != self._attached
+        if moved:
             raise DataError(f"{self._files.paths[0]} leads to another file now. Open it again, or start again.")
         if self._files.kind == "parquet" and self._describe_files() != self._native:
             raise changed_columns(self._files.paths[0])
@@ -481,6 +490,15 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
     """Forbid the connection, from now on, other files, the network and any change of settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
+
+
+def _read_place(path: str) -> tuple[int, ...]:
+    """Return device, inode, size and time of the last change of a file, by which another file in its place shows."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        raise unreadable(path) from None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _bare(table: str) -> str:
