@@ -53,6 +53,15 @@ def find_adult(name: str) -> Path:
     return directory / name
 
 
+@pytest.fixture(scope="module")
+def shared_duckdb() -> Iterator[None]:
+    """Tables in memory share a DuckDB, which opens them ten times as fast."""
+    from tests.shared_duckdb import share_duckdb
+
+    with share_duckdb():
+        yield
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The socket directory of a PostgreSQL 18 that lives as long as the tests.
