@@ -10,13 +10,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset
 from dosimeter.postprocess import assemble_answer
 from tests.golden.golden_people import SCHEMA
+from tests.shared_duckdb import ask_plain_duckdb
 
 GROUPED = "SELECT city, member, COUNT(*) AS n, SUM(age) AS total FROM people GROUP BY city, member"
 QUERIES = [
@@ -91,11 +91,9 @@ def people() -> pa.Table:
 
 @pytest.mark.parametrize("sql", QUERIES, ids=lambda sql: sql[:70])
 def test_without_noise_the_answer_is_the_plain_engines(sql: str, people: pa.Table) -> None:
-    plain = duckdb.connect()
-    plain.register("people", people)
-    cursor = plain.execute(sql)
-    names = [column[0] for column in cursor.description or ()]
-    wanted = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    with ask_plain_duckdb(people=people) as plain:
+        names = [column[0] for column in plain.execute(sql).description or ()]
+        wanted = [dict(zip(names, row, strict=True)) for row in plain.fetchall()]
     columns = {name: column for name, column in SCHEMA.columns.items() if name in people.column_names}
     with Dataset.open(people, schema=replace(SCHEMA, columns=columns, individuals=60)) as dataset:
         risk = dataset.risk(sql)

@@ -9,13 +9,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from dosimeter import Dataset, QueryError
 from dosimeter.planning import plan_query
 from dosimeter.postprocess import assemble_answer
 from tests.golden.analyst_tables import SOURCES
+from tests.shared_duckdb import ask_plain_duckdb
 
 
 def read_queries() -> Iterator[tuple[str, str, str]]:
@@ -47,13 +47,10 @@ def open_dataset(table: str) -> Iterator[Dataset]:
 
 def ask_plainly(table: str, sql: str, backwards: bool = False) -> list[dict[str, Any]]:
     _, rows, others = SOURCES[table]
-    plain = duckdb.connect()
-    plain.register(table, rows.take(list(range(len(rows)))[::-1]) if backwards else rows)
-    for name, other in others.items():
-        plain.register(name, other)
-    cursor = plain.execute(sql)
-    names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    asked = rows.take(list(range(len(rows)))[::-1]) if backwards else rows
+    with ask_plain_duckdb(**{table: asked}, **others) as plain:
+        names = [column[0] for column in plain.execute(sql).description or ()]
+        return [dict(zip(names, row, strict=True)) for row in plain.fetchall()]
 
 
 def test_the_list_has_a_hundred_queries_of_which_nine_in_ten_are_answered() -> None:

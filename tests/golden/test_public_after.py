@@ -10,7 +10,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -20,6 +19,7 @@ from dosimeter.postprocess import Noise, answers, assemble_answer, assemble_grou
 from dosimeter.schema.toml import parse_schema
 from tests.golden.test_after_hostile import fail
 from tests.golden.test_analyst_queries import is_same
+from tests.shared_duckdb import ask_plain_duckdb
 
 SCHEMA = parse_schema(
     """
@@ -126,12 +126,9 @@ def stays() -> Iterator[Dataset]:
 
 
 def ask_plainly(sql: str) -> list[dict[str, Any]]:
-    plain = duckdb.connect()
-    for name, table in {"stays": STAYS, **PUBLIC}.items():
-        plain.register(name, table)
-    cursor = plain.execute(sql)
-    names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    with ask_plain_duckdb(stays=STAYS, **PUBLIC) as plain:
+        names = [column[0] for column in plain.execute(sql).description or ()]
+        return [dict(zip(names, row, strict=True)) for row in plain.fetchall()]
 
 
 @pytest.mark.parametrize("sql", QUERIES, ids=lambda sql: sql[:70])

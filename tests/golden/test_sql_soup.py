@@ -151,13 +151,13 @@ def test_what_has_types_is_planned() -> None:
     share.require(0.8)
 
 
-@settings(max_examples=250, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(st.one_of(SOUP, SHAPED, st.text(max_size=40)), OPTIONS)
 def test_soup_is_planned_or_refused(sql: str, options: PlanOptions) -> None:
     plan_or_refuse(sql, options)
 
 
-@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(GRAMMATICAL, OPTIONS)
 def test_grammatical_soup_is_planned_or_refused(sql: str, options: PlanOptions) -> None:
     plan_or_refuse(sql, options)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from dosimeter import Dataset
 from tests.oracle.unit_oracle import Row, kept_rows
+from tests.shared_duckdb import ask_plain_duckdb
 
 SLOTS = 9
 WARDS = ("A", "B", "O'C")
@@ -92,13 +92,14 @@ class Tables:
 
     def ask_duckdb(self, sql: str) -> list[tuple[Any, ...]]:
         """Ask DuckDB, as it is, about the rows that count, which are found here by the rule of math.md."""
-        with duckdb.connect() as connection:
-            visits = kept_rows([row for row in self.visits if row["pid"] is not None], self.m, "pid", "vid")
-            labs = kept_rows([row for row in self.labs if row["pid"] is not None], self.n, "pid", "lab")
-            connection.register("visits", pa.Table.from_pylist(visits, schema=VISITS_ARROW))
-            connection.register("labs", pa.Table.from_pylist(labs, schema=LABS_ARROW))
-            connection.register("clinics", CLINICS_TABLE)
-            return connection.execute(sql).fetchall()
+        visits = kept_rows([row for row in self.visits if row["pid"] is not None], self.m, "pid", "vid")
+        labs = kept_rows([row for row in self.labs if row["pid"] is not None], self.n, "pid", "lab")
+        tables = {
+            "visits": pa.Table.from_pylist(visits, schema=VISITS_ARROW),
+            "labs": pa.Table.from_pylist(labs, schema=LABS_ARROW),
+        }
+        with ask_plain_duckdb(**tables, clinics=CLINICS_TABLE) as plain:
+            return plain.execute(sql).fetchall()
 
 
 def draw_tables(seed: int, *, odd: bool = False) -> Tables:

@@ -146,7 +146,7 @@ def check_query(rows: Sequence[Row], query: Query, engine: DuckDBEngine) -> None
                 assert math.isclose(plan.measures[at].sensitivity(norm), float(part.delta), rel_tol=1e-12)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(rows=TABLES, query=queries())
 def test_closed_form_is_deletion(rows: list[Row], query: Query) -> None:
     note(query.sql)

@@ -22,7 +22,7 @@ from tests.oracle.form_tables import draw_tables
 from tests.oracle.unit_oracle import Vector, assert_same_people, everybody_there, expand, size_of
 
 EACH = 10  # queries asked of one table
-OFTEN, AT_LENGTH = 6, 520  # tables of the ordinary run, and of the long one: 60 and 5,200 queries
+OFTEN, AT_LENGTH = 4, 520  # tables of the ordinary run, and of the long one: 40 and 5,200 queries
 PER_TEST = 20  # tables of one test of the long run
 MECHANISMS: tuple[Any, ...] = ("laplace", "gaussian")
 FORMS = {

@@ -65,7 +65,7 @@ def check_listing(rows: Sequence[Row], query: Query) -> None:
     assert first == single[:3]
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(rows=TABLES, query=queries())
 def test_everybody_is_listed_once_with_their_own_sensitivity(rows: list[Row], query: Query) -> None:
     note(query.sql)

@@ -64,7 +64,7 @@ def test_nobody_moves_the_answer_by_more_than_its_sensitivity(table: int, query:
     left: list[Vector] = []
     for person in tables.people:
         with tables.without(person).open() as dataset:
-            values = weigh(measure_alone(dataset, asked.sql), weights)
+            values = weigh(measure_alone(dataset, risk.plan), weights)
         left.append(tuple(a - b for a, b in zip(whole, values, strict=True)))
     assert max((size_of(vector, norm) for vector in left), default=0.0) <= delta * (1 + 1e-9), asked.sql
     assert_same_people(vectors, everybody_there(left, risk))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, QueryError
 from dosimeter.planning import aggregates, grid
 from dosimeter.planning.steps import Gridded
-from tests.oracle.exact_answers import measure_alone
+from tests.oracle.exact_answers import measure_alone, plan_alone
+from tests.shared_duckdb import ask_plain_duckdb
 
 LARGE = 2**62 - 1
 SCHEMA: dict[str, Any] = {
@@ -54,14 +54,12 @@ def measure(visits: pa.Table, sql: str) -> tuple[float, float]:
     """Return the one number that is measured, and its sensitivity."""
     with Dataset.open(visits, schema=SCHEMA, table="visits", tables={"labs": LABS}) as dataset:
         plan = dataset.plan(sql)
-        return float(measure_alone(dataset, sql).values[0][0]), plan.sensitivity(1)
+        return float(measure_alone(dataset, plan_alone(dataset, sql)).values[0][0]), plan.sensitivity(1)
 
 
 def ask(sql: str) -> float:
-    connection = duckdb.connect(config={"python_enable_replacements": "false"})
-    connection.register("visits", VISITS)
-    connection.register("labs", LABS)
-    return float(connection.execute(sql).fetchall()[0][0])
+    with ask_plain_duckdb(visits=VISITS, labs=LABS) as plain:
+        return float(plain.execute(sql).fetchall()[0][0])
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,7 @@ def test_nobodys_row_overflows(sql: str, function: str) -> None:
                 dataset.plan(sql)
             except QueryError:
                 continue
-            measure_alone(dataset, sql)
+            measure_alone(dataset, plan_alone(dataset, sql))
 
 
 @pytest.mark.parametrize("argument", ["y * 2", "LEAST(y, 9 - y)", "ABS(y - 9)", "y // 1", "CASE WHEN sick THEN -y END"])

@@ -44,22 +44,21 @@ ROWS = [
     ],
 )
 def test_closed_form_is_deletion(sql: str) -> None:
-    def measure(rows: list[dict[str, Any]]) -> tuple[Dataset, Any]:
-        dataset = Dataset.open(pa.Table.from_pylist(rows, schema=ARROW), schema=SCHEMA, table="points")
-        return dataset, dataset.risk(sql)
+    def open_rows(rows: list[dict[str, Any]]) -> Dataset:
+        return Dataset.open(pa.Table.from_pylist(rows, schema=ARROW), schema=SCHEMA, table="points")
 
-    opened, risk = measure(ROWS)
+    opened = open_rows(ROWS)
+    risk = opened.risk(sql)
     weights = risk.plan.weights(1)
 
-    def vector(found: Any) -> list[float]:
-        groups = measure_exactly(found.plan, found.data.engine, None).values  # by totals, without a profile
+    def vector(dataset: Dataset) -> list[float]:
+        groups = measure_exactly(risk.plan, dataset.engine_for(risk.plan), None).values  # by totals, without a profile
         return [float(value) * weight for group in groups for value, weight in zip(group, weights, strict=True)]
 
-    whole, expected = vector(risk), []
+    whole, expected = vector(opened), []
     for at in range(len(ROWS)):
-        less, found = measure([*ROWS[:at], *ROWS[at + 1 :]])
-        expected.append(tuple(a - b for a, b in zip(whole, vector(found), strict=True)))
-        less.close()
+        with open_rows([*ROWS[:at], *ROWS[at + 1 :]]) as less:
+            expected.append(tuple(a - b for a, b in zip(whole, vector(less), strict=True)))
     assert risk.measured().values == measure_exactly(risk.plan, risk.data.engine, None).values
     assert_same_people(expand(risk.contributions), expected)
     assert any(any(each) for each in expected)

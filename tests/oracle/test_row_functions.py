@@ -12,12 +12,13 @@ from contextlib import ExitStack
 from datetime import date, datetime, timedelta
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from dosimeter.dataset import Dataset
-from tests.oracle.exact_answers import measure_alone
+from dosimeter.planning import QueryPlan
+from tests.oracle.exact_answers import measure_alone, plan_alone
+from tests.shared_duckdb import ask_plain_duckdb
 
 SCHEMA: dict[str, Any] = {
     "table": "stays",
@@ -109,8 +110,8 @@ TABLE = build_table()
 PATIENTS = sorted(set(TABLE.column("patient").to_pylist()))
 
 
-def measure(dataset: Dataset, sql: str) -> list[float]:
-    return [float(value) for row in measure_alone(dataset, sql).values for value in row]
+def measure(dataset: Dataset, plan: QueryPlan) -> list[float]:
+    return [float(value) for row in measure_alone(dataset, plan).values for value in row]
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +142,11 @@ def without_each() -> Iterator[list[Dataset]]:
     + ["SELECT ROUND(cost, -2) AS class, SUM(SQRT(age)) FROM stays WHERE LOWER(ward) <> 'south' GROUP BY class"],
 )
 def test_closed_form_is_leaving_a_person_out(sql: str, everybody: Dataset, without_each: list[Dataset]) -> None:
-    whole = measure(everybody, sql)
+    plan = plan_alone(everybody, sql)
+    whole = measure(everybody, plan)
     expected: Counter[tuple[tuple[int, float], ...]] = Counter()
     for fewer in without_each:
-        left = measure(fewer, sql)
+        left = measure(fewer, plan)
         moved = {at: round(a - b, 7) for at, (a, b) in enumerate(zip(whole, left, strict=True)) if round(a - b, 7)}
         expected[tuple(sorted(moved.items()))] += 1
     risk = everybody.risk(sql)
@@ -162,13 +164,12 @@ def test_closed_form_is_leaving_a_person_out(sql: str, everybody: Dataset, witho
 @pytest.mark.parametrize("total", SUMS)
 def test_the_sum_is_that_of_the_query_as_written(total: str) -> None:
     """Values within the bounds and on their columns' grids: what is rounded by itself is off by a millionth at most."""
-    connection = duckdb.connect(config={"python_enable_replacements": "false"})
-    connection.register("stays", TABLE)
     declared = "CASE WHEN ward IN ('North ', 'south', 'Öst') THEN ward END"
-    expected = connection.execute(f"SELECT {total} FROM (SELECT * REPLACE ({declared} AS ward, NULLIF(age, 0) AS age) "
-                                  "FROM stays)").fetchall()[0][0]  # fmt: skip
+    replaced = f"SELECT * REPLACE ({declared} AS ward, NULLIF(age, 0) AS age) FROM stays"
+    with ask_plain_duckdb(stays=TABLE) as plain:
+        expected = plain.execute(f"SELECT {total} FROM ({replaced})").fetchall()[0][0]
     age = pa.array([value or None for value in TABLE.column("age").to_pylist()], pa.int64())
     table = TABLE.set_column(TABLE.schema.get_field_index("age"), "age", age)
     with Dataset.open(table, schema=SCHEMA, table="stays") as dataset:
-        found = measure(dataset, f"SELECT {total} FROM stays")
+        found = measure(dataset, plan_alone(dataset, f"SELECT {total} FROM stays"))
     assert found[0] == pytest.approx(float(expected), rel=1e-5)

@@ -63,9 +63,10 @@ def reach_task(page: Page) -> None:
 
 def test_whole_study_in_a_browser(site: StudySite, serve_live: Serve, open_study: OpenStudy) -> None:
     """Six participants: both orders of every group. The slider is used by keyboard and by mouse."""
-    server, followed_up = serve_live(site.app), 0
+    page, followed_up = open_study(serve_live(site.app).url), 0
     for _ in range(6):
-        page = open_study(server.url)
+        page.context.clear_cookies()  # somebody else sits down
+        page.goto("/")
         reach_task(page)
         slider, output = page.locator("input[type=range]"), page.locator("output")
         page.click(CHOOSE)  # nothing chosen yet: nothing is sent

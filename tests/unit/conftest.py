@@ -12,7 +12,7 @@ from tests.unit.release_stays import make_table, schema_of
 
 
 @pytest.fixture
-def stays() -> Iterator[Dataset]:
+def stays(shared_duckdb: None) -> Iterator[Dataset]:
     with Dataset.open(make_table(), schema=schema_of()) as dataset:
         yield dataset
 

@@ -243,8 +243,8 @@ def test_more_than_a_hundred_values_are_a_question(rows: int, identifying: bool)
 
 def test_many_columns_are_drafted_in_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Distinct counts of many columns at once take an engine longer than their number; a query for each does too."""
-    columns: dict[str, list[str] | list[float]] = {f"c{at}": [f"v{at % 7}", "a", "b"] * 4 for at in range(200)}
-    columns |= {f"n{at}": [at / 4, 1.5, 2.25] * 4 for at in range(200)}
+    columns: dict[str, list[str] | list[float]] = {f"c{at}": [f"v{at % 7}", "a", "b"] * 4 for at in range(100)}
+    columns |= {f"n{at}": [at / 4, 1.5, 2.25] * 4 for at in range(100)}
     asked: list[int] = []
     with closing(open_duckdb(pa.table(columns))) as engine:
         run = engine.fetch
@@ -255,8 +255,8 @@ def test_many_columns_are_drafted_in_few_queries(monkeypatch: pytest.MonkeyPatch
 
         monkeypatch.setattr(engine, "fetch", count)
         written = write_draft(engine)
-    assert len(written.schema.columns) == 400
+    assert len(written.schema.columns) == 200
     assert written.schema.columns["c3"].values == ("a", "b", "v3")
     assert written.schema.columns["n1"].bounds == (Decimal("0.25"), Decimal("2.25"))
-    assert len(asked) <= 60
+    assert len(asked) <= 30
     assert max(asked) <= 25 * 25

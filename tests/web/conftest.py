@@ -14,10 +14,17 @@ from tests.waiting import wait_until
 for library in ("fastapi", "uvicorn", "alembic", "argon2", "httpx"):
     pytest.importorskip(library, reason="the web application is not installed: pip install 'dosimeter[web]'")
 
+from tests.quick_servers import make_servers_quick  # noqa: E402 - only where the extra is installed
 from tests.web.web_site import PASSWORD, Guest, Site, add_users, make_settings  # noqa: E402 - only where the extra is installed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_servers() -> Iterator[None]:
+    with make_servers_quick():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

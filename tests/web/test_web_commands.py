@@ -19,7 +19,7 @@ from dosimeter.cli.serve import serve
 from dosimeter.cli.users import users
 from dosimeter.errors import OptionError
 from tests.waiting import LONGEST_WAIT, wait_until
-from tests.web.web_site import Guest, read_text, write_configuration
+from tests.web.web_site import CERTIFICATES, Guest, read_text, write_configuration
 
 RUN = (
     "import sys, typer; from dosimeter.cli.serve import serve; from dosimeter.cli.users import users;"
@@ -88,7 +88,7 @@ def start(*arguments: str) -> tuple[subprocess.Popen[str], list[str]]:
 
 
 def sign_in(url: str, name: str, password: str) -> Guest:
-    guest = Guest(base_url=url, follow_redirects=True, timeout=LONGEST_WAIT)
+    guest = Guest(base_url=url, follow_redirects=True, timeout=LONGEST_WAIT, verify=CERTIFICATES)
 
     def answers() -> bool:
         try:

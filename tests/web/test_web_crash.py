@@ -18,7 +18,7 @@ import pytest
 
 from dosimeter.ledger import Ledger
 from tests.waiting import LONGEST_WAIT, wait_until
-from tests.web.web_site import Guest, Site, add_users
+from tests.web.web_site import CERTIFICATES, Guest, Site, add_users
 
 SCRIPT = Path(__file__).with_name("web_crash.py")
 SHARED = os.pathsep.join(filter(None, [str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")]))
@@ -36,7 +36,7 @@ class Process:
         self.url = json.loads(self.process.stdout.readline())["url"]
 
     def guest(self, name: str) -> Guest:
-        guest = Guest(base_url=self.url, follow_redirects=True, timeout=LONGEST_WAIT)
+        guest = Guest(base_url=self.url, follow_redirects=True, timeout=LONGEST_WAIT, verify=CERTIFICATES)
 
         def answers() -> bool:
             with contextlib.suppress(httpx.TransportError):
@@ -74,16 +74,25 @@ def ledger_entries(database: str) -> list[tuple[str, str]]:
         return [] if account is None else [(entry.status, str(entry.epsilon)) for entry in account.entries]
 
 
+STEPS = [
+    ("after claim", [], "waiting", "before anything was charged"),
+    ("after reserve", [("reserved", "0.05")], "waiting", "it counts, and there is no answer"),
+    ("before settle", [("reserved", "0.05")], "waiting", "it counts, and there is no answer"),
+    ("after settle", [("released", "0.05")], "released", "Answered"),
+    ("after release", [("released", "0.05")], "released", "Answered"),
+    ("after all", [("released", "0.05")], "released", "Answered"),
+]
+ON_BOTH = ("after reserve", "after settle")  # the two that leave the charge and the answer apart
+
+
 @pytest.mark.parametrize(
-    ("place", "entries", "status", "words"),
+    ("prepared", "place", "entries", "status", "words"),
     [
-        ("after claim", [], "waiting", "before anything was charged"),
-        ("after reserve", [("reserved", "0.05")], "waiting", "it counts, and there is no answer"),
-        ("before settle", [("reserved", "0.05")], "waiting", "it counts, and there is no answer"),
-        ("after settle", [("released", "0.05")], "released", "Answered"),
-        ("after release", [("released", "0.05")], "released", "Answered"),
-        ("after all", [("released", "0.05")], "released", "Answered"),
+        pytest.param(kind, *step, marks=[pytest.mark.long] if kind != "sqlite" and step[0] not in ON_BOTH else [])
+        for kind in ("sqlite", "postgresql")
+        for step in STEPS
     ],
+    indirect=["prepared"],
 )
 def test_killed_at_every_step(
     prepared: tuple[str, dict[str, str]],

@@ -1,4 +1,4 @@
-"""Fifty analysts and a controller at once, on both databases: small runs of bench/web.py, without failure or jam."""
+"""Many analysts and a controller at once, on both databases: small runs of bench/web.py, without failure or jam."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def run_bench(tmp_path: Path, *arguments: str) -> dict[str, dict[str, Any]]:
     return document
 
 
-def check_load(database: str, tmp_path: Path, seconds: int) -> None:
+def check_load(database: str, tmp_path: Path, analysts: int, seconds: int) -> None:
     """Everybody gets through, however long it takes, and every answer is in the ledger."""
     where = ["--postgres", database] if "://" in database else []
-    load = run_bench(tmp_path, "--analysts", "50", "--seconds", str(seconds), "--people", "0", *where)["load"]
+    load = run_bench(tmp_path, "--analysts", str(analysts), "--seconds", str(seconds), "--people", "0", *where)["load"]
     assert load["failures"] == 0
-    assert load["submit"]["n"] >= 50
-    assert load["poll"]["n"] >= 50
+    assert load["submit"]["n"] >= analysts
+    assert load["poll"]["n"] >= analysts
     assert load["approve"]["n"] >= 1
     if where:
         with Ledger.open(database, create=False) as ledger:
@@ -42,13 +42,13 @@ def check_load(database: str, tmp_path: Path, seconds: int) -> None:
             assert [entry.status for entry in account.entries] == ["released"] * load["approve"]["n"]
 
 
-def test_fifty_analysts_and_a_controller_at_once(database: str, tmp_path: Path) -> None:
-    check_load(database, tmp_path, seconds=2)
+def test_twenty_analysts_and_a_controller_at_once(database: str, tmp_path: Path) -> None:
+    check_load(database, tmp_path, analysts=20, seconds=1)
 
 
 @pytest.mark.long
 def test_fifty_analysts_for_longer(database: str, tmp_path: Path) -> None:
-    check_load(database, tmp_path, seconds=30)
+    check_load(database, tmp_path, analysts=50, seconds=30)
 
 
 @pytest.mark.long

@@ -1,0 +1,10 @@
+"""Thousands of tiny tables, each without somebody."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_duckdb(shared_duckdb: None) -> None:
+    """Every table in memory is opened in the DuckDB of its module."""
