@@ -55,6 +55,11 @@ class Engine(Protocol):
     def name(self) -> str: ...
 
     @property
+    def runs_with_once(self) -> bool:
+        """Return whether a WITH may stand inside a subquery, and is run once however often it is read there."""
+        ...
+
+    @property
     def rows_fetched(self) -> int:
         """Return how many rows the engine has returned so far, over all queries."""
         ...
@@ -156,6 +161,7 @@ class EngineInFront:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.name = engine.name
+        self.runs_with_once = engine.runs_with_once
 
     @property
     def rows_fetched(self) -> int:
@@ -223,6 +229,7 @@ class ClosableEngine(EngineInFront):
     def __init__(self, engine: Engine) -> None:
         self._open: Engine | None = engine
         self.name = engine.name
+        self.runs_with_once = engine.runs_with_once
 
     @property
     def _engine(self) -> Engine:  # type: ignore[override]

@@ -78,6 +78,7 @@ class DuckDBEngine:
     """An engine over one source, through DuckDB. Other threads may call only ``interrupt`` and ``progress``."""
 
     name = "duckdb"
+    runs_with_once = True
 
     def __init__(
         self,

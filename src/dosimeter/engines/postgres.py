@@ -85,6 +85,7 @@ class PostgresEngine:
     """
 
     name = "postgres"
+    runs_with_once = False  # it could; whether that is faster was not measured
 
     def __init__(
         self,

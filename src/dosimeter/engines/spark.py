@@ -134,6 +134,7 @@ class SparkEngine:
     """An engine over one source. Another thread may call ``interrupt``. Closing the engine leaves the session open."""
 
     name = "spark"
+    runs_with_once = False  # sqlglot moves them to the top of the query
 
     def __init__(
         self,

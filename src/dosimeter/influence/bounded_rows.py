@@ -19,6 +19,7 @@ from dosimeter.sql import column_tree, connect
 
 UNIT = "unit"
 RANK = "dosimeter_rank"
+BUSY = "dosimeter_busy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,9 @@ class BoundedEngine(EngineInFront):
         relation, facts = self._engine.relation(), self.facts()
         if facts.missing:
             relation = _owned(self._schema, relation)
-        return (
-            bounded_relation(self._schema, relation) if facts.most_rows > self._schema.max_rows_per_unit else relation
-        )
+        if facts.most_rows <= self._schema.max_rows_per_unit:
+            return relation
+        return bounded_relation(self._schema, relation, once=self.runs_with_once)
 
     def impose(self, schema: Schema) -> None:
         self._engine.impose(schema)
@@ -121,13 +122,15 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
     return int(engine.fetch(counted).to_pylist()[0]["alike"] or 0)
 
 
-def bounded_relation(schema: Schema, relation: exp.Expression) -> exp.Expression:
+def bounded_relation(schema: Schema, relation: exp.Expression, *, once: bool) -> exp.Expression:
     """Return the rows that count: all rows of individuals with at most m, and m chosen rows of each of the others.
 
-    Written with two joins rather than IN and NOT IN, which engines run very differently.
+    Written with two joins rather than IN and NOT IN, which engines run very differently. ``once``: find the individuals
+    with more than m rows in a WITH that both joins read, for engines that run it once.
     """
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    source, busy, same = _aliased(relation, "own"), _busy_units_query(schema, relation), _is_busy(schema)
+    source, found, same = _aliased(relation, "own"), _find_busy(schema, relation), _is_busy(schema)
+    busy: exp.Expression = exp.to_table(BUSY, alias="busy") if once else found.subquery("busy", copy=False)
     nobody = exp.Is(this=exp.column(UNIT, table="busy"), expression=exp.Null())
     others = (
         exp.select(*columns)
@@ -149,14 +152,15 @@ def bounded_relation(schema: Schema, relation: exp.Expression) -> exp.Expression
         .from_(ranked.subquery("ranked", copy=False), copy=False)
         .where(limit, copy=False)
     )
-    return exp.Union(this=others, expression=kept, distinct=False).subquery("bounded", copy=False)
+    rows = exp.Union(this=others, expression=kept, distinct=False)
+    return (rows.with_(BUSY, as_=found, copy=False) if once else rows).subquery("bounded", copy=False)
 
 
-def _busy_units_query(schema: Schema, relation: exp.Expression) -> exp.Subquery:
+def _find_busy(schema: Schema, relation: exp.Expression) -> exp.Select:
     """Return the query for the individuals with more than m rows."""
     many = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(schema.max_rows_per_unit))
     found = exp.select(exp.alias_(column_tree(schema.unit), UNIT)).from_(relation.copy(), copy=False)
-    return found.group_by(exp.Literal.number(1), copy=False).having(many, copy=False).subquery("busy", copy=False)
+    return found.group_by(exp.Literal.number(1), copy=False).having(many, copy=False)
 
 
 def _is_busy(schema: Schema) -> exp.Expression:

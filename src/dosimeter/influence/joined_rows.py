@@ -82,7 +82,7 @@ def bound_table(engine: Engine, table: JoinTable, base: Schema) -> exp.Expressio
         return relation
     schema = unit_schema(table, table.unit, base)
     exceeded = find_facts(engine, schema, relation).most_rows > schema.max_rows_per_unit
-    return bounded_relation(schema, relation) if exceeded else relation
+    return bounded_relation(schema, relation, once=engine.runs_with_once) if exceeded else relation
 
 
 def require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -> None:
