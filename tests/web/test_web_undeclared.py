@@ -23,14 +23,14 @@ BY_X = "SELECT x, COUNT(*) AS n FROM notes GROUP BY x"
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Callable[..., DatasetSettings]:
-    """The settings of a table in which nobody declared the topics: two large ones, and thirty people alone in theirs."""
+    """A table in which nobody declared the topics: two large ones, and thirty people alone in theirs."""
     data, schema = tmp_path / "notes.parquet", tmp_path / "notes.toml"
     pq.write_table(NOTES, data)
     schema.write_text(dump_schema(read_schema(FACTS)))
 
     def describe(**changes: Any) -> DatasetSettings:
-        values = {"data": str(data), "schema": schema, "policy": "budget:5", "algorithm": "fixed", "delta_total": 1e-4}
-        return DatasetSettings(**values | {"group_delta": 1e-6} | changes)
+        values: dict[str, Any] = {"data": str(data), "schema": schema, "policy": "budget:5", "algorithm": "fixed"}
+        return DatasetSettings(**values | {"delta_total": 1e-4, "group_delta": 1e-6} | changes)
 
     return describe
 

@@ -133,7 +133,8 @@ class ServedDataset:
         if wanted is not None and exact_decimal(wanted) > total:
             raise OptionError(
                 Option("group_delta"),
-                f" is more than the account's δ in all, {float(total):g}: no such answer could be given. Lower it, or set ",
+                f" is more than the account's δ in all, {float(total):g}: no such answer could be given. Lower it, or "
+                "set ",
                 Option("delta_total"),
                 ".",
             )

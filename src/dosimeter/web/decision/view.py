@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dosimeter.risk import Choice, Preference, find_safe
-from dosimeter.show import TextTable, format_epsilon, format_number, note_accuracy, note_untold, word_gain, word_steps, word_worth
+from dosimeter.show import (
+    TextTable,
+    format_epsilon,
+    format_number,
+    note_accuracy,
+    note_untold,
+    word_gain,
+    word_steps,
+    word_worth,
+)
 from dosimeter.show.charts import bin_rows
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
