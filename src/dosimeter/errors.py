@@ -55,15 +55,15 @@ class SchemaError(InputError):
 
 
 class QueryError(InputError):
-    """The SQL cannot be analysed. ``clause`` is the offending text, so that a screen can underline it."""
+    """The SQL cannot be analysed. ``clause`` is the offending text, so that a screen can underline it.
 
-    def __init__(self, *pieces: Piece, clause: str | None = None) -> None:
+    ``undeclared``: it groups by a column whose values nobody declared, so that thresholded groups could be shown (H1).
+    """
+
+    def __init__(self, *pieces: Piece, clause: str | None = None, undeclared: bool = False) -> None:
         super().__init__(*pieces)
         self.clause = clause
-
-
-class UndeclaredGroups(QueryError):
-    """GROUP BY names a column whose values nobody declared: only thresholded groups could be shown (H1)."""
+        self.undeclared = undeclared
 
 
 class PreferenceError(InputError):

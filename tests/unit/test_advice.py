@@ -53,7 +53,7 @@ def test_the_finest_question_on_the_island(clinic: Dataset) -> None:
 
 
 def test_a_question_about_nobody(clinic: Dataset) -> None:
-    """None of the eleven on the island is of another sex. tanh(ε/2) of somebody who were is at most a quarter at 0.5."""
+    """None of the eleven on the island is of another sex. tanh(ε/2) of somebody who were is below a quarter at 0.5."""
     sql = "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'"
     found = clinic.risk(sql).find("ratio:0.95")
     assert not found.decides

@@ -83,6 +83,8 @@ def test_first_screen_holds_what_decides(site: Site, open_page: OpenPage) -> Non
     bar = carol.locator("#decide").bounding_box()
     assert bar is not None
     assert bar["y"] + bar["height"] == pytest.approx(844, abs=1)  # the verdict stays at the bottom
+    carol.select_option("#by", "sex")
+    expect(carol.locator("#groups table")).to_be_visible()
     assert carol.evaluate("document.documentElement.scrollWidth") == 390
 
 

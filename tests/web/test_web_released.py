@@ -144,7 +144,9 @@ def test_a_promise_on_violations_is_told_to_everybody(start_site: Callable[..., 
         for page in (f"/decide/{query_id}", f"/decide/{query_id}/confirm"):
             assert "finds one above that with a chance of at most 0.05" in unescape(carol.get(page).text)
         carol.approve(query_id, "0.5", confirmed="test")
+        listed = read_text(carol.get("/decided").text)
     with site.api("anna") as api:
         answer = api.get(f"/queries/{query_id}").json()["answer"]
+    assert f"{answer['epsilon']:g} carol" in listed  # what the test found, though nobody approved that number
     assert answer["violation"] == 0.05
     assert "with a chance of at most 0.05, in all its uses together" in answer["guarantee"]

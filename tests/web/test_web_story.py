@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
 from dosimeter.ledger import Ledger
 from dosimeter.web.public import DENIED
-from tests.waiting import LONGEST_WAIT
+from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.browsing import (
     OpenPage,
     approve_button,
@@ -23,6 +24,9 @@ from tests.web.browsing import (
     wait_for_rest,
 )
 from tests.web.web_site import COUNT, Site, clinic_settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
 
 
 def test_whole_story(site: Site, open_page: OpenPage) -> None:
@@ -221,8 +225,29 @@ def test_scan_shows_progress_and_can_be_cancelled(site: Site, open_page: OpenPag
     worker.ask("busy again", "busy", occupy, wait=0)
     carol.select_option("[name=value]", "Other")
     carol.wait_for_selector("#preference-computing:not([hidden])")
+    held: list[Route] = []
+    carol.route("**/jobs/*/cancel", lambda route: held.append(route))  # as if the engine took its time to stop
+    carol.click("#preference-cancel")
+    expect(carol.locator("#preference-cancel")).to_have_text("Stopping …")
+    wait_until(lambda: carol.evaluate("true") and held, "the page has asked to stop")
     with carol.expect_navigation():  # cancelled, and the page starts again
-        carol.click("#preference-cancel")
+        held.pop().continue_()
+
+    with site.guest("anna") as analyst:
+        waiting = analyst.ask("SELECT AVG(age) FROM clinic")
+    carol.goto(f"/decide/{waiting}")
+    carol.click(".computing button >> text=Cancel")
+    expect(carol.locator(".computing button")).to_have_text("Stopping …")
+    wait_until(lambda: carol.evaluate("true") and held, "the page has asked to stop")
+    held.pop().continue_()
+    expect(carol.locator(".computing")).to_contain_text("Stopped.")
+
+    busy = next(job for job in worker.running() if job.title == "busy")
+    busy.meter.stopped = True  # it was told to stop, and goes on for a while
+    with site.guest("carol") as guest:
+        told = guest.get(f"/jobs/{busy.id}").text
+    assert "Stopping …" in told
+    assert "Cancel" not in told
     free.set()
 
 

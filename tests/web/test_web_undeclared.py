@@ -23,14 +23,14 @@ BY_X = "SELECT x, COUNT(*) AS n FROM notes GROUP BY x"
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Callable[..., DatasetSettings]:
-    """The settings of a table in which nobody declared the topics: two large ones, and thirty people alone in theirs."""
+    """A table in which nobody declared the topics: two large ones, and thirty people alone in theirs."""
     data, schema = tmp_path / "notes.parquet", tmp_path / "notes.toml"
     pq.write_table(NOTES, data)
     schema.write_text(dump_schema(read_schema(FACTS)))
 
     def describe(**changes: Any) -> DatasetSettings:
-        values = {"data": str(data), "schema": schema, "policy": "budget:5", "algorithm": "fixed", "delta_total": 1e-4}
-        return DatasetSettings(**values | {"group_delta": 1e-6} | changes)
+        values: dict[str, Any] = {"data": str(data), "schema": schema, "policy": "budget:5", "algorithm": "fixed"}
+        return DatasetSettings(**values | {"delta_total": 1e-4, "group_delta": 1e-6} | changes)
 
     return describe
 
@@ -61,6 +61,8 @@ def test_controller_sees_which_groups_would_be_shown(
     expect(told).to_contain_text("34 of 414 people are in groups that would hardly ever be shown")
     expect(told.locator("tr.selected")).to_contain_text("15 people")
     expect(carol.locator("#part-cost")).to_contain_text("its δ from 0 to 1·10⁻⁶ of 1·10⁻⁴")
+    expect(carol.locator("#part-cost")).to_contain_text("all 2 numbers are larger than their error")
+    expect(carol.locator("#part-cost")).not_to_contain_text("worth little")  # what is not shown misleads nobody
     carol.click("summary:has-text('Each of the 33 numbers')")
     rows = carol.locator("#numbers tbody tr")
     expect(rows).to_have_count(33)

@@ -96,6 +96,21 @@ def test_warnings_fit_the_people_who_are_touched(site: Site, anna: Guest, carol:
     assert "would identify" not in none
 
 
+def test_each_state_has_words_of_its_own(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id, nobody = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE age < 0")
+    page = carol.get(f"/decide/{query_id}").text
+    assert "<title>How many people are there with diagnosis = &#39;Wilson disease&#39;? · Decide" in page
+    assert 'id="update"' in page  # without scripts a button does what the slider does
+    assert "<title>(2) Queue · Dosimeter" in carol.get("/queue").text
+    raw = read_text(carol.get(f"/decide/{query_id}", params={"raw": "true"}).text)
+    assert "Raw RDR compares people within one bar only." in raw
+    assert "Shorter bars treat people more alike" not in raw
+    divided = {"preset": "own", "text": "MAX(rdr) / 0 >= 1"}
+    assert "This condition has no value here, at any ε" in carol.get(f"/decide/{query_id}", params=divided).text
+    people = carol.get(f"/decide/{nobody}/people", params={"epsilon": "1"}).text
+    assert "Nobody moves this answer, whoever is left out." in people
+
+
 def test_preference_over_errors_says_what_it_leaves_out(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask("SELECT diagnosis, AVG(cost_eur) FROM clinic GROUP BY diagnosis")
     page = carol.get(f"/decide/{query_id}", params={"preset": "own", "text": "error <= 1000"}).text
@@ -224,6 +239,10 @@ def test_analyst_is_told_what_an_analyst_can_do(site: Site, anna: Guest) -> None
     joined = anna.act("/ask/check", dataset="clinic", sql="SELECT COUNT(*) FROM clinic JOIN other USING (age)").text
     assert "[tables" not in joined
     assert "Only the controller can change that" in joined
+    for mistyped in ("SELEC COUNT(*) FROM clinic", "SEL", "COUNT(*)", "DROP TABLE clinic"):
+        told = anna.act("/ask/check", dataset="clinic", sql=mistyped).text
+        assert 'class="bad"' in told
+        assert "Only the controller" not in told
     hint = anna.act("/ask/check", dataset="clinic", sql="SELECT COUNT(*) FROM clinic WHERE sex = 'F'").text
     assert "is not among the declared values of sex" in hint
     with site.api() as api:

@@ -10,7 +10,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from dosimeter.errors import QueryError, UndeclaredGroups
+from dosimeter.errors import QueryError
 from dosimeter.planning.grid import put_on_grid
 from dosimeter.problems import ASKING, Audience, Hint, Option, for_controller
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
@@ -268,13 +268,14 @@ def _undeclared(column: Column, source: exp.Expression) -> QueryError:
         audience=Audience.CONTROLLER,
         surfaces=ASKING,
     )
-    return UndeclaredGroups(
+    return QueryError(
         f"GROUP BY {clause_of(source)}: {column.name} ({column.type}) has no declared list of values.",
         for_controller(f"Add {wanted} to [columns.{column.name}] in the schema.")
         if wanted
         else Hint("Group by a condition, a CASE, DATE_TRUNC or a date part."),
         observed,
         clause=clause_of(source),
+        undeclared=True,
     )
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from sqlglot import exp
 
-from dosimeter.arrays import FloatArray
+from dosimeter.arrays import BoolArray, FloatArray
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
@@ -31,7 +31,7 @@ class ColumnAccuracy:
     tell. ``beyond``: how many have an error larger than their number. ``groups``: how many groups there are, totals
     included. ``numbers``: how many numbers are not 0 and have an error. ``drowned``: how many of these are at most as
     large as their error. ``without``: how many numbers have no error. Fields that need exact numbers are None or 0
-    without them.
+    without them. Of thresholded groups only those count that have an even chance to be shown, or a better one (H1).
     """
 
     column: str
@@ -84,12 +84,12 @@ def foresee_accuracy(
     """
     noises = Noise.at_each(plan, mechanism, scales)
     parts = zip(*(noise.split(plan) for noise in noises), strict=True)
-    known: list[tuple[QueryPlan, CellErrors, int]] = []
+    known: list[tuple[QueryPlan, CellErrors, BoolArray]] = []
     for at, (block, own) in enumerate(zip(plan.blocks, parts, strict=True)):
         if plan.further and plan.after.traced and at not in plan.after.rows_of:
             continue
         released = _list_public(block) if numbers is None else _list_known(block, *numbers[at])
-        known.append((block, CellErrors(block, own, released, clamp=clamp), len(released)))
+        known.append((block, CellErrors(block, own, released, clamp=clamp), _find_shown(block, own, released)))
     places = [at for at, output in enumerate(plan.outputs) if output.is_aggregate]
     columns = [_foresee(plan.outputs[at].name, at, known, len(scales), numbers is not None) for at in places]
     return [tuple(column[level] for column in columns) for level in range(len(scales))]
@@ -99,18 +99,37 @@ def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[Re
     return list_released_rows(plan, keys or [(None,) * len(plan.groups)] * len(values), values)
 
 
+def _find_shown(plan: QueryPlan, noises: Sequence[Noise], released: Sequence[ReleasedRow]) -> BoolArray:
+    """Return which rows would be shown, at an even chance or a better one (H1): a row of booleans per noise.
+
+    Declared groups always are. Where no row would be, all count: the answer is worth as little as they are.
+    """
+    shown = np.ones((len(noises), len(released)), dtype=np.bool_)
+    if plan.threshold is None:
+        return shown
+    people = np.array([float(row.measured[plan.threshold.people]) for row in released])
+    share = Fraction(plan.threshold.delta) / plan.threshold.most
+    for at, noise in enumerate(noises):
+        enough = people > noise.mechanism.find_excess(float(noise.scales[plan.threshold.people]), share)
+        shown[at] = enough | ~enough.any()
+    return shown
+
+
 def _foresee(
-    name: str, at: int, known: Sequence[tuple[QueryPlan, CellErrors, int]], levels: int, values: bool
+    name: str, at: int, known: Sequence[tuple[QueryPlan, CellErrors, BoolArray]], levels: int, values: bool
 ) -> list[ColumnAccuracy]:
     """Return the accuracy of one column over the rows of all blocks, one ColumnAccuracy per noise scale.
 
-    ``at``: the column's index among the outputs. ``known``: for each block its plan, its errors and how many rows it
-    has. ``levels``: how many noise scales there are. ``values``: whether exact numbers are known.
+    ``at``: the column's index among the outputs. ``known``: for each block its plan, its errors and which of its rows
+    would be shown. ``levels``: how many noise scales there are. ``values``: whether exact numbers are known.
     """
-    groups = sum(count for _, _, count in known) if values else None
-    none = [ColumnAccuracy(name, None, None, groups=groups, without=groups or 0)] * levels
-    errors, has_enough, sizes = [], [], []
-    for block, known_errors, count in known:
+    counts = [sum(int(shown[level].sum()) for _, _, shown in known) for level in range(levels)]
+    none = [
+        ColumnAccuracy(name, None, None, groups=count if values else None, without=count * values) for count in counts
+    ]
+    errors, has_enough, sizes, among = [], [], [], []
+    for block, known_errors, shown in known:
+        count = shown.shape[1]
         formula = block.outputs[at].formula
         if formula is not None and not _moves(formula):
             continue
@@ -118,17 +137,18 @@ def _foresee(
             return none
         enough = known_errors.column_has_enough(formula)
         errors.append(known_errors.formula(formula, enough).reshape(levels, count))
+        among.append(shown)
         if values:
-            has_enough.append(enough.reshape(levels, count))
+            has_enough.append(enough.reshape(levels, count) | ~shown)
             sizes.append(np.abs(known_errors.value(formula)).reshape(levels, count))
     if not errors:
         return none
-    every = np.concatenate(errors, axis=1)
-    typical, worst = _summarise(every)
+    every, shown = np.concatenate(errors, axis=1), np.concatenate(among, axis=1)
+    typical, worst = _summarise(np.where(shown, every, np.inf))
     if not values:
         return [ColumnAccuracy(name, *each) for each in zip(typical, worst, strict=True)]
     size = np.concatenate(sizes, axis=1)
-    kept = np.isfinite(every) & np.isfinite(size)
+    kept = np.isfinite(every) & np.isfinite(size) & shown
     with np.errstate(all="ignore"):
         ratios = np.where(kept & (size > 0.0), every / size, np.inf)
         drowned = (np.isfinite(ratios) & (ratios >= 1.0)).sum(axis=1).tolist()
@@ -136,7 +156,7 @@ def _foresee(
     too_few = (~np.concatenate(has_enough, axis=1)).sum(axis=1).tolist()
     beyond = (kept & (every > size)).sum(axis=1).tolist()
     shared = np.isfinite(ratios).sum(axis=1).tolist()
-    without = (~kept).sum(axis=1).tolist()
+    without = (shown & ~kept).sum(axis=1).tolist()
     return [
         ColumnAccuracy(
             name,
@@ -145,7 +165,7 @@ def _foresee(
             relative=relative[level],
             too_few=too_few[level],
             beyond=beyond[level],
-            groups=groups,
+            groups=counts[level],
             numbers=shared[level],
             drowned=drowned[level],
             without=without[level],

@@ -14,7 +14,7 @@ from pathlib import Path
 from itsdangerous import URLSafeSerializer
 
 from dosimeter.dataset import Dataset
-from dosimeter.errors import InputError, OptionError, SchemaError, UndeclaredGroups
+from dosimeter.errors import InputError, OptionError, QueryError, SchemaError
 from dosimeter.ledger import (
     AccountSummary,
     Entry,
@@ -118,8 +118,8 @@ class ServedDataset:
         """
         try:
             return prepare_release(self.schema, sql, self.look, order)
-        except UndeclaredGroups:
-            if self.settings.group_delta is None:
+        except QueryError as error:
+            if not error.undeclared or self.settings.group_delta is None:
                 raise
         look = replace(self.look, groups="thresholded", group_delta=self.settings.group_delta, min_rows=None)
         return prepare_release(self.schema, sql, look, order)
@@ -133,7 +133,8 @@ class ServedDataset:
         if wanted is not None and exact_decimal(wanted) > total:
             raise OptionError(
                 Option("group_delta"),
-                f" is more than the account's δ in all, {float(total):g}: no such answer could be given. Lower it, or set ",
+                f" is more than the account's δ in all, {float(total):g}: no such answer could be given. Lower it, or "
+                "set ",
                 Option("delta_total"),
                 ".",
             )

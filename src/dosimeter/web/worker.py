@@ -91,6 +91,11 @@ class Job(Generic[Result]):
         self._results.append(work(dataset, self.meter))
 
     @property
+    def stopping(self) -> bool:
+        """Return whether somebody stopped the job and it has not ended yet."""
+        return self.meter.stopped and self.state in ("waiting", "running")
+
+    @property
     def cancellable(self) -> bool:
         return self.rank is not JobPriority.RELEASE
 

@@ -53,8 +53,8 @@ class MeasuredQuery:
 
     By ε: ``ratios`` and ``variances``, which common preferences compare, and ``accuracies``. ``drawn``: the classes of
     people that pictures are drawn from. By column of the answer: ``exact``, its exact numbers, and ``sizes``, their
-    median absolute value. ``groups``: the exact rows. ``fingerprint``: the digest of the measured data. ``shown``: which
-    groups would be shown, where nobody declared them (H1).
+    median absolute value. ``groups``: the exact rows. ``fingerprint``: the digest of the measured data. ``shown``: how
+    many groups would be shown, where nobody declared them (H1).
     """
 
     risk: Risk

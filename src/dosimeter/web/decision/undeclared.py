@@ -44,9 +44,9 @@ def view_groups(measured: MeasuredQuery, epsilon: float) -> GroupsView | None:
 def _say_which(found: ShownGroups, line: ShownAt) -> tuple[str, ...]:
     groups = "1 group" if found.observed == 1 else f"{found.observed:,} groups"
     return (
-        f"Nobody declared these groups: the data have {groups}, and an answer at ε = {format_epsilon(line.epsilon)} would "
-        f"show about {line.expected:,.1f} of them. A group of {format_people(line.threshold)} has an even chance, a "
-        "larger one a better one.",
+        f"Nobody declared these groups: the data have {groups}, and an answer at ε = {format_epsilon(line.epsilon)} "
+        f"would show about {line.expected:,.1f} of them. A group of {format_people(line.threshold)} has an even "
+        "chance, a larger one a better one.",
         f"{line.hidden_people:,} of {format_people(found.people)} are in groups that would hardly ever be shown.",
         f"Somebody alone in a group shows up with a chance of at most {show_small(found.group_delta)}: the δ that each "
         "answer is charged.",

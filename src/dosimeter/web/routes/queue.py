@@ -280,7 +280,7 @@ def cancel_job(request: Request, state: StateOf, user: Controller, job_id: str) 
             served.worker.cancel(job)
             note(state.database, user.name, "cancelled", dataset=served.name, detail=job.title)
             if request.headers.get("hx-target", "").startswith("job-"):  # a fragment of a page: answer in its place
-                return render(request, "fragments/progress.html", user, job=job, share=None, again="")
+                return render(request, "fragments/progress.html", user, job=job, share=None, again=f"/jobs/{job_id}")
             return Response(status_code=204, headers={"HX-Refresh": "true"})
     raise Refused(404, "not_found", "There is no such computation.")
 

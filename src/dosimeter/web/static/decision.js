@@ -213,9 +213,10 @@ document.addEventListener("click", ({ target }) => {
   if (row) { slider.value = row.dataset.index; slider.dispatchEvent(new Event("input", { bubbles: true })); }
   if (offered) { form.elements.percent.value = offered.dataset.percent; form.elements.percent.dispatchEvent(new Event("input", { bubbles: true })); }
 });
-document.getElementById("preference-cancel").addEventListener("click", () => {
+document.getElementById("preference-cancel").addEventListener("click", ({ target }) => {
   running?.abort();
-  computing.hidden = true;
+  target.textContent = "Stopping …"; // the page loads again once the computation has ended
+  target.disabled = true;
   if (job) window.htmx.ajax("POST", `/jobs/${job}/cancel`, { swap: "none" });
 });
 
