@@ -50,7 +50,10 @@ FORMS = {
 
 
 def read_cell(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.Expression:
-    """Write the value of a cell that holds text, in the engine's own type ``native``; NULL where the cell is odd."""
+    """Return SQL that reads a text as a value of the type ``kind``, one of ``FORMS``; NULL where it is odd (N4).
+
+    ``native``: the engine's own type for such values.
+    """
     value = _parse(text, kind, native)
     match kind:
         case ColumnType.DECIMAL:  # 1e999 has the form of a number

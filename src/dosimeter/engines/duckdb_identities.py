@@ -25,7 +25,10 @@ Name = tuple[str, str]  # schema and table, as DuckDB compares them: in lower ca
 
 
 def identify_relation(connection: duckdb.DuckDBPyConnection, relation: str) -> frozenset[str]:
-    """Return the identity of a relation's rows, from one scan. The order of rows or columns does not change it."""
+    """Return the identity of a relation's rows, a set of one digest, from one scan; an empty set without rows.
+
+    The order of rows or columns does not change it.
+    """
     natives = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {relation}").fetchall()}
     columns = sorted(natives, key=str.lower)
     row = " || ".join(_write_cell(name, natives[name]) for name in columns)

@@ -1,4 +1,4 @@
-"""The ledger: an append-only, hash-chained store of accounts and charges. Nothing else persists.
+"""The ledger: an append-only, hash-chained store of accounts and charges.
 
     ledger.py    Ledger: what the controller calls
     lookups.py   find entries by an index, and check the chain of records from them on
@@ -18,7 +18,7 @@ between, too much is charged, never too little. A record never holds rows of the
 
 from dosimeter.ledger.accounting import (
     Obstacle,
-    PaperRule,
+    PaperPolicy,
     Policy,
     RequestCharges,
     default_delta_total,
@@ -77,7 +77,7 @@ __all__ = [
     "Ledger",
     "MeasuredTexts",
     "Obstacle",
-    "PaperRule",
+    "PaperPolicy",
     "Policy",
     "Price",
     "Reading",

@@ -130,7 +130,7 @@ class Policy(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class PaperRule(Policy):
+class PaperPolicy(Policy):
     """The paper's rule: each ε must be larger than the reading."""
 
     rule: ClassVar[Rule] = "reading"
@@ -139,7 +139,7 @@ class PaperRule(Policy):
     delta: ClassVar[None] = None  # type: ignore[misc]
 
     @classmethod
-    def read(cls, text: str) -> PaperRule | None:
+    def read(cls, text: str) -> PaperPolicy | None:
         """Return the rule if the text is ``paper``; otherwise None."""
         return cls() if text == "paper" else None
 
@@ -147,7 +147,10 @@ class PaperRule(Policy):
         return "paper"
 
     def admits(self, charge: Charge, reading: Reading) -> bool:
-        """Return whether the answer's ε is larger than the reading, or no answer is charged but only the noisy test."""
+        """Return whether the answer's ε is larger than the reading.
+
+        A charge without an answer (its ε is 0) pays for a noisy test that selected no ε, and is admitted.
+        """
         return charge.epsilon == 0 or charge.epsilon > reading.epsilon
 
 
@@ -266,7 +269,7 @@ def _read_budget(text: str) -> str | None:
     return amount if (name, mark) == ("budget", ":") else None
 
 
-POLICIES: tuple[type[Policy], ...] = (PaperRule, Budget, ZcdpBudget)
+POLICIES: tuple[type[Policy], ...] = (PaperPolicy, Budget, ZcdpBudget)
 """Every policy that an account can be opened with."""
 
 

@@ -25,6 +25,9 @@ def exact_context() -> Context:
     return Context(prec=_DIGITS, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow])
 
 
+_EXACTLY = exact_context()
+
+
 def exact_decimal(value: Number, *, name: str | Option = "the number") -> Decimal:
     """Return the decimal that ``value`` prints as, without trailing zeros. Refuse what is not finite or is negative."""
     text = str(value).strip()
@@ -39,7 +42,7 @@ def exact_decimal(value: Number, *, name: str | Option = "the number") -> Decima
     exponent = number.as_tuple().exponent
     if not isinstance(exponent, int) or exponent < _SMALLEST_EXPONENT or number.adjusted() > _LARGEST_MAGNITUDE:
         raise OptionError(name, " is out of range: use a number that a double can hold.")
-    return exact_context().normalize(number)
+    return _EXACTLY.normalize(number)
 
 
 def write_decimal(number: Decimal) -> str:

@@ -67,7 +67,7 @@ class CountRows(_AnyCount):
         return exp.Count(this=exp.Star())
 
     def native(self) -> Native:
-        """Return COUNT(*)."""
+        """Return COUNT(*) as SQL's own aggregate, to check effects by really leaving records out."""
         return Native(self.total(), float(self.unit), 0, exact=True)
 
     def _field(self) -> UnitField:
@@ -89,7 +89,7 @@ class Count(ArgumentMeasure, _AnyCount):
         return exp.Count(this=self.column())
 
     def native(self) -> Native:
-        """Return COUNT(x)."""
+        """Return COUNT(x) as SQL's own aggregate, to check effects by really leaving records out."""
         return Native(exp.Count(this=self.column()), float(self.unit), 0, exact=True)
 
     def _field(self) -> UnitField:

@@ -52,7 +52,7 @@ class CountDistinct(Reducible, Total):
         return self.total()  # the profile keeps who holds a value alone, not how many values there are
 
     def native(self) -> Native:
-        """Return COUNT(DISTINCT x)."""
+        """Return COUNT(DISTINCT x) as SQL's own aggregate, to check effects by really leaving records out."""
         counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
         return Native(counted, float(self.unit), 0, exact=True)
 
@@ -134,7 +134,7 @@ class CountIndividuals(ArgumentMeasure, Total):
         return self.total()  # the profile counts rows, and an individual may have several
 
     def native(self) -> Native:
-        """Return COUNT(DISTINCT unit)."""
+        """Return COUNT(DISTINCT unit) as SQL's own aggregate, to check effects by really leaving records out."""
         counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
         return Native(counted, float(self.unit), 0, exact=True)
 

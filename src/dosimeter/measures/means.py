@@ -147,7 +147,7 @@ class Mean(_AnyMean):
         return 1
 
     def native(self) -> Native:
-        """Return AVG(x) in the engine's own SQL."""
+        """Return AVG(x) as SQL's own aggregate, to check effects by really leaving records out."""
         return Native(exp.Avg(this=self.column()), float(self.unit), float(self.empty / self.unit))
 
 

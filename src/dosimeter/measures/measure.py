@@ -153,7 +153,7 @@ class Measure(ABC):
         """Return whether measured values need no rounding to the noise grid (M1)."""
 
     @abstractmethod
-    def largest_total(self, individuals: int | None) -> int:
+    def largest_value(self, individuals: int | None) -> int:
         """Return the largest absolute value over so many people (None: undeclared), in steps of the noise grid."""
 
     # ------------------------------------------------------------ answer
@@ -291,8 +291,8 @@ class Total(Measure, ABC):
         """Return whether every step of the unit is a whole number of steps of the noise grid."""
         return (self.unit / self.grid).denominator == 1
 
-    def largest_total(self, individuals: int | None) -> int:
-        """Return the largest absolute value that so many people can reach together, in steps of the noise grid."""
+    def largest_value(self, individuals: int | None) -> int:
+        """Return what so many people (None: undeclared) can add up to at most, in steps of the noise grid."""
         people = individuals or UNDECLARED_PEOPLE
         return math.ceil(people * Fraction(self.sensitivity_l1) / self.grid)
 
@@ -306,7 +306,7 @@ class Bounded(ArgumentMeasure, ABC):
         """Return the middle of the bounds, in real units (C6)."""
         return self.argument.middle
 
-    def largest_total(self, individuals: int | None) -> int:
+    def largest_value(self, individuals: int | None) -> int:
         """Return the larger absolute bound, in whole steps of the noise grid, however many people are in the table."""
         return math.ceil(self.argument.largest * self.argument.unit / self.grid)
 

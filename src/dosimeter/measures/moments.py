@@ -96,7 +96,7 @@ class Variance(_Spread):
     name: ClassVar[str] = "variance"
     depends_on: ClassVar[Dependence | None] = Dependence.VARIANCE
 
-    def largest_total(self, individuals: int | None) -> int:
+    def largest_value(self, individuals: int | None) -> int:
         """Return w²/4, with bounds w apart, in steps of the noise grid, however many people are in the table."""
         return math.ceil((self.argument.width * self.unit / 2) ** 2 / self.grid)
 
@@ -104,7 +104,7 @@ class Variance(_Spread):
         return _measure_variance(self._centre(values), people) * (self.unit / 2) ** 2
 
     def native(self) -> Native:
-        """Return VAR_POP(x)."""
+        """Return VAR_POP(x) as SQL's own aggregate, to check effects by really leaving records out."""
         return Native(exp.VariancePop(this=self.column()), float(self.unit) * float(self.unit), 0.0)
 
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
@@ -119,7 +119,7 @@ class Deviation(_Spread):
     name: ClassVar[str] = "standard deviation"
     depends_on: ClassVar[Dependence | None] = Dependence.DEVIATION
 
-    def largest_total(self, individuals: int | None) -> int:
+    def largest_value(self, individuals: int | None) -> int:
         """Return w/2, with bounds w apart, in steps of the noise grid, however many people are in the table."""
         return math.ceil(self.argument.width * self.unit / 2 / self.grid)
 
@@ -128,7 +128,7 @@ class Deviation(_Spread):
         return Fraction(math.sqrt(found) * float(self.unit) / 2)
 
     def native(self) -> Native:
-        """Return STDDEV_POP(x)."""
+        """Return STDDEV_POP(x) as SQL's own aggregate, to check effects by really leaving records out."""
         return Native(exp.StddevPop(this=self.column()), float(self.unit), 0.0)
 
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:

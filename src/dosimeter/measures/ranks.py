@@ -125,9 +125,9 @@ class Rank(OrderStatistic):
         return self.rows * self.shift
 
     def rows_from_end(self, epsilon: float) -> int:
-        """Return t: how many rows from the lowest value MIN is sought, and from the highest MAX (M5).
+        """Return t: MIN is sought t rows from the lowest row, MAX t rows from the highest (M5).
 
-        ``epsilon``: the share of ε that this number gets.
+        ``epsilon``: the share of ε that this number gets. With fewer than 2t rows, ``target`` takes half of them.
         """
         return math.ceil(4 * self.rows * math.log(self.candidate_count) / epsilon)
 

@@ -57,7 +57,7 @@ class _AnySum(ArgumentMeasure, Total, ABC):
         return exact_total(self._steps(values), people) * self.unit
 
     def native(self) -> Native:
-        """Return SUM of what each value adds."""
+        """Return SUM of what each value adds, to check effects by really leaving records out."""
         return Native(exp.Sum(this=self._term(self.column())), float(self.unit), 0, exact=True)
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:

@@ -217,15 +217,18 @@ class Mechanism(ABC):
 
     @abstractmethod
     def mass(self, values: FloatArray) -> FloatArray:
-        """Return what each of these differences in a cell adds to the sum from which ``length`` computes a distance."""
+        """Return what each of these differences in a cell adds to the sum from which ``distance`` is computed."""
 
     @abstractmethod
     def mass_change(self, here: FloatArray, changes: FloatArray) -> FloatArray:
         """Return mass(here + changes) − mass(here), computed without cancellation."""
 
     @abstractmethod
-    def length(self, mass: FloatArray) -> FloatArray:
-        """Return the distances in the mechanism's norm, from sums of ``mass`` over cells (R1)."""
+    def distance(self, sums: FloatArray) -> FloatArray:
+        """Return the distance in the mechanism's norm (R1) for each of these sums of ``mass`` over all cells.
+
+        For L1 it is the sum itself, for L2 its square root.
+        """
 
     @abstractmethod
     def loss_unit(self, scale: float) -> float:

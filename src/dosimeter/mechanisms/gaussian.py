@@ -164,8 +164,8 @@ class _AnyGaussian(Mechanism):
     def mass_change(self, here: FloatArray, changes: FloatArray) -> FloatArray:
         return changes * (here + (here + changes))  # (r + c)² − r² without cancelling
 
-    def length(self, mass: FloatArray) -> FloatArray:
-        return np.sqrt(mass)
+    def distance(self, sums: FloatArray) -> FloatArray:
+        return np.sqrt(sums)
 
     def loss_unit(self, scale: float) -> float:
         return 2.0 * scale * scale
@@ -287,7 +287,7 @@ def _sum_between(steps: float, shifts: FloatArray) -> FloatArray:
 
 
 def _unit_shift(steps: float) -> float:
-    """Return by how many σ a normal shift is as easy to notice as a shift of the discrete noise by one step (P4).
+    """Return μ₁ (P4): the shift of normal noise, in σ, that is as easy to notice as one step of the discrete noise.
 
     ``steps``: the σ of the discrete noise, in grid steps. On fine grids P(Z = 0) is 1/(σ√2π) to a float's precision, so
     nothing is summed.

@@ -130,8 +130,8 @@ class Laplace(Mechanism):
     def mass_change(self, here: FloatArray, changes: FloatArray) -> FloatArray:
         return np.abs(here + changes) - np.abs(here)
 
-    def length(self, mass: FloatArray) -> FloatArray:
-        return mass
+    def distance(self, sums: FloatArray) -> FloatArray:
+        return sums
 
     def loss_unit(self, scale: float) -> float:
         return scale

@@ -26,10 +26,10 @@ Tables = Callable[[JoinTable | None], exp.Expression]
 
 @dataclass(frozen=True, slots=True)
 class PersonRows:
-    """The rows that a step reads, with the tables joined to them, as far as they meet ``where``.
+    """The rows that one step of the person stage reads, with the tables joined to them, as far as they meet ``where``.
 
-    They are those of ``stage`` (an earlier one), or of ``table`` (a private table beside the first one); if both are
-    None, those of the first table. ``schema``: the public facts of the rows after the joins.
+    ``stage``: the earlier step that gives the rows. ``table``: the private table beside the first one that holds them.
+    If both are None, they are the first table's. ``schema``: the public facts of the rows after the joins.
     """
 
     table: JoinTable | None

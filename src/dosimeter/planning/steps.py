@@ -140,7 +140,10 @@ def divide(left: Gridded, right: Gridded) -> Gridded:
 
 
 def _divide_by_one_value(left: Gridded, right: Gridded) -> Gridded:
-    """Return an exact quotient by a constant: only the unit and the sign change. NULL where the divisor is NULL."""
+    """Return an exact quotient by a constant: only the size of a step and the sign change.
+
+    It is NULL where the divisor is NULL.
+    """
     unit = left.unit / (abs(right.lower) * right.unit)
     value = replace(left, unit=unit)
     if right.lower < 0:

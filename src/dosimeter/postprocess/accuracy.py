@@ -131,7 +131,7 @@ def _foresee(
     for block, known_errors, shown in known:
         count = shown.shape[1]
         formula = block.outputs[at].formula
-        if formula is not None and not _moves(formula):
+        if formula is not None and not _is_noisy(formula):
             continue
         if formula is None or not (values or not needs_values(block, formula)) or not count:
             return none
@@ -187,8 +187,11 @@ def _summarise(errors: FloatArray) -> tuple[list[float | None], list[float | Non
     return [median for median, _ in pairs], [largest for _, largest in pairs]
 
 
-def _moves(formula: exp.Expression) -> bool:
-    """Return whether noise moves a column; in one block of several, a column may be a constant."""
+def _is_noisy(formula: exp.Expression) -> bool:
+    """Return whether noise moves a column: its formula reads an aggregate, of this block or of another.
+
+    In a query of several SELECTs a column may be a constant in one of them.
+    """
     return bool(list_estimates(formula)) or any(column.table for column in formula.find_all(exp.Column))
 
 

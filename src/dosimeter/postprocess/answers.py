@@ -74,7 +74,7 @@ def assemble_answer(
         part.withhold(plan, own)
     rows, places, failed = _run(plan, parts)
     if failed:
-        return _state_released(parts, rows)
+        return _answer_with_released(parts, rows)
     errors = _find_errors(parts, rows, places)
     columns = [output.name for output in plan.outputs if output.is_aggregate]
     return AssembledAnswer(
@@ -232,8 +232,8 @@ def _find_errors(
     return tuple(errors)
 
 
-def _state_released(parts: Sequence[_BlockTable], rows: list[JsonRow]) -> AssembledAnswer:
-    """Return the released tables as the answer, with the errors of their aggregates. ``rows``: those of all tables."""
+def _answer_with_released(parts: Sequence[_BlockTable], rows: list[JsonRow]) -> AssembledAnswer:
+    """Return the answer where the SQL after the noise failed: the rows of all released tables, with their errors."""
     errors: list[dict[str, float | None]] = []
     for part in parts:
         known, labels = part.cell_errors(), [estimate.label for estimate in part.plan.estimates]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import OptionError, SchemaError
@@ -240,7 +241,7 @@ def write_request(prepared: PreparedRelease, source: str) -> Request:
         selection=recorded.selection,
         settings={
             "indicator": prepared.look.indicator,
-            "candidates": ",".join(write_decimal(exact_decimal(c)) for c in prepared.candidates),
+            "candidates": _write_candidates(prepared.candidates),
             "min_rows": prepared.look.min_rows,
             "clamp": order.clamp,
             **({"quantiles": "ranks"} if prepared.plan.ranks else {}),
@@ -249,6 +250,11 @@ def write_request(prepared: PreparedRelease, source: str) -> Request:
             **{name: value for name in ("reference", "approved_by") if (value := getattr(order, name)) is not None},
         },
     )
+
+
+@lru_cache(maxsize=64)
+def _write_candidates(epsilons: tuple[float, ...]) -> str:
+    return ",".join(write_decimal(exact_decimal(epsilon)) for epsilon in epsilons)
 
 
 def digest_request(prepared: PreparedRelease, source_digest: str) -> str:

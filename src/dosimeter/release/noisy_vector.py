@@ -62,7 +62,7 @@ def calibrate_plan(
 def _calibrate_noise(plan: QueryPlan, measure: Measure, mechanism: Mechanism, epsilon: Decimal) -> Calibrated:
     calibrated = calibrate(mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=plan.shares)
     # Decided here, from public facts: a total found too large later would reveal something about the data.
-    if not fits_int64(calibrated, measure.largest_total(plan.schema.individuals)):
+    if not fits_int64(calibrated, measure.largest_value(plan.schema.individuals)):
         raise OptionError(
             f"{measure.label} at ε = {epsilon:f} can leave exact 64-bit numbers.",
             for_controller("Use a larger ε, a coarser resolution or narrower bounds."),
@@ -138,7 +138,7 @@ def _draw_noise(
     """
     assert isinstance(calibrated, Calibrated)
     measure = plan.measures[at]
-    most = measure.largest_total(plan.schema.individuals)
+    most = measure.largest_value(plan.schema.individuals)
     totals = [max(-most, min(most, math.floor(row[at] / measure.grid + Fraction(1, 2)))) for row in values]
     return [number * measure.grid for number in add_noise(totals, calibrated)]
 

@@ -28,7 +28,7 @@ def compute_ex_post(
     without = here + rows.changes  # o − q(x₋ᵢ) = residual + c_i
     difference = sum_rows(mechanism.mass_change(here, rows.changes), rows.starts)
     total = _sum_untouched(rows, mechanism.mass(residual)) + sum_rows(mechanism.mass(without), rows.starts)
-    output_rdr = mechanism.length(total)  # R1
+    output_rdr = mechanism.distance(total)  # R1
     loss = np.zeros_like(difference)
     with np.errstate(divide="ignore"):  # no noise at all: an infinite loss for whoever moved the answer
         np.divide(difference, mechanism.loss_unit(scale), out=loss, where=difference != 0.0)  # R2

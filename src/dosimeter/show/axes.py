@@ -40,7 +40,7 @@ def ratio_axis(values: Sequence[float], *, ticks: int = 9) -> Axis:
 
 
 def even_axis(low: float, high: float, *, ticks: int = 9) -> Axis:
-    """Return a linear axis from ``low`` to ``high`` with a small margin; without one below a ``low`` of 0.
+    """Return a linear axis from ``low`` to ``high`` with a small margin above, and one below if ``low`` > 0.
 
     ``ticks``: how many ticks it has at most.
     """

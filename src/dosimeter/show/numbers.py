@@ -66,7 +66,10 @@ def format_percent(share: float) -> str:
 
 
 def format_measured(value: object, error: float | None) -> str:
-    """Write a value of an answer; a number with its 95 % error, if it has one, both to two digits of the error."""
+    """Write a value of an answer; a number with its 95 % error, if it has one.
+
+    Both get the decimals that show two digits of the error; none for a whole number with an error of 1 or more.
+    """
     if value is None:
         return "NULL"
     if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):

@@ -31,12 +31,15 @@ def wrap(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
+_DOUBLE, _BIGINT = exp.DataType.build("DOUBLE"), exp.DataType.build("BIGINT")  # read once: the text is parsed
+
+
 def as_double(tree: exp.Expression) -> exp.Expression:
-    return exp.Cast(this=tree, to=exp.DataType.build("DOUBLE"))
+    return exp.Cast(this=tree, to=_DOUBLE.copy())
 
 
 def as_bigint(tree: exp.Expression) -> exp.Expression:
-    return exp.Cast(this=tree, to=exp.DataType.build("BIGINT"))
+    return exp.Cast(this=tree, to=_BIGINT.copy())
 
 
 def conjunction(trees: Iterable[exp.Expression]) -> exp.Expression | None:

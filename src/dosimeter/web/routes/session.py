@@ -127,9 +127,10 @@ async def sign_in(
 
 
 def _begin_session(request: Request, state: StateOf, begun: identity.SignedIn, back: str, *, known: bool) -> Response:
-    """Redirect to ``back``, the page that was asked for, with the cookie of the session.
+    """End the visitor's earlier session, if any, and redirect to ``back`` with the cookie of the new one.
 
-    ``known``: the device has its cookie already; otherwise it gets one.
+    ``back``: the page that was asked for; / if the user's role may not open it. ``known``: the device has its cookie
+    already; otherwise it gets one.
     """
     settings, before = state.settings, find_visitor(request)
     if before is not None:
