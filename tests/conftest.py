@@ -138,6 +138,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Let everything end as it would: some libraries complain of what is left over."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _no_width_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test runners set COLUMNS for their workers; what is printed must not depend on it."""
