@@ -25,7 +25,7 @@ from dosimeter.release.ways import selected
 from tests.oracle.person_queries import draw_query, draw_tables
 from tests.oracle.test_blocks import draw_blocks
 
-EXAMPLES = settings().max_examples // 20
+EXAMPLES = settings().max_examples // 10
 SEEDS = st.integers(0, 2**32)
 NAMED = {"entry", "earlier", "notes"}  # names of entries are random; notes are the controller's
 
