@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sqlglot import exp
-
 from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
 from dosimeter.measures import Count, CountDistinct, CountRows, Measure
-from dosimeter.planning import QueryPlan
+from dosimeter.planning import QueryPlan, read_where
 from dosimeter.release import Fixed, Found, Prepared, Selected
 from dosimeter.schema import ColumnType
 from dosimeter.show import format_epsilon, format_number
@@ -80,20 +78,9 @@ def _put_in_words(plan: QueryPlan) -> str:
         count = f" ({len(keys):,} groups)" if keys is not None else " that enough people share"
         groups = f", for each {_join([group.name for group in plan.groups])}{count}"
     among = " among people with" if verb is None else " with"
-    asked = _read_where(plan)
+    asked = read_where(plan)
     where = "" if asked is None else f"{among} {_write_where(asked.sql(dialect='duckdb'))}"
     return f"{start}{where}{groups}?"
-
-
-def _read_where(plan: QueryPlan) -> exp.Expression | None:
-    """Return the WHERE as it was asked: without the conditions that leave NULL out of thresholded groups (H1)."""
-    if plan.where is None or plan.threshold is None:
-        return plan.where
-    added = [exp.Not(this=exp.Is(this=group.tree.copy(), expression=exp.Null())) for group in plan.groups]
-    asked = plan.where
-    while isinstance(asked, exp.And) and asked.expression.unnest() in added:
-        asked = asked.this.unnest()
-    return None if asked in added else asked
 
 
 MOST_NAMED = 4
