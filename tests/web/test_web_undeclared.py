@@ -52,7 +52,9 @@ def test_controller_sees_which_groups_would_be_shown(
     expect(carol.locator("table.choices tr", has_text="15 people")).to_have_count(1)  # before any look: ε decides it
     carol.click("button >> text=Look at the risk")
     wait_for_decision(carol)
-    expect(carol.locator(".question h1")).to_contain_text("for each topic that enough people share")
+    expect(carol.locator(".question h1")).to_have_text(
+        "How many people are there, for each topic that enough people share?"
+    )
     carol.fill("#epsilon", "1")
     carol.press("#epsilon", "Enter")
     wait_for_epsilon(carol, "1")
@@ -68,6 +70,7 @@ def test_controller_sees_which_groups_would_be_shown(
     expect(rows).to_have_count(33)
     expect(rows.filter(has_text="gout")).to_contain_text("almost always")
     expect(rows.filter(has_text="rare")).to_contain_text("hardly ever")
+    expect(carol.locator("#part-accuracy tr.selected")).to_contain_text("11 %")  # ± 9 of gout's 80
     wait_for_rest(carol)
     assert Axe().run(carol).response["violations"] == []
     carol.set_viewport_size({"width": 390, "height": 844})

@@ -34,7 +34,7 @@ from dosimeter.planning.query_plan import (
     Threshold,
 )
 from dosimeter.planning.selected import selects_rows
-from dosimeter.planning.thresholding import find_even_chance
+from dosimeter.planning.thresholding import find_even_chance, read_where
 
 __all__ = [
     "CELL",
@@ -73,6 +73,7 @@ __all__ = [
     "person_relation",
     "plan_query",
     "plan_study",
+    "read_where",
     "require_noise",
     "require_pure",
     "scope_of",

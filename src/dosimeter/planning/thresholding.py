@@ -91,6 +91,17 @@ def find_even_chance(plan: QueryPlan, mechanism: Mechanism, scale: float) -> int
     return 1 + mechanism.find_excess(own, Fraction(threshold.delta) / threshold.most)
 
 
+def read_where(plan: QueryPlan) -> exp.Expression | None:
+    """Return the WHERE as it was asked: without the conditions that leave NULL out of thresholded groups (H1)."""
+    if plan.where is None or plan.threshold is None:
+        return plan.where
+    added = [exp.Not(this=exp.Is(this=group.tree.copy(), expression=exp.Null())) for group in plan.groups]
+    asked = plan.where
+    while isinstance(asked, exp.And) and asked.expression.unnest() in added:
+        asked = asked.this.unnest()
+    return None if asked in added else asked
+
+
 def _counts_everybody(measure: object, schema: Schema) -> bool:
     """Return whether a measure counts the individuals of a group, by their unit."""
     if not isinstance(measure, CountIndividuals):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
 from dosimeter.measures import Count, CountDistinct, CountRows, Measure
-from dosimeter.planning import QueryPlan
+from dosimeter.planning import QueryPlan, read_where
 from dosimeter.release import Fixed, Found, PreparedRelease, Selected
 from dosimeter.schema import ColumnType
 from dosimeter.show import format_epsilon, format_number
@@ -78,7 +78,8 @@ def _put_in_words(plan: QueryPlan) -> str:
         count = f" ({len(keys):,} groups)" if keys is not None else " that enough people share"
         groups = f", for each {_join([group.name for group in plan.groups])}{count}"
     among = " among people with" if verb is None else " with"
-    where = "" if plan.where is None else f"{among} {_write_where(plan.where.sql(dialect='duckdb'))}"
+    asked = read_where(plan)
+    where = "" if asked is None else f"{among} {_write_where(asked.sql(dialect='duckdb'))}"
     return f"{start}{where}{groups}?"
 
 

@@ -9,7 +9,7 @@ numbers that preferences need are kept per candidate.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -196,6 +196,7 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities
     exact, groups = _read_exact(risk)
+    shown = None if prepared.plan.threshold is None else risk.foresee_groups()
     lines = risk.list_candidates()
     ratios: dict[float, float | None] = {}
     variances: dict[float, float | None] = {}
@@ -216,11 +217,11 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
         variances=variances,
         drawn=compress_classes(sensitivities),
         exact=exact,
-        sizes={name: float(np.median(np.abs(values))) if values else 0.0 for name, values in exact.items()},
+        sizes=_find_sizes(risk, exact, groups, shown),
         groups=groups,
         accuracies=accuracies,
         fingerprint=_require_same(dataset, meter.digest),
-        shown=None if prepared.plan.threshold is None else risk.foresee_groups(),
+        shown=shown,
     )
 
 
@@ -247,6 +248,19 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
     }
     return exact, tuple(rows) if risk.plan.groups or risk.plan.further else ()
+
+
+def _find_sizes(
+    risk: Risk, exact: Mapping[str, Sequence[float]], groups: Sequence[Mapping[str, Any]], shown: ShownGroups | None
+) -> dict[str, float]:
+    """Return the median absolute value of each column; of thresholded groups, of those that an answer may well show."""
+    threshold = risk.plan.threshold
+    if shown is not None and threshold is not None:
+        least = min(line.threshold for line in shown.lines)
+        rows = zip(groups, risk.measured().values, strict=True)
+        large = [row for row, numbers in rows if numbers[threshold.people] >= least]
+        exact = {name: [cell for row in large if isinstance(cell := row.get(name), int | float)] for name in exact}
+    return {name: float(np.median(np.abs(values))) if values else 0.0 for name, values in exact.items()}
 
 
 def _list_shown(risk: Risk) -> list[tuple[QueryPlan, Measured]]:
