@@ -23,7 +23,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class QuizQuestion:
+class Question:
     """A question with its options, by their letters. ``right``: the letter of the right one."""
 
     words: str
@@ -121,7 +121,7 @@ QUIZ_TITLE = "Four questions about the tutorial"
 QUIZ_NOTE = "You can send your answers once only."
 QUIZ_BUTTON = "Send my answers"
 QUIZ = (
-    QuizQuestion(
+    Question(
         "How does differential privacy protect people?",
         {
             "a": "It removes their names from the data.",
@@ -131,7 +131,7 @@ QUIZ = (
         },
         "b",
     ),
-    QuizQuestion(
+    Question(
         "What happens with a larger ε?",
         {
             "a": "Less noise is added.",
@@ -140,12 +140,12 @@ QUIZ = (
         },
         "a",
     ),
-    QuizQuestion(
+    Question(
         "Which of these protects the people in the data better?",
         {"a": "ε = 5", "b": "Both the same", "c": "ε = 0.5"},
         "c",
     ),
-    QuizQuestion(
+    Question(
         "The same query is answered once with ε = 1 and once with ε = 4. Which answer is likely to be closer to the "
         "raw answer?",
         {"a": "The one with ε = 1", "b": "The one with ε = 4", "c": "Neither: both are equally close."},
