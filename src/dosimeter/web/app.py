@@ -105,7 +105,7 @@ def show_health(request: Request) -> Response:
         return JSONResponse({"status": "no database"}, status_code=503)
     if not all(served.worker.is_alive for served in state.datasets.values()):
         return JSONResponse({"status": "a dataset's thread ended"}, status_code=503)
-    if not all(served.is_not_null for served in state.datasets.values()):
+    if not all(served.is_there for served in state.datasets.values()):
         return JSONResponse({"status": "the data of a dataset cannot be found"}, status_code=503)
     return JSONResponse({"status": "ok"})
 

@@ -84,7 +84,7 @@ class ServedDataset:
         return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism, stopped=stopped)
 
     @property
-    def is_not_null(self) -> bool:
+    def is_there(self) -> bool:
         """Return whether the file with the data exists; True for other sources, which only a query can reach."""
         data = self.settings.data.removeprefix("duckdb:")
         return "://" in data or any(sign in data for sign in "*?[") or Path(data).exists()

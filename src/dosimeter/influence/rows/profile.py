@@ -160,9 +160,8 @@ def _read_profile(
     everyone = INSIDE in table.column_names
     inside = read_booleans(table.column(INSIDE)) if everyone else np.ones(table.num_rows, dtype=np.bool_)
     group = np.full(table.num_rows, -1, dtype=np.int64)
-    met = (
-        table.filter(inside) if everyone and not isinstance(table, FewRows) else table
-    )  # whoever is outside the WHERE is in no group, observed or not
+    # Whoever is outside the WHERE is in no group, observed or not. Few rows hold nobody who is.
+    met = table.filter(inside) if everyone and not isinstance(table, FewRows) else table
     keys, group[inside] = _index_groups(plan, met)
     names = {input_column(plan, measure) for measure in plan.measures if isinstance(measure, ArgumentMeasure)}
     inputs = {name: read_integers(table.column(name)) for name in names}
