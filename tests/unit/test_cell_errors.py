@@ -15,7 +15,7 @@ import pytest
 from dosimeter import Dataset, Ledger, OptionError
 from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.planning import selects_rows
-from dosimeter.postprocess import Noise, assemble_answer, foresee_accuracy
+from dosimeter.postprocess import Noise, assemble_answer, find_counts, foresee_accuracy, list_facts, word_facts
 from dosimeter.postprocess.errors import count_selectable
 from tests.unit.release_stays import WARDS, account_of, rows_of
 
@@ -51,6 +51,20 @@ def test_a_quotient_is_told_from_three_noise_scales_on(stays: Dataset, sql: str,
     for count in range(40):
         (row,) = assemble(stays, sql, [count]).rows
         assert (row["a"] is not None) == (count > least) or math.isclose(count, least, rel_tol=0.1)
+
+
+def test_a_sum_of_whole_numbers_is_no_count(stays: Dataset) -> None:
+    """Bounds may be negative: a sum far below 0 is no noise, and can be divided by."""
+    sql = "SELECT SUM(nights - 9) AS s, COUNT(*) / SUM(nights - 9) AS q FROM stays"
+    plan = stays.plan(sql)
+    found = assemble(stays, sql, [-5000])
+    (row,) = found.rows
+    assert row == {"s": -5000, "q": 1.0}
+    assert find_counts(plan) == ()
+    assert find_counts(stays.plan(GROUPED)) == ("n",)
+    assert "A count below 0 is noise on a small number." not in word_facts(
+        list_facts(plan, found, clamp=False, errors=True)
+    )
 
 
 def test_three_scales_of_gaussian_noise_are_more_than_its_error(stays: Dataset) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from dosimeter import Dataset, DosimeterError, Ledger, LedgerError, OptionError, QueryError
-from dosimeter.planning import digest_measured
+from dosimeter.planning import digest_measured, read_where
 from dosimeter.release.ex_post import ex_post_risk
 
 TOPICS = ["flu"] * 300 + ["gout"] * 80 + ["rare"] * 4 + [f"alone-{at}" for at in range(30)] + [None] * 6
@@ -247,6 +248,21 @@ def test_explanation_is_public(notes: Dataset) -> None:
     assert "a group of 15 individuals has an even chance" in notes_told
     assert "rows without a value (NULL) are in no group" in notes_told
     assert "flu" not in notes_told
+
+
+@pytest.mark.parametrize("where", [None, "x > 3", "x > 3 AND x < 9 AND NOT x = 5"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_the_where_is_shown_as_it_was_asked(notes: Dataset, number: int, where: str | None) -> None:
+    """Without the conditions that leave NULL out, however many groups there are."""
+    groups = ", ".join(["topic", "day", "DATE_TRUNC('month', day)", "DATE_TRUNC('year', day)"][:number])
+    asked = "" if where is None else f" WHERE {where}"
+    plan = notes.risk(f"SELECT {groups}, COUNT(*) FROM notes{asked} GROUP BY {groups}", **THRESHOLDED).plan
+    expected = notes.plan(f"SELECT COUNT(*) FROM notes{asked}").where
+    assert _list_words(read_where(plan)) == _list_words(expected)
+
+
+def _list_words(where: exp.Expression | None) -> str:
+    return "" if where is None else where.sql().replace("(", "").replace(")", "")
 
 
 def test_identity_of_what_is_measured(notes: Dataset) -> None:

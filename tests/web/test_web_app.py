@@ -25,6 +25,16 @@ def test_configuration_is_read(tmp_path: Path) -> None:
     assert "xxxx" not in repr(settings)
 
 
+@pytest.mark.parametrize("source", ["spark:visits", "postgresql://host/base", "duckdb:visits.duckdb", "visits.csv"])
+def test_only_files_are_looked_for_beside_the_configuration(tmp_path: Path, source: str) -> None:
+    file = write_configuration(tmp_path)
+    file.write_text(file.read_text().replace("clinic.csv", source))
+    read = load_settings(file).datasets["clinic"].data
+    assert read == (
+        source if source.startswith(("spark", "postgresql")) else source.replace("visits", f"{tmp_path}/visits")
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "dataset", "words"),
     [

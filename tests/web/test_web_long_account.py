@@ -7,12 +7,14 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
+from decimal import Decimal
 from html import unescape
 
 import pytest
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Ledger
+from dosimeter.ledger import Charge, Ledger, Reservation
 from tests.ledger.long_ledgers import grow_ledger
 from tests.web.web_site import Site, clinic_settings, read_text
 
@@ -57,6 +59,20 @@ def test_the_page_stays_small_and_leads_to_all_entries(long: Site) -> None:
         assert len(seen) == ENTRIES
         assert seen[1:] == [f"SELECT COUNT(*) AS n FROM visits WHERE x < {number}" for number in range(ENTRIES - 1)]
         assert str(ENTRIES) in read_text(carol.get("/accounts").text)
+
+
+def test_an_entry_that_is_settled_later_is_read_again(start_site: Callable[..., Site]) -> None:
+    """The number of entries stays the same when one that was open is settled."""
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:50")})
+    grow(site, 2)
+    with Ledger.open(site.settings.database) as ledger:
+        account = ledger.account("clinic")
+        assert account is not None
+        request = replace(account.entries[0].request, request_digest="another")
+        entry = ledger.reserve("clinic", lambda _: Reservation(request=request, charge=Charge(Decimal("0.1"))))
+        assert [each.status for each in site.state.history("clinic")] == ["released", "released", "reserved"]
+        ledger.settle(entry.id, status="denied")
+    assert [each.status for each in site.state.history("clinic")] == ["released", "released", "denied"]
 
 
 def test_five_thousand_entries_cost_a_page_no_more(start_site: Callable[..., Site]) -> None:

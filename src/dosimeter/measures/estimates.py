@@ -39,6 +39,11 @@ class Estimate(ABC):
         return False
 
     @property
+    def is_count(self) -> bool:
+        """Return whether the estimate counts something, so that only noise can bring it below 0."""
+        return False
+
+    @property
     @abstractmethod
     def width(self) -> float | None:
         """Return the width of the range that the estimate is clamped to; None where the range has no two ends."""
@@ -108,6 +113,11 @@ class SingleMeasure(Estimate):
     def whole(self) -> bool:
         """Return whether the measure is a whole number."""
         return self.integer
+
+    @property
+    def is_count(self) -> bool:
+        """Return whether the measure is a count, as made by ``of_count``: a whole number from 0 on."""
+        return self.integer and self.lower == 0
 
     @property
     def width(self) -> float | None:

@@ -223,7 +223,6 @@ class _Arguments:
 
     scope: Scope
     trees: dict[str, exp.Expression] = field(default_factory=dict)
-    numbers: list[exp.Expression] = field(default_factory=list)
 
     def add(self, tree: exp.Expression) -> exp.Column:
         tree = make_total(tree, self.scope.schema)
@@ -235,7 +234,6 @@ class _Arguments:
         checked = check_expression(node, self.scope)
         if checked.type not in NUMERIC:
             raise refusal(aggregate, f"{clause_of(aggregate)} needs numbers, and {clause_of(node)} is {checked.type}.")
-        self.numbers.append(checked.tree)
         return self.add(as_double(checked.tree))
 
 

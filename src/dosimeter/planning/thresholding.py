@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 from sqlglot import exp
@@ -14,7 +15,7 @@ from dosimeter.planning.aggregates import AggregateCollector
 from dosimeter.planning.query_plan import Group, QueryPlan, Threshold
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.schema import Schema
-from dosimeter.sql import column_tree
+from dosimeter.sql import column_tree, conjunction
 
 MAX_OBSERVED = 1_000_000
 _THRESHOLDED = Option("groups", "thresholded")
@@ -96,10 +97,18 @@ def read_where(plan: QueryPlan) -> exp.Expression | None:
     if plan.where is None or plan.threshold is None:
         return plan.where
     added = [exp.Not(this=exp.Is(this=group.tree.copy(), expression=exp.Null())) for group in plan.groups]
-    asked = plan.where
-    while isinstance(asked, exp.And) and asked.expression.unnest() in added:
-        asked = asked.this.unnest()
-    return None if asked in added else asked
+    return conjunction(each for each in _list_conditions(plan.where) if each not in added)
+
+
+def _list_conditions(where: exp.Expression) -> Iterator[exp.Expression]:
+    """Yield the conditions that AND connects, in their order."""
+    if isinstance(where, exp.Paren):
+        yield from _list_conditions(where.this)
+    elif isinstance(where, exp.And):
+        yield from _list_conditions(where.this)
+        yield from _list_conditions(where.expression)
+    else:
+        yield where
 
 
 def _counts_everybody(measure: object, schema: Schema) -> bool:

@@ -179,7 +179,7 @@ class CellErrors:
             estimate = self._plan.estimates[int(tree.name[1:])]
             if estimate.alone is not None:
                 value = self._measured[:, estimate.alone]
-                return (value if estimate.whole else np.abs(value)) > self._least_divisor(estimate.alone)
+                return (value if estimate.is_count else np.abs(value)) > self._least_divisor(estimate.alone)
         known = self._all_have_enough(tree)
         # A condition divides as 1 or 0.
         number = tree if self._is_smooth(tree) else exp.Neg(this=as_double(tree.copy()))

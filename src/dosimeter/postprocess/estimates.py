@@ -22,12 +22,12 @@ def estimate_group(plan: QueryPlan, measured: Sequence[Fraction], *, clamp: bool
 
 
 def find_counts(plan: QueryPlan) -> tuple[str, ...]:
-    """Return the names of the answer's columns that are whole counts: there a number below 0 is due to noise."""
+    """Return the names of the answer's columns that are counts: there a number below 0 is due to noise."""
     found: dict[str, None] = {}
     for block in plan.blocks:
         for output in block.outputs:
             formula = output.formula
             is_estimate = isinstance(formula, exp.Column) and formula.name.startswith("e")
-            if is_estimate and formula is not None and block.estimates[int(formula.name[1:])].whole:
+            if is_estimate and formula is not None and block.estimates[int(formula.name[1:])].is_count:
                 found[output.name] = None
     return tuple(found)

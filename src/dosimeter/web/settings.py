@@ -161,7 +161,7 @@ def _read_dataset(name: str, table: object, folder: Path) -> DatasetSettings:
     data = read.data
     if data.startswith("duckdb:"):
         data = f"duckdb:{folder / data.removeprefix('duckdb:')}"
-    elif "://" not in data:
+    elif "://" not in data and not data.startswith("spark:"):
         data = str(folder / data)
     return replace(read, data=data, schema=folder / read.schema)
 

@@ -87,7 +87,7 @@ class ServedDataset:
     def is_there(self) -> bool:
         """Return whether the file with the data exists; True for other sources, which only a query can reach."""
         data = self.settings.data.removeprefix("duckdb:")
-        return "://" in data or any(sign in data for sign in "*?[") or Path(data).exists()
+        return "://" in data or data.startswith("spark:") or any(sign in data for sign in "*?[") or Path(data).exists()
 
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> PreparedRelease:
         """Return what the schema alone decides about releasing this query. Never touches the data.
@@ -242,14 +242,15 @@ class ServerState:
     def history(self, name: str) -> tuple[Entry, ...]:
         """Return every entry of a dataset's account; empty if there is none.
 
-        Reading takes as long as the ledger is, so it is done only after the number of entries has changed.
+        Reading takes as long as the ledger is, so it is done only if the number of entries has changed, or one of them
+        was not settled when they were read.
         """
         account = self.account(name, fresh=True)
         if account is None:
             return ()
         with self._guard:
             known = self._histories.get(account.dataset, ())
-        if len(known) == account.entry_count:
+        if len(known) == account.entry_count and all(entry.status != "reserved" for entry in known):
             return known
         whole = self.database.ledger.account(account.dataset)
         entries = () if whole is None else whole.entries
