@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, str] = {
 
 
 def build_app(only: str | None = None) -> typer.Typer:
-    """Return the application with all its commands; with ``only``, with that one, so that no other is loaded."""
+    """Return the application with all its commands, or with the command ``only``, so that no other module is loaded."""
     app = typer.Typer(
         name="dosimeter",
         cls=PlainGroup,
@@ -133,7 +133,10 @@ def _describe_misuse(error: TyperException) -> str:
 
 
 def _describe_bug(error: Exception) -> str:
-    """Return the type of an error and where it was raised. Its text is left out, because it could quote the data."""
+    """Return a line with the type of an error and where it was raised; print the traceback if DOSIMETER_DEBUG is set.
+
+    The error's text is not in the line, because it could quote the data.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if f"{os.sep}dosimeter{os.sep}" in frame.filename] or frames
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown"

@@ -67,7 +67,10 @@ def export(
 
 @contextmanager
 def _open(config: Path | None, target: str | None) -> Iterator[Database]:
-    """Open the database for reading. Create and migrate nothing."""
+    """Open the database that the configuration names, or ``target`` itself, for reading. Create and migrate nothing.
+
+    Exactly one of the two must be given.
+    """
     o.require_web()
     if (config is None) == (target is None):
         raise OptionError("Say which log: --config FILE, or --database L.")

@@ -106,7 +106,10 @@ def _tell_clinic(console: Console, folder: Path) -> None:
 
 
 def _tell_release(console: Console, dataset: Dataset, folder: Path) -> None:
-    """Release the answer to a coarser query, and say whether its numbers are larger than their errors."""
+    """Release the answer to a coarser query, and print it and whether its numbers are larger than their errors.
+
+    ``folder``: where the ledger goes.
+    """
     from rich.rule import Rule
     from rich.text import Text
 

@@ -167,7 +167,10 @@ def _word_advice(advice: NoiseAdvice) -> str:
 
 
 def _word_factors(advice: NoiseAdvice) -> Iterator[str]:
-    """Yield how many times its present size the noise would have, once for all numbers with the same factor."""
+    """Yield how large the noise would be, as in "0.5 × the noise of COUNT(*)"; one text for all with the same factor.
+
+    Numbers whose noise would not shrink are left out.
+    """
     by_factor: dict[str, list[str]] = {}
     for label, factor in advice.factors.items():
         if factor < 1.0:

@@ -47,10 +47,10 @@ def save_picture(
     selected: float | None = None,
     words: Sequence[str] | None = None,
 ) -> None:
-    """Save the range plot; an .html page also holds the histogram at ``selected`` and sentences.
+    """Save the range plot of the candidates ``lines``; an .html page also holds a histogram and sentences.
 
-    ``selected``: the ε to be highlighted; without it the histogram is that of the largest candidate. ``words``: the
-    sentences, by default the advice without a preference. ``path``: None saves nothing.
+    ``selected``: the ε to be highlighted, and that of the histogram; without it the histogram is that of the first of
+    ``lines``. ``words``: the sentences, by default the advice without a preference. ``path``: None saves nothing.
     """
     if path is None:
         return

@@ -127,7 +127,11 @@ def _clear(open_ledger: Ledger, dataset: str | None, by: str | None, reason: str
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Options of ``ledger show``: where to save a staircase and over what, and which entries to print."""
+    """Options of ``ledger show``, each as the command has it.
+
+    ``plot``: where to save a staircase; None: nowhere. ``by_time``: draw it over time, not entry by entry. ``last``:
+    how many entries of each account to print. ``before``: print only entries before this one.
+    """
 
     plot: Path | None
     by_time: bool
@@ -156,7 +160,10 @@ def _show(open_ledger: Ledger, dataset: str | None, shown: _Shown, *, json: bool
 
 
 def _list_entries(open_ledger: Ledger, account: AccountSummary, shown: _Shown) -> tuple[Sequence[Entry], bool]:
-    """Return the entries of an account to be printed, oldest first, and whether earlier ones exist."""
+    """Return the entries of an account to be printed, oldest first, and whether earlier ones exist.
+
+    Refuses ``shown.before`` if it is no entry of this account.
+    """
     if shown.before is not None and getattr(open_ledger.entry(shown.before), "dataset", None) != account.dataset:
         raise OptionError(f"The account of {account.dataset} has no entry {shown.before}.")
     found = open_ledger.entries(account.dataset, shown.last + 1, before=shown.before)

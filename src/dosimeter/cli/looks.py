@@ -47,7 +47,8 @@ def check_ledger_options(target: str | None, release: str | None, schema: object
 def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSummary | None:
     """Record in the ledger that the risk was looked at, before anything is shown (G1). Return the dataset's account.
 
-    None, and no record, without a ledger (``target``); None if the dataset has no account yet.
+    Return None if the dataset has no account yet. Without a ledger (``target``), record nothing and return None. Refuse
+    a study by --sensitivity.
     """
     if target is None:
         return None
@@ -80,14 +81,20 @@ def filter_remaining(account: AccountSummary | None, risk: Risk) -> Callable[[Se
 
 
 def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
-    """Return the account's reading as JSON, null if it is infinite, and the candidates that are no longer admitted."""
+    """Return, as JSON, the account's reading and the candidates that the account no longer admits.
+
+    The reading is 0 without an account, and null if it is infinite.
+    """
     left = set(filter_remaining(account, risk)(risk.candidates))
     reading = 0.0 if account is None else None if account.reading.infinite else float(account.reading.epsilon)
     return {"reading": reading, "cut_off": [epsilon for epsilon in risk.candidates if epsilon not in left]}
 
 
 def look_back(target: str, release: str, dataset: Dataset, sql: str) -> ExPostRisk:
-    """Return how the answer of the entry ``release`` exposed everybody, and record the look in the ledger."""
+    """Return how the answer of the entry ``release`` exposed everybody, and record the look in the ledger.
+
+    Raises LedgerError if the ledger has no such entry of this dataset.
+    """
     from dosimeter.ledger import Ledger
     from dosimeter.release import ex_post_risk
 

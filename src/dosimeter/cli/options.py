@@ -98,7 +98,10 @@ def open_data(
 
 
 def read_sql(text: str) -> str:
-    """Return the SQL itself, from the text, @FILE or standard input."""
+    """Return the SQL itself: the text, the content of the file after @, or standard input for -.
+
+    Refuses what cannot be read as text.
+    """
     if text == "-":
         return _read_standard_input()
     if not text.startswith("@"):
@@ -125,9 +128,9 @@ def split_list(text: str | None) -> list[str] | None:
 
 
 def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "") -> None:
-    """Refuse a path that cannot be written to, or whose ending is not among ``kinds`` (empty: any). None is accepted.
+    """Refuse a folder, a path in a folder that does not exist, and an ending that is not among ``kinds`` (empty: any).
 
-    ``what``: the beginning of the message about the ending.
+    None is accepted. ``what``: the beginning of the message about the ending.
     """
     if path is None:
         return
@@ -138,7 +141,7 @@ def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "
 
 
 def confirm_written(*paths: Path | None) -> None:
-    """Say on standard error which files were written."""
+    """Say on standard error which files were written; a path that is None was not."""
     for path in paths:
         if path is not None:
             typer.echo(f"Wrote {path}.", err=True)
@@ -149,7 +152,10 @@ def unwritable(path: Path) -> OptionError:
 
 
 def write_to(output: Path | None, write: Callable[[TextIO], object]) -> None:
-    """Call ``write`` with the opened file ``output``, or with standard output if that is None."""
+    """Call ``write`` with the opened file ``output``, or with standard output if that is None.
+
+    Refuses a path that cannot be written.
+    """
     if output is None:
         write(sys.stdout)
         return
@@ -161,7 +167,7 @@ def write_to(output: Path | None, write: Callable[[TextIO], object]) -> None:
 
 
 def report_verification(result: Verification, *, as_json: bool) -> int:
-    """Print whether a chain of records is intact; return the exit status."""
+    """Print whether a chain of records is intact; return the exit status: 0 if it is, otherwise 1."""
     if as_json:
         print_json(result.describe())
     elif result.first_bad is None:

@@ -289,7 +289,10 @@ def _load(data: Path | None, split: SplitName) -> Any:
 
 @contextmanager
 def _watch(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar on standard error, where that is a terminal."""
+    """Show a progress bar on standard error, where that is a terminal.
+
+    Yields the function that moves the bar: it takes how many steps are done, and how many there are.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

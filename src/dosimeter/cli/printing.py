@@ -187,7 +187,8 @@ def _aggregates(found: Risk) -> list[str]:
 def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
     """Print what the analyst may see, and only that.
 
-    ``columns``: the names of the answer's columns with numbers; errors are given by name where there are several.
+    ``columns``: the names of the answer's columns with numbers. Where there are several, each error is printed with the
+    name of its column.
     """
     console = make_console()
     if answer.status == "denied":
@@ -215,7 +216,8 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
 def _word_errors(answer: Answer, columns: Sequence[str], *, several: bool) -> str:
     """Return in words the largest 95 % error of each column, and which columns have no bound on their error.
 
-    Errors of columns drawn by rank are left out: these are printed elsewhere. ``several``: the answer has several rows.
+    Errors of columns drawn by rank are left out: ``answer.about`` tells these. ``several``: the answer has several
+    rows.
     """
     ranked = answer.rank_errors or {}
     errors = {name: error for name, error in zip(columns, answer.error_95 or (), strict=False) if name not in ranked}
@@ -384,7 +386,10 @@ def _show_exact(account: AccountSummary, epsilon: Decimal) -> str:
 
 
 def _print_remaining(console: Console, account: AccountSummary, reading: str) -> None:
-    """Print what is left of an account: in ε, and as how many more answers it allows at three values of ε."""
+    """Print what is left of an account: in ε if it has a budget, and as how many more answers at three values of ε.
+
+    ``reading``: what is spent, as text. An account that counts ρ also has its ρ printed.
+    """
     left = account.remaining
     if left.epsilon is not None:
         console.print(f"{reading} of {account.policy.budget:f} spent, {_show_exact(account, left.epsilon)} left")
@@ -402,7 +407,7 @@ def _count_more(left: Remaining, epsilon: float) -> str:
 
 
 def print_ledger(accounts: Sequence[tuple[AccountSummary, Sequence[Entry], bool]]) -> None:
-    """Print accounts: each with the entries to be shown, oldest first, and whether earlier ones exist."""
+    """Print accounts, each given with the entries to be shown, oldest first, and whether earlier ones exist."""
     console = make_console()
     if not accounts:
         console.print("The ledger has no account yet.")

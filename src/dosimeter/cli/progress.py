@@ -45,9 +45,10 @@ class ProgressMeter:
 
 
 def run_with_progress(engine: Engine, title: str, work: Callable[[ProgressMeter], Result]) -> Result:
-    """Run ``work`` in a thread of its own and return its result; draw a progress bar, and stop the work on Ctrl-C.
+    """Run ``work`` in a thread of its own and return its result; stop it on Ctrl-C.
 
-    Raises what the work raises, and Interrupted after Ctrl-C. ``title``: what stands beside the bar.
+    After the first second a progress bar is drawn, if standard error is a terminal. Raises what the work raises, and
+    Interrupted after Ctrl-C. ``title``: what stands beside the bar.
     """
     meter = ProgressMeter(engine)
     outcome: list[Result] = []

@@ -119,7 +119,10 @@ def release(
 
 
 def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
-    """Print what the analyst may see of a stopped dataset, and tell the controller what to do on standard error."""
+    """Print what the analyst may see of a stopped dataset; return the exit status.
+
+    Unless ``json`` is set, tell the controller on standard error what to do.
+    """
     if json:
         o.print_json({"status": "stopped"})
     else:

@@ -119,7 +119,10 @@ def risk(
 
 
 def show_ex_post_risk(ledger: str, release: str, dataset: Dataset, query: str, *, json: bool) -> int:
-    """Show how one released answer exposed everybody (R1, R2)."""
+    """Print how the answer of the entry ``release`` exposed everybody (R1, R2); return the exit status.
+
+    Records the look in the ledger.
+    """
     found = run_with_progress(
         dataset.engine, "Looking back", lambda _: looks.look_back(ledger, release, dataset, query)
     )

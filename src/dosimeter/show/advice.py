@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dosimeter.risk import AbsoluteRisk, Advice, Candidate, ConditionRange, RiskAndAccuracy
 
 _IDENTIFIED = 0.5
-"""From this belief on, a suspicion of one in a hundred has become a finding."""
+"""The belief, as a probability, from which on the most exposed count as identified."""
 
 # ---------------------------------------------------------------- what the preference gives
 
@@ -34,11 +34,13 @@ def advise(
     headline: str | None = None,
     about_rdr: bool = True,
 ) -> str:
-    """Return the one sentence of advice on these candidates. With an ε that was found it names the indicator (R7).
+    """Return the advice on these candidates, in a sentence or two: which ε the preference gives, or why it gives none.
 
-    ``found``: the largest ε that meets the preference; ``limit``: the exact limit of ε, which need not be a candidate.
-    ``smallest``: how many people the smallest group of the answer holds. ``headline``: a sentence to return instead.
-    ``about_rdr``: whether the preference compares RDRs alone.
+    Where it names the ε that was found, it names the indicator too (R7). ``found``: the largest ε that meets the
+    preference; ``limit``: the exact ε up to which the preference is met, which need not be a candidate. ``reading``:
+    the account's reading; it says why an ε that meets the preference was not found. ``smallest``: how many people the
+    smallest group of the answer holds. ``headline``: a sentence to return instead. ``about_rdr``: whether the
+    preference reads RDRs only. Refuses an empty list of candidates.
     """
     ordered = order_candidates(candidates)
     if headline is not None:
@@ -91,7 +93,10 @@ def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float |
 
 
 def _word_ends(ordered: Sequence[Candidate]) -> str:
-    """Say which number the preference's condition has at the largest and the smallest candidate; "" if it has none."""
+    """Say what number the preference's condition has at the largest and at the smallest candidate where it has one.
+
+    "" if it has a number at fewer than two candidates.
+    """
     told = [
         f"ε = {format_epsilon(c.epsilon)} gives {format_number(c.value, 4)}" for c in ordered if c.value is not None
     ]
@@ -102,7 +107,7 @@ def _word_ends(ordered: Sequence[Candidate]) -> str:
 
 
 def word_conflict(parts: Sequence[ConditionRange]) -> str:
-    """Say which conditions no candidate meets together, and what each alone would allow."""
+    """Say that no candidate meets these conditions together, and which candidates each of them alone would allow."""
     if len(parts) == 1:
         return f"No candidate meets {parts[0].condition}, even by itself."
     named = " and ".join(part.condition for part in parts)
@@ -121,7 +126,10 @@ def _word_span(part: ConditionRange) -> str:
 
 
 def word_advice(advice: Advice) -> tuple[str, ...]:
-    """Return sentences: the analyst's gain, the risk of the most exposed, the next candidates, and warnings."""
+    """Return the advice in sentences: the analyst's gain, the risk of the most exposed, the next candidates, warnings.
+
+    Before these, where every candidate meets the preference, it says that the preference decides nothing (F4).
+    """
     return tuple(_word_advice(advice))
 
 
@@ -155,7 +163,10 @@ def _word_advice(advice: Advice) -> Iterator[str]:
 
 
 def word_undecided(advice: Advice) -> str:
-    """Say what the largest candidate would do to people, where every candidate meets the preference (F4)."""
+    """Say what the largest candidate would do to people, where every candidate meets the preference (F4).
+
+    If nobody's record moves the answer, say that the preference decides nothing.
+    """
     if advice.moved_by_nobody:
         who = "Nobody is in this query" if advice.touched == 0 else "Nobody's record moves this answer"
         return f"{who}: the preference decides nothing."
@@ -174,7 +185,7 @@ def word_undecided(advice: Advice) -> str:
 def word_absolute(absolute: AbsoluteRisk) -> Iterator[str]:
     """Yield one sentence for each absolute risk: own guarantee, membership, belief, identification (P1, P4, P3, P2).
 
-    The latter two only where the noise bounds them.
+    Belief and identification only where the noise bounds them. A last sentence says when these limits hold.
     """
     yield f"For the most exposed person the answer is as private as ε = {_round_up(absolute.own_epsilon)}."
     guesses = _word_guesses(absolute, "the most exposed person")
@@ -203,9 +214,11 @@ def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
 
 
 def word_gain(columns: Sequence[str], shown: RiskAndAccuracy, *, most: int | None = None) -> str:
-    """Say how large the 95 % errors at one ε are, and how many numbers of the answer exceed their error.
+    """Say how large the 95 % errors at one ε are, and how many numbers of the answer are no larger than their error.
 
-    ``most``: how many columns are named at most; by default all.
+    Where there are any, also how many numbers have too few people to tell, and how many have no error. ``most``: how
+    many columns are named before the others are only counted; a single other one is named too. By default all are
+    named.
     """
     accuracy = shown.accuracy
     found = zip(columns, accuracy.errors, accuracy.typical, strict=True)
@@ -226,7 +239,7 @@ def word_gain(columns: Sequence[str], shown: RiskAndAccuracy, *, most: int | Non
 def _word_error(name: str, worst: float | None, typical: float | None, *, in_rows: bool) -> str:
     """Say how large the 95 % error of one column is: in a typical group, then in the worst, where groups differ.
 
-    ``in_rows``: the errors count rows.
+    ``worst``: None if there is no bound on it. ``typical``: None if it cannot be told. ``in_rows``: both count rows.
     """
     if worst is None:
         return f"{name} without an error bound"
@@ -244,9 +257,9 @@ def _word_without(numbers: int) -> str:
 
 
 def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
-    """Say how many of the numbers are larger than their error, and how many are not. ``verb``: "is" or "would be".
+    """Say how many of the numbers are no larger than their error, or that all of them are larger.
 
-    ``drowned``: how many are not larger.
+    ``drowned``: how many are no larger. ``verb``: "is" or "would be".
     """
     if numbers == 1:
         return f"the number itself {verb} {'no larger' if drowned else 'larger'}"
@@ -257,12 +270,15 @@ def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
 
 
 def word_steps(advice: Advice) -> list[str]:
-    """Say what taking the next larger and the next smaller candidate instead would change."""
+    """Return a sentence each for the next larger and the next smaller candidate, if it exists: what it would change."""
     return [_word_step(advice, other) for other in (advice.up, advice.down) if other is not None]
 
 
 def _word_step(advice: Advice, other: RiskAndAccuracy) -> str:
-    """Say what the candidate ``other`` would change: the error of the column with the largest, and right guesses."""
+    """Say what taking ``other`` instead would change: the error of one column, and how many more guesses are right.
+
+    The column is the one with the largest error.
+    """
     here, there = advice.at.accuracy, other.accuracy
     way = "up" if other.epsilon > advice.at.epsilon else "down"
     change = f"One step {way}, ε = {format_epsilon(other.epsilon)}: "
@@ -276,7 +292,7 @@ def _word_step(advice: Advice, other: RiskAndAccuracy) -> str:
 
 
 def warn_of_noise(advice: Advice, shown: RiskAndAccuracy) -> Iterator[str]:
-    """Yield a warning if at least half of the numbers drown in their errors or cannot be told, else nothing.
+    """Yield a warning if at least half of the numbers drown in their errors or have too few people to tell.
 
     A number drowns if it is no larger than its error. A second sentence names a coarser query that would do better, if
     one was found.
@@ -294,7 +310,7 @@ def warn_of_noise(advice: Advice, shown: RiskAndAccuracy) -> Iterator[str]:
 
 
 def _round_up(value: float, most: float = math.inf) -> str:
-    """Write an upper limit to three digits, never rounded down; with more digits where it is close below ``most``."""
+    """Write an upper limit to three digits, never rounded down; to more where three would round it up to ``most``."""
     if value <= 0.0 or not math.isfinite(value):
         return format_number(value)
     digits = 3

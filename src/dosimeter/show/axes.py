@@ -29,7 +29,7 @@ class Axis:
 def ratio_axis(values: Sequence[float], *, ticks: int = 9) -> Axis:
     """Return a logarithmic axis over these values, wide enough that mere rounding errors are not drawn as bars.
 
-    ``ticks``: how many ticks it has at most.
+    Its low end is never below about a millionth of the largest value. ``ticks``: about how many ticks it has at most.
     """
     positive = [value for value in values if value > 0.0 and math.isfinite(value)] or [1.0]
     top = max(positive)
@@ -42,7 +42,7 @@ def ratio_axis(values: Sequence[float], *, ticks: int = 9) -> Axis:
 def even_axis(low: float, high: float, *, ticks: int = 9) -> Axis:
     """Return a linear axis from ``low`` to ``high`` with a small margin above, and one below if ``low`` > 0.
 
-    ``ticks``: how many ticks it has at most.
+    ``ticks``: about how many ticks it has at most.
     """
     room = 0.04 * (high - low)
     low, high = (low - room if low > 0.0 else low), high + room
@@ -53,7 +53,10 @@ _TICKS = (((1, 1.5, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1
 
 
 def _ratio_ticks(low: float, high: float, limit: int) -> tuple[float, ...]:
-    """Return at most ``limit`` ticks: evenly spaced where high/low < 4, otherwise round numbers of some decades."""
+    """Return about ``limit`` ticks at most: evenly spaced ones if high/low < 4, otherwise round numbers.
+
+    The round numbers are the same in each decade, or in every second, third or sixth one, as many as fit.
+    """
     if high / low < 4.0:
         return _even_ticks(low, high, limit)
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

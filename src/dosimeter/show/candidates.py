@@ -18,14 +18,17 @@ TextTable = Mapping[str, Sequence[Any]]  # {"columns": [...], "rows": [[...], ..
 
 
 def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Return the candidates, largest ε first: the order of every list, table and chart."""
+    """Return the candidates, largest ε first: the order of every list, table and chart. Refuse an empty list."""
     if not candidates:
         raise OptionError("There is no candidate ε to show. Give at least one.")
     return tuple(sorted(candidates, key=lambda candidate: -candidate.epsilon))
 
 
 def list_errors(candidate: Candidate) -> list[str]:
-    """Write the 95 % error of each column of the answer; in rows where the column is drawn by rank (E3)."""
+    """Write the 95 % error of each column of the answer: in rows where the column is drawn by rank (E3).
+
+    "no bound" where there is no limit to the error.
+    """
     return [NO_ERROR if error is None else format_error(error, in_rows=in_rows) for error, in_rows in candidate.errors]
 
 
@@ -45,9 +48,10 @@ def format_scale(candidate: Candidate) -> str:
 
 
 def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
-    """Say what the largest error of a column hides: the typical group's error, groups with too few people (E1).
+    """Return a sentence for each column whose largest 95 % error does not say enough about its groups (E1).
 
-    One sentence for each column that needs one.
+    It gives the error in a typical group and in the worst, how many groups have too few people to tell, and in how many
+    the error exceeds the number.
     """
     found = []
     for each in candidate.accuracy:
@@ -72,7 +76,10 @@ def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
 
 
 def note_untold(candidate: Candidate) -> tuple[str, ...]:
-    """Say which numbers a preference over errors leaves out at this ε: those with too few people to tell (E1)."""
+    """Say how many numbers a preference over errors leaves out at this ε, as they have too few people to tell (E1).
+
+    Empty if there are none; otherwise one sentence.
+    """
     untold = sum(each.too_few or 0 for each in candidate.accuracy)
     total = sum(each.groups or 0 for each in candidate.accuracy)
     if not untold:
@@ -85,7 +92,7 @@ def note_untold(candidate: Candidate) -> tuple[str, ...]:
 
 
 def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
-    """Return the table of text that stands for a range chart: a row per candidate."""
+    """Return the numbers of a range chart as a table of text, with a row per candidate."""
     ordered = order_candidates(candidates)
     valued = any(c.value is not None for c in ordered)
     stated = any(c.satisfied is not None for c in ordered)

@@ -13,7 +13,11 @@ FLOOR = 1e-6  # a value below this share of the largest one is drawn at the end 
 
 
 def format_number(value: float, digits: int = 3, *, down: bool = False) -> str:
-    """Write a number to ``digits`` significant digits: 0.0526, 12.3, 32,522. ``down``: round down, never up."""
+    """Write a number to ``digits`` significant digits, or to all digits before its point if these are more.
+
+    0.0526, 12.3, 32,522. ``down``: round down, never up. Numbers below 1e-7 or from 1e15 on are written with an
+    exponent, and always rounded to the nearest.
+    """
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     if value == 0.0:
@@ -56,7 +60,10 @@ def format_range(low: float, high: float) -> tuple[str, str]:
 
 
 def format_percent(share: float) -> str:
-    """Write a share (0 to 1) in percent with two decimals; with more where it would be rounded to 0 % or 100 %."""
+    """Write a share (0 to 1) in percent: with two decimals from 1 % on, with two significant digits below.
+
+    It has more decimals where two would round it to 100 %. A share below a millionth becomes "< 0.0001 %".
+    """
     missing = 1.0 - share
     if 0.0 < share < 1e-6:
         return "< 0.0001 %"
@@ -88,9 +95,9 @@ def format_people(people: int) -> str:
 
 
 def count_decimals(low: float, high: float) -> int:
-    """Return the number of decimals that multiples from ``low`` to ``high`` need.
+    """Return how many decimals, from 2 to 9, multiples between ``low`` and ``high`` need.
 
-    So many that two multiples look different which are a fortieth of this range apart; from 2 to 9.
+    With so many, two multiples that differ by a fortieth of the range look different.
     """
     gap = (high - low) / 40
     return min(9, max(2, -math.floor(math.log10(gap)))) if gap > 1e-12 else 2

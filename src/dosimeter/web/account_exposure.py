@@ -33,8 +33,9 @@ class Sums:
     """Everybody's sums of own guarantees, in ε, beside ``total``, which was charged.
 
     ``largest``: the largest sum, which ``holders`` people have. ``untouched``: how many people have a sum of 0.
-    ``bound``: people could not be followed, so ``largest`` is an upper bound for everybody. ``steps``: the largest
-    sums, and how many people have each.
+    ``steps``: up to six of the largest sums, and how many people have each. ``bound``: people could not be followed
+    from one query to the next, so ``largest`` and ``median`` are one upper bound for everybody, and ``holders``,
+    ``untouched`` and ``steps`` are empty.
     """
 
     people: int
@@ -51,7 +52,10 @@ class Sums:
 
 
 def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: JobMeter) -> Sums:
-    """Return everybody's sum of own guarantees (P1) over all charged entries, plus ε_svt of every noisy test."""
+    """Return everybody's sum of own guarantees (P1) over all charged entries, plus ε_svt of every noisy test.
+
+    Raises SchemaError if an earlier query cannot be answered under the present schema.
+    """
     charged = [entry for entry in entries if not entry.spent.is_nothing]
     total = float(sum((entry.charge for entry in charged), start=charged[0].charge * 0)) if charged else 0.0
     everybody = dataset.people

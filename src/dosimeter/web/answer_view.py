@@ -21,7 +21,10 @@ Value = str | int | float | bool | None
 
 
 def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, most: int = MOST_ROWS) -> ShownAnswer:
-    """Return a part of an answer as it is shown: from row ``first``, counted from 1, at most ``most`` rows."""
+    """Return a part of an answer as it is shown: from row ``first``, counted from 1, at most ``most`` rows.
+
+    ``shape``: which columns carry noise, and which count.
+    """
     total = len(answer.rows)
     start = min(max(first, 1), max(total, 1)) - 1
     names = list(answer.rows[0]) if answer.rows else []
@@ -54,13 +57,13 @@ def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, mos
 
 @dataclass(frozen=True, slots=True)
 class _AnswerErrors:
-    """The 95 % errors of an answer's numbers: of each row where they are known, otherwise the largest of its column."""
+    """The 95 % errors of an answer's numbers: each row's own where these are known, else the largest of the column."""
 
     answer: PublicAnswer
     shape: AnswerShape
 
     def is_measured(self, name: str) -> bool:
-        """Return whether a column carries noise, as far as the answer's shape is known."""
+        """Return whether a column carries noise; False for all columns if the answer's shape is not known."""
         return name in self.shape.measured
 
     def find(self, name: str, at: int) -> float | None:
@@ -112,7 +115,7 @@ def _is_number(value: Value) -> bool:
 def _find_scale(name: str, answer: PublicAnswer, errors: _AnswerErrors) -> tuple[float, float] | None:
     """Return the two ends of a column's picture: they hold all its numbers with their errors, and 0 if that is near.
 
-    None where no error is known: dots alone would look exact.
+    None where no error is known, because dots alone would look exact, and where the two ends are equal.
     """
     ends: list[float] = []
     for at, row in enumerate(answer.rows):
@@ -136,7 +139,10 @@ def _name_ends(scale: tuple[float, float] | None) -> list[str]:
 
 
 def _place(value: float, error: float | None, scale: tuple[float, float]) -> Whisker | None:
-    """Return where a number and its 95 % range lie, in percent of the picture's width; None if they are not finite."""
+    """Return where a number and its 95 % range lie, in percent of the picture's width.
+
+    None if the error is unknown, or if the error or the number is not finite.
+    """
     low, high = scale
 
     def at(number: float) -> float:

@@ -1,8 +1,7 @@
-"""Checks whether a query can be answered, by its text and the schema alone, so that every reason may be explained.
+"""Check whether a query can be answered, by its text and the schema alone, so that every reason may be explained.
 
-A check costs time, and any analyst may ask for one. So checks run in two threads of their own, one check per analyst
-at a time, and use nothing that another analyst's check left behind: how long a check takes tells nobody what others
-ask.
+A check costs time, and any analyst may ask for one. So checks run in two threads of their own, one check per analyst at
+a time, and use nothing that another analyst's check left behind: how long a check takes tells nobody what others ask.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ BUSY = "Another check of yours is still running. Try again in a moment."
 
 
 class CheckQueue:
-    """Runs checks in threads of its own. Used from the server's event loop alone."""
+    """A queue of checks, which run in threads of its own. Used from the server's event loop alone."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="check")
@@ -36,7 +35,7 @@ class CheckQueue:
     async def check(
         self, user_id: str, served: ServedDataset, sql: str, *, patience: float, wanted: float | None = None
     ) -> PublicCheck:
-        """Return the check of a query. ``wanted``: the error that would be good enough.
+        """Return the check of a query. ``wanted``: the error that would be good enough for the analyst.
 
         Waits at most ``patience`` seconds for the same user's previous check. Raises LimitError if that one is not done
         by then, or if a newer check of this user came meanwhile.
@@ -67,7 +66,7 @@ class CheckQueue:
 def check_query(served: ServedDataset, sql: str, wanted: float | None = None) -> PublicCheck:
     """Return whether a query can be answered: with which errors, or why not. Never touches the data.
 
-    ``wanted``: the error that would be good enough; the check then names the ε that gives it.
+    ``wanted``: the error that would be good enough; the check then names the ε that gives it, if one does.
     """
     if not sql.strip():
         return PublicCheck(answerable=False, message="Write a query.", clause=None, measures=[], groups=None)
@@ -108,7 +107,10 @@ def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
 
 
 def _for_analysts(error: InputError) -> str:
-    """Return the message without the hints that only a controller can act on; say so where there are such hints."""
+    """Return the message without the hints that only a controller can act on.
+
+    If there are such hints, it says instead that only the controller can change that.
+    """
     message = error.word(Surface.WEB, Audience.ANALYST)
     if not error.problem.hides_hint_from(Audience.ANALYST):
         return message
@@ -116,7 +118,10 @@ def _for_analysts(error: InputError) -> str:
 
 
 def underline_clause(sql: str, clause: str | None) -> str:
-    """Return the SQL as HTML, with the clause marked if it is found in it (case and blanks do not matter)."""
+    """Return the SQL as HTML, with the clause marked where it is found first (case and blanks do not matter).
+
+    If only the first word of the clause is found, that word is marked.
+    """
     place = None if not clause else _find(sql, clause)
     if place is None:
         return html.escape(sql)

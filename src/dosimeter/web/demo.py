@@ -40,7 +40,7 @@ WAITING = (
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """Settings, and who can sign in with which password."""
+    """The settings of a demonstration, and who can sign in. ``sign_ins``: name, role and password of each."""
 
     settings: Settings
     sign_ins: tuple[tuple[str, str, str], ...]
@@ -49,7 +49,10 @@ class DemoSettings:
 def prepare_demo(
     folder: Path, *, host: str = "127.0.0.1", port: int = 8765, algorithm: Algorithm = "fixed"
 ) -> DemoSettings:
-    """Set up the demonstration in a folder. By default ε is fixed: the one way whose promise holds as it stands."""
+    """Set up the demonstration in a folder: database, users, waiting queries.
+
+    By default ε is fixed beforehand: the one way whose promise holds as it stands.
+    """
     bundled = resources.files("dosimeter") / "data"
     dataset = DatasetSettings(
         data=str(bundled / "clinic.csv"),

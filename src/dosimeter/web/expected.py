@@ -22,7 +22,7 @@ SMALLEST = 1e-9
 
 
 def expect_errors(prepared: PreparedRelease, epsilons: Sequence[float] = EPSILONS) -> ExpectedErrors:
-    """Return the 95 % errors to expect of the first columns at each of these ε's."""
+    """Return the 95 % errors to expect of the first few columns at each of these ε's."""
     plan = prepared.plan
     names = [output.name for output in plan.outputs if output.is_aggregate]
     columns = [_expect(prepared, name, epsilons) for name in names[:MOST_COLUMNS]]
@@ -68,10 +68,10 @@ def _scale(prepared: PreparedRelease, epsilon: float) -> float:
 
 
 def find_needed(prepared: PreparedRelease, wanted: float, candidates: Sequence[float]) -> float | None:
-    """Return the smallest candidate at which every column's 95 % error is at most ``wanted``; None if none is known.
+    """Return the smallest candidate at which the 95 % error of each of the first columns is at most ``wanted``.
 
-    Errors fall as ε grows, so the smallest is found by bisection. None also if the error of a column depends on the
-    data or counts rows.
+    None if no candidate is known to give that, as where the error of a column depends on the data or counts rows.
+    Errors fall as ε grows, so the smallest is found by bisection.
     """
     ordered = sorted(candidates)
     names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:MOST_COLUMNS]

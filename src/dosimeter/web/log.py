@@ -11,7 +11,10 @@ LOG = logging.getLogger("dosimeter.web")
 
 
 def report_bug(where: str, error: BaseException) -> None:
-    """Log a bug in one line; with DOSIMETER_DEBUG=1 also its traceback, which may quote data. ``where``: in what."""
+    """Log a bug in one line; with DOSIMETER_DEBUG=1 also its traceback, which may quote data.
+
+    ``where``: what failed, such as the method and path of a request.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if f"{os.sep}dosimeter{os.sep}" in frame.filename] or frames
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown"

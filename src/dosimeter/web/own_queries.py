@@ -11,7 +11,10 @@ from dosimeter.web.store import QueryStatus, StoredQuery, User, find_own, note
 
 
 def find_shown(state: ServerState, user: User, query_id: str, session: str) -> PublicQuery:
-    """Return one of the analyst's own queries, with its answer. Raises Refused if there is none with this id."""
+    """Return one of the analyst's own queries, with its answer. Raises Refused if there is none with this id.
+
+    Records that the answer was read, once per ``session``; a user of the API counts as one session.
+    """
     query = find_own(state.database, user, query_id) if query_id.isalnum() else None
     if query is None:
         raise Refused(404, "not_found", "There is no such query.")
@@ -19,7 +22,10 @@ def find_shown(state: ServerState, user: User, query_id: str, session: str) -> P
 
 
 def show_own(state: ServerState, user: User, query: StoredQuery, session: str) -> PublicQuery:
-    """Return a query with its answer, and record that it was read: once per session, or once per user of the API."""
+    """Return a query with its answer, and record that the answer was read, once per ``session``.
+
+    A user of the API counts as one session.
+    """
     if query.status is not QueryStatus.RELEASED:
         return show_query(query, None, stopped=tell_analysts(state, query.dataset))
     if state.is_first("read", session, query.id):

@@ -1,7 +1,7 @@
 """What an analyst may see, and only that. Every page, fragment and JSON answer for analysts is made of these values.
 
 None of them has a field for an RDR, a per-instance sensitivity, an exact answer, a reason, or a reading. The ledger's
-entry does hold the ε of algorithm 1: ``show_answer`` is the one place that leaves it out (G2).
+entry does hold an ε that was found from a preference: ``show_answer`` is the one place that leaves it out (G2).
 """
 
 from __future__ import annotations

@@ -20,9 +20,10 @@ MOST_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class QueryInWords:
-    """A query in words, with its numbers as text: n, k, δ, Δ and the noise. For the head of the decision page.
+    """A query in words, with its numbers as text, for the head of the decision page.
 
-    ``alarm``: a warning that it is about single persons; "" if it is not.
+    ``n``: how many individuals are declared. ``k``: how many noisy numbers the answer has. ``delta``: the δ of the
+    noise; "" if it has none. ``alarm``: a warning that the query is about single persons; "" if it is not.
     """
 
     words: str

@@ -46,7 +46,7 @@ def find_release(state: ServerState, served: ServedDataset, entry_id: str) -> Pu
 
 
 def _list_backwards(ledger: Ledger, account: str, first: int, before: str | None) -> Iterator[Entry]:
-    """Yield the entries of an account, newest first, or from the one older than ``before``.
+    """Yield the entries of an account, newest first; with ``before``, only those older than that entry.
 
     They are read in pages, the first of ``first`` entries and each next one twice as long: each page takes a walk along
     the ledger's chain from its oldest entry.
@@ -100,7 +100,10 @@ def _write_query(sql: str) -> str:
 
 
 def note_readings(state: ServerState, user: User, listed: PublicReleases, session: str) -> None:
-    """Record that somebody was shown a list of released answers, once per session and newest answer on it."""
+    """Record that somebody was shown a list of released answers, once per session and newest answer on it.
+
+    ``session``: a user of the API counts as one session. An empty list is not recorded.
+    """
     if listed.answers and state.is_first("listed", session, listed.answers[0].entry):
         dataset = listed.answers[0].dataset
         note(state.database, user.name, "read released answers", dataset=dataset, detail=str(len(listed.answers)))

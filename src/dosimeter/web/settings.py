@@ -26,8 +26,9 @@ Positive = Annotated[int, Field(ge=1)]
 class DatasetSettings:
     """One dataset: where its data and public facts are, and on which terms its account is opened.
 
-    ``group_delta``: analysts may also group by columns whose values nobody declared, at this δ for each answer (H1).
-    ``allow_identifying``: analysts may ask about single persons, by columns that identify people.
+    Fields that are called like an option of ``dosimeter release`` mean the same. ``group_delta``: analysts may also
+    group by columns whose values nobody declared, at this δ for each answer (H1). ``allow_identifying``: analysts may
+    ask about single persons, by columns that identify people.
     """
 
     data: str
@@ -97,7 +98,11 @@ class Document(ServerSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CHECKED)
 class Settings(ServerSettings):
-    """Everything that ``dosimeter serve`` needs: the file's settings, with the secret and the datasets read."""
+    """Everything that ``dosimeter serve`` needs: the file's settings, with the secret and the datasets read.
+
+    ``failures_allowed``: how many wrong passwords for one account from one address; ``blocked_minutes``: for how long
+    they count. ``demo``: it is a demonstration.
+    """
 
     datasets: Mapping[str, DatasetSettings]
     secret: bytes = field(repr=False)
@@ -129,7 +134,7 @@ class Settings(ServerSettings):
 
 
 def load_settings(path: str | Path) -> Settings:
-    """Read dosimeter.toml. Relative paths in it are relative to the file."""
+    """Read dosimeter.toml. Relative paths in it are relative to the file. Refuse a file that cannot be used."""
     file = Path(path)
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))

@@ -85,15 +85,15 @@ class ServedDataset:
 
     @property
     def is_there(self) -> bool:
-        """Return whether the file with the data exists; True for other sources, which only a query can reach."""
+        """Return whether the file with the data exists; True for patterns, URLs and Spark, which are not looked up."""
         data = self.settings.data.removeprefix("duckdb:")
         return "://" in data or data.startswith("spark:") or any(sign in data for sign in "*?[") or Path(data).exists()
 
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> PreparedRelease:
         """Return what the schema alone decides about releasing this query. Never touches the data.
 
-        Without an ``order`` the result is remembered by the SQL. For controllers only: a remembered result is quick,
-        which would tell an analyst what others asked.
+        Raises InputError if it cannot be released. Without an ``order`` the result is remembered by the SQL. For
+        controllers only: a remembered result is quick, which would tell an analyst what others asked.
         """
         if order is not None:
             return self._prepare(sql, order)
@@ -141,7 +141,7 @@ class ServedDataset:
 
     @property
     def find_and_release(self) -> Way:
-        """Return the way of setting ε by a noisy test, with the settings' ε, variance and promise."""
+        """Return the way of setting ε by a noisy test, with the test's ε, variance and promise from the settings."""
         given = self.settings
         return read_way(svt=given.svt, variance=given.variance, violation=given.violation)
 
@@ -156,7 +156,10 @@ class ServedDataset:
 
 
 class ServerState:
-    """The state of one running server. Made once, and shared by its threads."""
+    """The state of one running server. Made once, and shared by its threads.
+
+    Making it locks the database for this server, migrates it, verifies the ledger, and opens every dataset.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -275,7 +278,7 @@ class ServerState:
     def charges(self, served: ServedDataset, prepared: PreparedRelease, *, fresh: bool = False) -> RequestCharges:
         """Return what one query would be charged at each ε, and which ε's its account admits.
 
-        If there is no account yet, as it would be opened. ``fresh``: read the account now.
+        If there is no account yet, these are by the terms on which it would be opened. ``fresh``: read the account now.
         """
         account = self.account(served.name, fresh=fresh)
         if account is not None:
@@ -287,7 +290,10 @@ class ServerState:
         return served.public(stopped=self.is_stopped(served.name))
 
     def list_stopped(self) -> frozenset[str]:
-        """Return the accounts that an incident stopped, at most a few seconds old. A release always reads anew."""
+        """Return the accounts that an incident stopped, as read at most ``FRESH_STOPS`` seconds ago.
+
+        A release always reads anew.
+        """
         with self._guard:
             known = self._stopped
         if known is not None and time.monotonic() - known[0] < FRESH_STOPS:
@@ -298,7 +304,7 @@ class ServerState:
         return found
 
     def is_stopped(self, name: str) -> bool:
-        """Return whether an incident stopped a dataset."""
+        """Return whether an incident stopped a dataset, as far as ``list_stopped`` knows."""
         return self.account_name(name) in self.list_stopped()
 
     def mentions_look(self, prepared: PreparedRelease, analyst: str) -> bool:
@@ -332,7 +338,10 @@ class ServerState:
         return entry
 
     def is_first(self, *what: str) -> bool:
-        """Remember these words; return whether they are new since the server started: for records made only once."""
+        """Remember these words; return whether they are new. Used for what is recorded only once.
+
+        Only the latest ``MOST_SEEN`` since the server started are remembered.
+        """
         with self._guard:
             if what in self._seen:
                 return False
@@ -342,7 +351,7 @@ class ServerState:
             return True
 
     def is_noted(self, *what: str) -> bool:
-        """Return whether ``is_first`` was called with these words before."""
+        """Return whether ``is_first`` was called with these words before, and they are still remembered."""
         with self._guard:
             return what in self._seen
 

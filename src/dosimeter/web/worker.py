@@ -138,7 +138,8 @@ class DatasetWorker:
         """Return the job for this key, after waiting at most ``wait`` seconds for its end; begin one if there is none.
 
         A failed job is begun again. A cancelled job stays cancelled unless ``revive`` is given, or it was removed by
-        ``forget``. ``rank``: how soon it runs; ``heavy``: its result is as large as a table.
+        ``forget``. ``rank``: how soon it runs; ``heavy``: its result is as large as a table. Raises DosimeterError if a
+        job would have to begin and the server is stopping.
         """
         with self._guard:
             job: Job[Result] | None = self._jobs.get(key)
@@ -249,7 +250,7 @@ class DatasetWorker:
         return self.dataset.engine.progress() if job.state == "running" else None
 
     def cancel(self, job: Job[Any]) -> bool:
-        """Stop a job; return whether it stopped. A release is never stopped.
+        """Stop a job; return whether it stopped, after waiting a few seconds at most. A release is never stopped.
 
         Interrupts the engine repeatedly, because a query may begin after the first interrupt.
         """

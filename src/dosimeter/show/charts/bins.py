@@ -36,7 +36,8 @@ def bin_people(rdrs: RDRs, bins: int = 30) -> tuple[Bin, ...]:
     """Return how many people have an RDR of so many times the average, by bins; empty bins are left out.
 
     ``bins``: into how many bins the range of multiples is cut: equally wide ones, or of equal ratio if the largest
-    multiple is over 20 times the smallest. Refuses RDRs of nobody.
+    multiple is over 20 times the smallest. There is one bin if everybody has the same RDR. Refuses RDRs of nobody, and
+    ``bins`` below 1.
     """
     if bins < 1:
         raise OptionError("A histogram needs at least one bin.")
@@ -60,7 +61,10 @@ def bin_people(rdrs: RDRs, bins: int = 30) -> tuple[Bin, ...]:
 
 
 def is_wide(low: float, high: float) -> bool:
-    """Return whether ``high`` is so many times ``low`` that bins of equal ratio and a logarithmic axis are needed."""
+    """Return whether ``high`` is over 20 times ``low``, so that bins of equal ratio and a logarithmic axis are needed.
+
+    False if ``low`` is not positive.
+    """
     return low > 0.0 and high / low > 20.0
 
 
@@ -79,7 +83,7 @@ def write_bins(bins: Sequence[Bin]) -> list[str]:
 
 
 def bin_rows(bins: Sequence[Bin]) -> TextTable:
-    """Return the table of text that stands for a histogram: a row per bin."""
+    """Return the numbers of a histogram as a table of text, with a row per bin."""
     rows = [
         [least if least == most else f"{least} to {most}", f"{held.people:,}"]
         for held, (least, most) in zip(bins, _write_places(bins), strict=True)

@@ -42,9 +42,9 @@ def range_chart(
 ) -> alt.LayerChart:
     """Draw one bar per candidate ε, from the least to the most exposed person.
 
-    The largest ε that meets the preference is marked, and so is ``selected`` if it is another one. ``view``: multiples
-    of the average, or raw RDRs. ``reading``: draw a line between the candidates above the account's reading and the
-    others.
+    The largest ε that meets the preference is marked, and so is ``selected`` if it is another one; a ``selected`` that
+    is no candidate is refused. ``view``: multiples of the average, or raw RDRs. ``reading``: draw a line between the
+    candidates above the account's reading and the others.
     """
     ordered, raw = order_candidates(candidates), view == "raw"
     if selected is not None and selected not in [c.epsilon for c in ordered]:
@@ -93,7 +93,7 @@ def _describe_ranges(ordered: Sequence[Candidate], found: float | None, reading:
 
 
 def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> alt.LayerChart:
-    """Draw how many people are how exposed at one ε. Show the ranges first, and never a histogram alone.
+    """Draw how many people are how exposed at one ε. To be shown below the ranges, never alone.
 
     ``log_counts``: draw heights on a logarithmic scale. ``bins``: how many bins there are at most.
     """
@@ -112,7 +112,7 @@ def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> a
 def staircase_chart(
     entries: Sequence[tuple[str, float]], *, budget: float | None = None, by_time: bool = False
 ) -> alt.LayerChart:
-    """Draw an account's reading after each of its entries, as a staircase.
+    """Draw an account's reading after each of its entries, as a staircase. Refuse an account without entries.
 
     ``entries``: the name of each entry, or its time, and the reading after it. ``by_time``: the names are times, and
     the axis is time. ``budget``: drawn as a line.

@@ -13,12 +13,13 @@ from dosimeter.show.charts.pages import draw_svg
 
 
 class OfflineChart(alt.LayerChart):
-    """An Altair chart that a notebook shows as a finished picture. Combined with other charts it is an ordinary one."""
+    """An Altair chart that a notebook shows as a finished picture. Combining it with others gives an ordinary chart."""
 
     def _repr_mimebundle_(self, *given: Any, **options: Any) -> Any:
-        """Return an SVG picture; if somebody chose a renderer of Altair's, return what that renderer gives.
+        """Return the chart as an SVG picture, by MIME type.
 
-        Altair's default renderer loads its scripts from the internet, into a page with private risks.
+        If somebody chose a renderer of Altair's, return what that gives. Altair's default renderer is not used: it
+        loads its scripts from the internet, into a page with private risks.
         """
         if alt.renderers.active != "default":
             return super()._repr_mimebundle_(*given, **options)

@@ -1,4 +1,4 @@
-"""Charts as files and pages: SVG, PNG, JSON, and HTML that needs no network."""
+"""Charts as files and pages: SVG, PNG, and HTML that needs no network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def draw_svg(chart: alt.LayerChart) -> str:
 
 
 def save_chart(chart: alt.LayerChart, path: str | Path) -> None:
-    """Write a chart as .svg, .png (twice the size, for dense screens) or .html (one file, offline, with its table)."""
+    """Write a chart to a file, in the format that the path's ending names. Refuse other endings.
+
+    The formats: .svg, .png (twice the size, for dense screens) and .html (one file, offline, with its table).
+    """
     target = Path(path)
     match target.suffix.lower():
         case ".svg":
@@ -63,7 +66,7 @@ def chart_page(
 ) -> str:
     """Return one self-contained HTML page: each chart with its table of numbers, and no network request.
 
-    ``query``: the SQL to be shown above. ``notes``: sentences below it.
+    ``query``: the SQL to be shown above the charts. ``notes``: sentences between it and the charts.
     """
     import altair as alt
     import vl_convert
@@ -101,7 +104,8 @@ def risk_page(
 ) -> str:
     """Return the controller's page of one query: ranges first, the histogram of ``rdrs`` below, a table under each.
 
-    ``reading``: the account's reading, drawn among the candidates. ``selected``: the candidate to be highlighted.
+    ``query`` and ``notes``: SQL and sentences, shown above the charts. ``reading``: the account's reading, drawn among
+    the candidates. ``selected``: the candidate to be highlighted.
     """
     charts = [range_chart(candidates, reading=reading, selected=selected), histogram_chart(rdrs)]
     return chart_page(charts, title, query=query, notes=notes)

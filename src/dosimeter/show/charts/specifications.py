@@ -3,11 +3,11 @@
 Three rules hold for every picture:
 
 - Colour never stands alone: Okabe–Ito colours come with a tick or a cross, drawn as shapes so that no font is needed.
-- RDRs are shown relative to their mean, "× the average person" (R8), on a logarithmic axis: there the length of a bar
-  is the ratio of the most to the least exposed person, and nothing else.
+- RDRs are shown relative to their mean, "× the average person" (R8), unless raw ones are asked for. Ranges have a
+  logarithmic axis: there the length of a bar is the ratio of the most to the least exposed person, and nothing else.
 - Candidates run from the largest ε to the smallest, top to bottom, here and on the terminal.
 
-Ranges and histograms stand alone, in a file or a notebook; the staircase also stands on a page, which a Frame says.
+Ranges and histograms stand alone, in a file or a notebook. A staircase stands alone or on a page, as its Frame says.
 Nothing here computes a risk, opens data, touches the network or imports a drawing library.
 """
 
@@ -62,7 +62,10 @@ PAGE = Frame("INK", "MUTED", "FAINT", "MEETS", alone=False)  # the page fills in
 
 
 def _frame_spec(frame: Frame, *, width: int, height: int, data: Spec, layer: Sequence[Spec]) -> Spec:
-    """Return the specification of the whole picture: these layers over this data, with size and style."""
+    """Return the specification of the whole picture: these layers over this data, with size and style.
+
+    ``width`` is that of a picture that stands alone: on a page, the page decides.
+    """
     sizes: Spec = {"width": width} if frame.alone else {"width": "container"}
     fitting: Spec = {} if frame.alone else {"autosize": {"type": "fit-x", "contains": "padding"}}
     return {
@@ -186,7 +189,10 @@ def find_range_axis(candidates: Sequence[Candidate], *, raw: bool) -> Axis:
 
 
 def _state_encodings(rows: Sequence[Spec]) -> tuple[Spec, Spec]:
-    """Return encodings of colour and shape by whether a candidate meets the preference; grey if there is none."""
+    """Return encodings of colour and shape, by whether a candidate meets the preference.
+
+    Without a preference every bar is grey, and there is no shape.
+    """
     looks = {MEETS_WORDS: (MEETS, TICK), FAILS_WORDS: (FAILS, CROSS), PLAIN_WORDS: (NEUTRAL, "circle")}
     states = {row["state"] for row in rows}
     if states == {PLAIN_WORDS}:
@@ -219,7 +225,8 @@ def _value_encoding(field: str, axis: Axis, title: str, *, grid: bool) -> Spec:
 def _beside_bars(y: Spec, picked: Spec, share_at: int) -> list[Spec]:
     """Return layers of text to the right of the bars: least ÷ most exposed with its heading, and the words of marks.
 
-    ``share_at``: where the text ends, in pixels from the left.
+    ``y``: the encoding of the candidates. ``picked``: keeps only those that are highlighted. ``share_at``: where least
+    ÷ most ends, and the words begin soon after it, in pixels from the left.
     """
     share: Spec = {"type": "text", "align": "right", "fontSize": 11, "color": INK}
     heading: Spec = {**share, "fontSize": 10, "color": NEUTRAL, "baseline": "bottom"}
@@ -235,7 +242,8 @@ def _beside_bars(y: Spec, picked: Spec, share_at: int) -> list[Spec]:
 def _reading_layers(ordered: Sequence[Candidate], reading: float, y: Spec, end: Spec, gap: float) -> list[Spec]:
     """Return a dashed line with its text, below the smallest candidate that is still larger than the reading (O2).
 
-    ``gap``: by how many pixels the line is moved, to lie between two bars.
+    Above all candidates if none is larger. ``y``: the encoding of the candidates. ``end``: where the line ends on the
+    right. ``gap``: by how many pixels the line is moved, to lie between two bars.
     """
     larger = [candidate.epsilon for candidate in ordered if candidate.epsilon > reading]
     place, down = {**y, "bandPosition": 1 if larger else 0}, gap if larger else -gap  # half the space between two bars
@@ -258,7 +266,7 @@ def _reading_layers(ordered: Sequence[Candidate], reading: float, y: Spec, end: 
 def histogram_spec(bins: Sequence[Bin], *, log_counts: bool = True) -> Spec:
     """Return the histogram of everybody at one ε; the tallest bar and the last one (the tail) have labels.
 
-    ``log_counts``: draw heights on a logarithmic scale. Show the ranges first, and never a histogram alone.
+    ``log_counts``: draw heights on a logarithmic scale. To be shown below the ranges, never alone.
     """
     ends = (bins[0].start, bins[-1].end) if len(bins) > 1 else (0.9, 1.1)
     axis = ratio_axis(ends) if is_wide(*ends) else even_axis(*ends)
@@ -345,9 +353,9 @@ class Step(NamedTuple):
 def staircase_spec(steps: Sequence[Step], frame: Frame, *, budget: float | None = None, by_time: bool = False) -> Spec:
     """Return the picture of an account's reading after each of its entries, as a staircase.
 
-    Where the reading becomes infinite (O1), the last step goes to the top. The budget is a line. At most 20 steps have
-    their readings written beside them, and at most 200 are drawn. Entries are named in a picture that is alone; on a
-    page they are numbered. ``by_time``: the steps' names are times, and the axis is time.
+    An infinite reading (O1) is drawn at the top. The budget is a line. At most 200 steps are drawn; if there are more
+    than 20, only the last has its reading written beside it. Up to 60 entries are named in a picture that is alone;
+    otherwise they are numbered. ``by_time``: the steps' names are times, and the axis is time.
     """
     finite = max((step.reading for step in steps if math.isfinite(step.reading)), default=1.0) or 1.0
     finite = max(finite, budget or 0.0)

@@ -54,7 +54,10 @@ def _plain(value: object, options: ConsoleOptions, style: str = "") -> Text:
 
 
 def _visible(character: str) -> str:
-    """Return a control or format character (such as an escape or a direction mark) as its escape; others unchanged."""
+    """Return a control or format character (such as an escape or a direction mark) as its escape.
+
+    Others, and line breaks, are returned unchanged.
+    """
     if character == "\n" or unicodedata.category(character)[0] != "C":
         return character
     return character.encode("unicode_escape").decode("ascii")
@@ -66,7 +69,8 @@ def _visible(character: str) -> str:
 def pick_candidates(candidates: Sequence[Candidate], found: float | None = None) -> tuple[Candidate, ...]:
     """Return the candidates to show, largest first: 1, 2, 5 of each decade, both ends, ``found`` and its neighbours.
 
-    All of them where they are few; evenly spread ones where other candidates were given than the default ones.
+    Of up to 15 candidates all are shown. Where 1, 2, 5 and the ends would be under 5 or over 15, evenly spread
+    candidates are shown instead of them.
     """
     ordered = order_candidates(candidates)
     if len(ordered) <= FEW:
@@ -101,8 +105,9 @@ def candidate_table(
 ) -> RenderableType:
     """Return a table with a row per ε: noise, 95 % errors, least ÷ most exposed, and whether the preference is met.
 
-    ``outputs``: the columns of the answer. ``found``: the ε to be marked as found. ``decides``: whether some candidates
-    meet the preference and others do not; where it is False, no row is marked (F4).
+    ``outputs``: the columns of the answer that have errors. ``found``: the ε to be marked as found. ``show_all``: show
+    every candidate, not a selection. ``decides``: whether some candidates meet the preference and others do not; where
+    it is False, no row is marked (F4).
     """
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
     valued = any(c.value is not None and c.value != c.rdr.ratio for c in shown)  # a ratio is not shown twice
@@ -152,7 +157,8 @@ def range_bars(
 ) -> RenderableType:
     """Draw one bar of text per ε, from the least to the most exposed person, all on one logarithmic axis.
 
-    ``width``: characters per line, by default those available. ``found``: the ε to be marked as found.
+    ``width``: characters per line at most, by default those available. ``found``: the ε whose name is set in bold.
+    ``show_all``: show every candidate, not a selection.
     """
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
     spans = [c.rdr.relative for c in shown]
@@ -183,9 +189,10 @@ def range_bars(
 
 
 def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOptions) -> str:
-    """Draw a bar in a line of ``cells`` characters, exact to an eighth of a character (to a whole one in ASCII).
+    """Draw a bar in a line of ``cells`` characters; its length is exact to an eighth of one (to a whole one in ASCII).
 
-    ``span``: the values at its two ends. It is never shorter than one eighth (one character in ASCII).
+    ``span``: the values at its two ends. It starts at a whole character, and is never shorter than one eighth (one
+    character in ASCII).
     """
     low, high = (axis.position(end) * cells for end in span)
     start = min(round(low), cells - 1)
@@ -198,7 +205,7 @@ def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOpti
 def _scale_line(axis: Axis, cells: int) -> str:
     """Write the ticks of an axis as one line of ``cells`` characters, each starting where its value lies.
 
-    Ticks near 1 come first; those that no longer fit are left out.
+    Ticks near 1 are written first; those that no longer fit are left out.
     """
     line = [" "] * cells
     written: set[str] = set()
@@ -243,7 +250,7 @@ def _cell(value: object) -> str:
 def groups_table(groups: Sequence[GroupRisk], *, by: str, epsilon: float | None = None) -> RenderableType:
     """Return a table with a row per group of the column ``by``: how many people, their median and their largest RDR.
 
-    ``epsilon``: the ε to be named in the title.
+    RDRs are multiples of the average. ``epsilon``: the ε to be named in the title.
     """
     small = any(group.people < 5 for group in groups)
     columns = [_Column(by, "left"), _Column("people"), _Column("median, × average"), _Column("largest, × average")]
@@ -303,7 +310,7 @@ class _Row:
 def _lay_out(
     columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions, *, title: str = "", caption: str = ""
 ) -> Table:
-    """Return a table in which figures are never broken over lines, and words are folded where they have to be."""
+    """Return a table in which words are folded where they have to be, figures only if the terminal is too narrow."""
     table = Table(
         box=box.ASCII2 if options.ascii_only else box.SIMPLE_HEAD,
         title=_plain(title, options, "bold") if title else None,
@@ -329,8 +336,8 @@ _GAP = 2  # between two columns, or at the two edges
 def _share_width(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int | None]:
     """Return the width of each column, in characters, so that few cells are folded; None for each if all must be.
 
-    Each column first gets the least width that it needs, then up to 12 characters more if it is whole then; what is
-    left goes to the columns with the longest texts.
+    Each column first gets the least width that it needs. Columns that need at most 12 characters more to fold nothing
+    get these next. What is left goes, character by character, to the columns that lack most.
     """
     widths = _least_widths(columns, rows, options)
     room = options.max_width - sum(widths)

@@ -24,7 +24,10 @@ NUMBERS_SHOWN = 100
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AccuracyCell:
-    """How good one column is at one ε: its 95 % error, the range around an only number, and the relative error."""
+    """How good one column is at one ε, as text: its 95 % error, the range of the released number, the relative error.
+
+    ``range`` is empty if the column has several numbers.
+    """
 
     error: str
     range: str
@@ -33,7 +36,10 @@ class AccuracyCell:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AccuracyRow:
-    """How good an answer is at one ε. ``meets``: whether ε meets the preference; ``open``: the account grants it."""
+    """How good an answer is at one ε, with a cell for each column. ``selected``: whether the slider is at this ε.
+
+    ``meets``: whether ε meets the preference; None without one. ``open``: whether the account still grants it.
+    """
 
     epsilon: str
     selected: bool
@@ -58,9 +64,10 @@ class NumberRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NumberPage:
-    """A part of the answer's numbers. ``start``: the number of the first, from 0; ``total``: how many there are.
+    """A part of the answer's numbers. ``start``: the place of its first number, from 0; ``total``: how many there are.
 
-    ``following``: where the next part starts; None if this is the last. ``names``: the columns that name the group.
+    ``following``: the place where the next part starts; None if this is the last. ``names``: the columns that name the
+    group.
     """
 
     names: tuple[str, ...]
@@ -100,7 +107,10 @@ def _show_error(measured: MeasuredQuery, line: Candidate, place: int, number: fl
 
 
 def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
-    """Return the smallest ε at which the typical error of every column is at most ``wanted``; None if none is."""
+    """Return the smallest ε at which the typical error of every column is at most ``wanted``; None if there is none.
+
+    None also if no error is wanted, or if a column is drawn by rank: its error is in rows.
+    """
     if wanted is None:
         return None
     good = [
@@ -182,7 +192,7 @@ def _write_range(value: float, error: float) -> str:
 def list_numbers(measured: MeasuredQuery, epsilon: float, start: int) -> NumberPage:
     """Return a part of the answer's numbers at one ε, group by group, and in each group column by column.
 
-    ``start``: the number to begin with, from 0.
+    ``start``: the place of the number to begin with, from 0.
     """
     plan, columns = measured.risk.plan, list_columns(measured)
     keys = tuple(output.name for output in plan.outputs if not output.is_aggregate)

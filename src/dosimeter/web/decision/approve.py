@@ -45,7 +45,7 @@ CHARGED = "The approval was interrupted after the charge: it counts, and there i
 
 
 class AlreadyDecided(DosimeterError):
-    """Somebody else decided the query first. ``query``: the query as it is now; None if it is gone."""
+    """The error that somebody else decided the query first. ``query``: the query as it is now; None if it is gone."""
 
     def __init__(self, query: StoredQuery | None) -> None:
         super().__init__("This query is decided already.")
@@ -54,9 +54,9 @@ class AlreadyDecided(DosimeterError):
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A controller's approval. ``epsilon``: None where the noisy test will find it.
+    """A controller's approval. ``epsilon``: None where the noisy test will find it. ``reason``: words for the record.
 
-    ``continued``: go on although the data or the schema changed since the account was used.
+    ``continued``: go on although the data or the schema are not those that the account agreed to.
     """
 
     epsilon: float | None
@@ -68,7 +68,10 @@ class Approval:
 def build_order(
     served: ServedDataset, query: StoredQuery, approval: Approval, *, claim: str, controller: str
 ) -> ReleaseOrder:
-    """Return the order for the release that was approved."""
+    """Return the order for the release that was approved.
+
+    ``claim``: the reference that the ledger's entry will carry. ``controller``: the name of whoever approved.
+    """
     return ReleaseOrder(
         _choose_way(served, approval),
         terms=served.terms,
@@ -97,7 +100,8 @@ def claim_query(
 ) -> tuple[str, ReleaseOrder]:
     """Check everything that needs no data, then claim the query, so that nobody else can decide it.
 
-    Returns the claim (a reference that the ledger's entry will carry) and the order for the release.
+    Returns the claim (a reference that the ledger's entry will carry) and the order for the release. Raises
+    AlreadyDecided if somebody was first.
     """
     claim = make_identifier()
     order = build_order(served, query, approval, claim=claim, controller=user.name)
@@ -120,7 +124,10 @@ def claim_query(
 def run_release(
     state: ServerState, served: ServedDataset, query: StoredQuery, claim: str, order: ReleaseOrder, dataset: Dataset
 ) -> QueryStatus:
-    """Release, then set the query's status from the ledger's entry. Return the new status."""
+    """Release the answer to a claimed query, set its status from the ledger's entry, and end the claim.
+
+    Returns the new status; a release that fails raises nothing.
+    """
     try:
         problem = _try_release(state, served, query, claim, order, dataset)
         state.forget(served.name)
@@ -134,7 +141,8 @@ def _try_release(
 ) -> DosimeterError | None:
     """Release; return the error if it failed, else None.
 
-    Nobody can stop a release, so an interrupt was meant for another job: the release is tried once more.
+    Nobody can stop a release, so an interrupt was meant for another job: the release is tried once more, unless the
+    ledger already has its entry.
     """
     for again in (True, False):
         try:
@@ -168,7 +176,8 @@ def settle_claim(
 ) -> QueryStatus:
     """Set the query's status from the ledger's entry with this claim. Return the new status.
 
-    ``problem``: the error with which the release failed, if it did.
+    A query that was withdrawn meanwhile becomes withdrawn, unless its answer was released. ``problem``: the error with
+    which the release failed, if it did.
     """
     outcome = find_outcome(find_claimed(state, dataset, claim), problem)
     with state.database.writing() as connection:
@@ -190,7 +199,7 @@ def find_claimed(state: ServerState, dataset: str, claim: str) -> Entry | None:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalOutcome:
-    """What became of an approval. Without an ``entry_id`` nothing was charged, and the query is free again."""
+    """What became of an approval. Without an ``entry_id`` nothing was charged, and the query waits again."""
 
     status: QueryStatus
     note: str | None
@@ -222,7 +231,10 @@ def reconcile(state: ServerState) -> int:
 
 
 def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry | None:
-    """Return the latest released answer to the same plan on the same data, to be given again at no cost; else None."""
+    """Return the entry with the latest released answer to the same plan on the same data; None if there is none.
+
+    That answer can be given again at no cost.
+    """
     account = state.account(served.name)
     if account is None:
         return None
@@ -235,7 +247,10 @@ def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry |
 
 
 def repeat_answer(state: ServerState, query: StoredQuery, user: User, entry: Entry) -> None:
-    """Give the analyst an earlier released answer. No noise, no charge. Raises DatasetStopped for a stopped dataset."""
+    """Give the analyst an earlier released answer. No noise, no charge.
+
+    Raises DatasetStopped for a stopped dataset, and AlreadyDecided if somebody decided the query first.
+    """
     if state.database.ledger.stopped(entry.dataset) is not None:
         raise DatasetStopped(STOPPED)
     _decide(
@@ -249,7 +264,10 @@ def deny_query(state: ServerState, query: StoredQuery, user: User, reason: str) 
 
 
 def ask_for_changes(state: ServerState, query: StoredQuery, user: User, phrase: str, reason: str) -> None:
-    """Send a query back to its analyst with a fixed phrase about SQL or purpose, so that no words reveal the data."""
+    """Send a query back to its analyst with a fixed phrase about SQL or purpose, so that no words reveal the data.
+
+    ``phrase``: the key of one of ``PHRASES``; others are refused.
+    """
     if phrase not in PHRASES:
         raise OptionError("Choose one of the phrases.")
     _decide(
@@ -269,7 +287,10 @@ def _decide(
     note: str | None = None,
     **changes: str | None,
 ) -> None:
-    """Give an undecided query another status, and record who did it. Raises AlreadyDecided if it is decided."""
+    """Give an undecided query the status ``to``, and record who did it. Raises AlreadyDecided if it is decided.
+
+    ``note`` and ``changes``: what else is stored with the query. ``action`` and ``detail``: for the audit log.
+    """
     with state.database.writing() as connection:
         if move_query(connection, query.id, UNDECIDED, to, decided_by=user.id, note=note, **changes):
             write_audit(connection, user.name, action, dataset=query.dataset, query_id=query.id, detail=detail)

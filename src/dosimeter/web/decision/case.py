@@ -51,17 +51,20 @@ def list_identifying(schema: Schema) -> list[str]:
 
 
 def needs_consent(case: Case) -> bool:
-    """Return whether looking at the risk takes a click first: the promise depends on nobody having looked (G0, G1)."""
+    """Return whether the controller must click before the risk is shown: the promise depends on nobody having looked.
+
+    False where ε is found from a preference, and once somebody has looked at this query (G0, G1).
+    """
     return case.served.settings.algorithm != "find" and not case.query.looked
 
 
 def find_measurement(
     state: ServerState, case: Case, *, wait: float = PATIENCE, renew: bool = False
 ) -> Job[MeasuredQuery]:
-    """Return the job that measures the risk; it runs once per query and state of the data, and records the look.
+    """Return the job that measures the risk, after starting it if need be. The job records the look in the ledger.
 
-    ``wait``: how many seconds to wait for it. ``renew``: find out first whether the data changed; otherwise the state
-    that the latest job saw counts.
+    It runs once per query and state of the data. ``wait``: how many seconds to wait for it at most. ``renew``: find out
+    first whether the data changed; otherwise the state that the latest job saw counts.
     """
 
     def work(dataset: Dataset, meter: JobMeter) -> MeasuredQuery:

@@ -31,7 +31,8 @@ class CostWords:
     """Sentences about the cost of one approval. ``last``: no answer is possible after it.
 
     ``aside``: what accounts with another policy would count; empty where the approval is not possible. ``before`` and
-    ``added``: what is spent and what the approval adds, in percent of the budget; None where there is none.
+    ``added``: what is spent and what the approval adds, in percent of the budget; None without a budget, and where the
+    approval is not possible.
     """
 
     sentences: tuple[str, ...]
@@ -42,7 +43,7 @@ class CostWords:
 
     @property
     def chief(self) -> tuple[str, ...]:
-        """Return the first and the last sentence: what is spent, and what is left."""
+        """Return the first and the last sentence: what is spent, and how many answers may follow."""
         return self.sentences if len(self.sentences) < 3 else (self.sentences[0], self.sentences[-1])
 
 
@@ -73,7 +74,10 @@ def describe_account(charges: RequestCharges) -> str:
 
 
 def count_cost(offer: Offer, epsilon: float) -> CostWords:
-    """Return what approving at this ε costs. With the noisy test: at the largest ε that it can find."""
+    """Say what approving at this ε costs, or why the account does not grant it.
+
+    With the noisy test, ``epsilon`` is ignored: it counts the largest ε that the test can find.
+    """
     charges, at = offer.charges, offer.worst if offer.testing else epsilon
     shortage = offer.find_shortage(at)
     if shortage is not None:
@@ -137,7 +141,7 @@ def _compare_policies(charges: RequestCharges, epsilon: float) -> str:
 def count_more(charges: RequestCharges, reading: Reading, candidates: Sequence[float]) -> int:
     """Return how many more answers fit after this reading, each at the smallest ε that the policy admits then (O2).
 
-    Counted up to ``MOST_COUNTED`` and one more.
+    It stops counting at ``MOST_COUNTED`` + 1.
     """
     count = 0
     for epsilon in sorted(candidates):
@@ -202,9 +206,10 @@ def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
 
 
 def list_blind_columns(prepared: PreparedRelease, choices: Sequence[BlindChoice]) -> list[BlindColumn]:
-    """Return the errors of the first columns at each choice.
+    """Return the errors of the first few columns, each with one error per choice.
 
-    An average, whose error depends on the number of people, has one row for each of a few round numbers of people.
+    An average, whose error depends on the number of people, is listed several times: once for each of a few round
+    numbers of people.
     """
     names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:MOST_COLUMNS]
     own = {name: tuple(choice.errors[at] for choice in choices) for at, name in enumerate(names)}
@@ -222,7 +227,10 @@ def list_blind_columns(prepared: PreparedRelease, choices: Sequence[BlindChoice]
 
 
 def find_enough_unseen(choices: Sequence[BlindChoice], wanted: float | None) -> float | None:
-    """Return the smallest ε at which the errors of all columns are at most ``wanted``; None if none is known to be."""
+    """Return the smallest ε at which the errors of all columns are known to be at most ``wanted``.
+
+    None if there is none, or if no error is wanted.
+    """
     if wanted is None:
         return None
     good = [
@@ -240,7 +248,7 @@ def _find_error(in_rows: float | None, error: float | None) -> BlindError | None
 
 
 def explain_missing(offer: Offer) -> str:
-    """Say which candidates the account does not grant, and why; "" if it grants all."""
+    """Say which candidates the account does not grant, and why; "" if it grants all of them, or none."""
     remaining, sentences = offer.remaining, []
     larger = [e for e in offer.candidates if remaining and e > max(remaining)]
     smaller = [e for e in offer.candidates if remaining and e < min(remaining)]

@@ -55,8 +55,9 @@ def list_displaced(
 ) -> Displaced:
     """Return the waiting queries that the account could answer now, and no longer after an approval at this ε.
 
-    With algorithm 1 only candidates that meet the controller's usual threshold count (``thresholds``: in percent, by
-    priority); otherwise all do.
+    Where ε is found from a preference, only candidates that meet the controller's usual threshold count, which is
+    ``thresholds["normal"]``, in percent; otherwise all do. At most the first 20 queries are examined, for about 5
+    seconds.
     """
     left_now = set(offer.remaining)
     left_then = set(offer.charges.remaining(offer.candidates, offer.charges.after(epsilon)))
@@ -87,7 +88,11 @@ def list_displaced(
 def _find_meeting(
     served: ServedDataset, query: StoredQuery, percent: float, dataset: Dataset, digest: str
 ) -> set[float] | None:
-    """Return the candidates at which a query meets the ratio of ``percent``; None if measuring would take too long."""
+    """Return the candidates at which a query meets the ratio of ``percent``.
+
+    None if the query is not measured yet and has so many numbers that measuring would take too long. ``digest``: of the
+    data as they are now; a measurement of other data does not count.
+    """
     preference = parse_preference(f"ratio:{percent / 100:g}")
     known = find_measured(served.worker, query.id)
     if known is not None and known.state == "done" and known.result.fingerprint == digest:

@@ -17,7 +17,7 @@ from dosimeter.web.public import check_text
 Named = Literal["cautious", "balanced", "exploratory"]
 Preset = Literal["ratio", "variance", "medians", "own"] | Named
 NEEDED = {"ratio": "percent", "variance": "tau", "medians": "share", "own": "text"}
-"""The field without which a kind of preference says nothing, if it is sent and empty."""
+"""For each kind of preference, the field that must not be sent empty."""
 
 
 class DecisionForm(BaseModel):
@@ -72,7 +72,7 @@ COMPLAINTS = {
 
 
 def write_query(form: DecisionForm, epsilon: float | None) -> str:
-    """Return the form, with this ε, as the query string of a URL."""
+    """Return the form's preference and this ε as the query string of a URL. Fields about pictures are left out."""
     fields: dict[str, str] = {"preset": form.preset}
     match form.preset:
         case "ratio":
@@ -119,7 +119,10 @@ def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
 
 
 def write_preference(form: DecisionForm, schema: Schema, suggested: float) -> Preference:
-    """Return the preference that the form stands for. ``suggested``: the percentage to use if the form has none."""
+    """Return the preference that the form stands for. ``suggested``: the percentage to use if the form has none.
+
+    Raises PreferenceError if there is no such preference.
+    """
     match form.preset:
         case "ratio":
             return parse_preference(f"ratio:{_percent(suggested if form.percent is None else form.percent)}")

@@ -84,7 +84,10 @@ class MeasuredQuery:
         return next(line for line in self.candidates if line.epsilon == epsilon)
 
     def recall(self, preference: Preference) -> Choice | None:
-        """Return the preference evaluated at every candidate; None if that would take too long for a page."""
+        """Return the preference evaluated at every candidate; None if that would read data or take too long for a page.
+
+        What was evaluated before is always returned.
+        """
         with self._guard:
             known = self._choices.get(preference.text)
         if known is not None:
@@ -96,7 +99,8 @@ class MeasuredQuery:
     def choose(self, preference: Preference) -> Choice:
         """Return the preference evaluated at every candidate, even at those that the account no longer grants.
 
-        The result is remembered by the preference's text.
+        The result is remembered by the preference's text. A preference with FILTER reads the data, so it is refused in
+        any thread but the dataset's own, unless it is remembered.
         """
         known = self.recall(preference)
         if known is not None:
@@ -152,7 +156,7 @@ class MeasuredQuery:
         return bin_people(self.risk.rdr_of(self.drawn, epsilon))
 
     def most_exposed(self, epsilon: float) -> tuple[int, float]:
-        """Return how many people have the largest RDR, and the RDR as a multiple of the average."""
+        """Return how many people have the largest RDR, and that RDR at this ε as a multiple of the average."""
         values, counts = self.risk.sensitivities.values, self.risk.sensitivities.counts
         people = int(counts[values >= values[-1] * (1.0 - 1e-12)].sum())
         return people, self.candidate(epsilon).rdr.relative[1]
@@ -192,7 +196,10 @@ def find_measured(worker: DatasetWorker, query_id: str) -> Job[MeasuredQuery] | 
 
 
 def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) -> MeasuredQuery:
-    """Measure the risk of a query, and compute what the pages show of every candidate. On the dataset's worker."""
+    """Measure the risk of a query, and compute what the pages show of every candidate. On the dataset's worker.
+
+    Raises Interrupted if the job was stopped, and DataError if the data changed meanwhile.
+    """
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities
     exact, groups = _read_exact(risk)
@@ -253,7 +260,10 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
 def _find_sizes(
     risk: Risk, exact: Mapping[str, Sequence[float]], groups: Sequence[Mapping[str, Any]], shown: ShownGroups | None
 ) -> dict[str, float]:
-    """Return the median absolute value of each column; of thresholded groups, of those that an answer may well show."""
+    """Return the median absolute value of each column; 0 for one without numbers.
+
+    Of thresholded groups only those count that have at least an even chance to be shown at some candidate.
+    """
     threshold = risk.plan.threshold
     if shown is not None and threshold is not None:
         least = min(line.threshold for line in shown.lines)

@@ -44,8 +44,8 @@ class Offer:
 
     ``remaining``: the candidates that the account still grants. ``charges``: its policy and reading, and what an answer
     costs. ``meeting``: the candidates that meet the preference, whether they remain or not; None if it was not
-    evaluated. ``stopped``: an incident stopped the dataset. Only with algorithm 1 does a preference bind: it merely
-    advises on a fixed ε, and the noisy test has its own.
+    evaluated. ``stopped``: an incident stopped the dataset. A preference binds only where ε is found from it: on a
+    fixed ε it merely advises, and the noisy test has a threshold of its own.
     """
 
     algorithm: Algorithm
@@ -67,7 +67,10 @@ class Offer:
 
     @property
     def worst(self) -> float:
-        """Return the largest ε that the noisy test can still find."""
+        """Return the largest ε that the account still grants, which the noisy test may find.
+
+        If none is left: the largest candidate.
+        """
         return max(self.remaining or self.candidates)
 
     def prefer(self, choice: Choice) -> Offer:
@@ -98,7 +101,10 @@ class Offer:
         return None
 
     def find_shortage(self, epsilon: float | None) -> Refusal | None:
-        """Return why the account does not grant this ε (for None: any ε); None if it does."""
+        """Return why the account does not grant this ε; None if it does.
+
+        ``epsilon``: None asks whether the account grants any candidate at all.
+        """
         if not self.remaining:
             why = explain_shortage(self.charges, min(self.candidates))
             words = f"Nothing can be granted any more, not even the smallest candidate: {why}."

@@ -92,7 +92,7 @@ class PageHead:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnseenPage:
-    """What a controller can choose by without looking at the data: the account, and what k and Δ decide.
+    """What a controller can choose by without looking at the data: the account, and what query and schema decide.
 
     ``barred``: why nothing can be approved. ``missing``: which candidates are not offered. ``more``: how many columns
     are left out. ``enough``: the smallest ε that gives the wanted error.
@@ -160,7 +160,7 @@ class DecisionPage:
 
     @property
     def blocked(self) -> bool:
-        """Return whether nothing can be approved until the preference is evaluated."""
+        """Return whether nothing can be approved, because the preference cannot be used or is not evaluated yet."""
         return bool(self.problem) or self.waiting is not None
 
 
@@ -182,7 +182,7 @@ PARTS = (
 
 
 def read_own_fields(request: Request) -> tuple[DecisionForm, str]:
-    """Return the form in the URL and a complaint about it; the default form if a link on another site made the URL."""
+    """Return the form in the URL and a complaint about it; the default form if the request comes from another site."""
     return read_fields(request.query_params if is_own(request) else {})
 
 
@@ -215,8 +215,9 @@ def build_page(
 ) -> UnseenPage | MeasuringPage | DecisionPage:
     """Return the page with this form, in the state that the measurement of the risk allows. Records the look.
 
-    ``renew``: find out first whether the data changed. ``revive``: begin again to evaluate a preference whose
-    evaluation was stopped, because somebody chose it again.
+    ``complaint``: what is wrong in the form. ``refusal``: why an approval was refused. ``renew``: find out first
+    whether the data changed. ``revive``: begin again to evaluate a preference whose evaluation was stopped, because
+    somebody chose it again.
     """
     offer = make_offer(state, case.served, case.prepared)
     head = _describe_head(state, case, offer, form, refusal)
@@ -367,7 +368,8 @@ class Gain:
 def describe_gain(case: Case, epsilon: float | None) -> Gain:
     """Say how many people the answer is about, what the analyst would get at this ε, and what warns against it.
 
-    ``epsilon``: None where the noisy test will find it.
+    Empty if nobody looked at the risk, or it is not measured yet. ``epsilon``: None where the noisy test will find it;
+    then it says only how many people.
     """
     job = find_measured(case.served.worker, case.query.id)
     if needs_consent(case) or job is None or job.state != "done":
@@ -391,9 +393,10 @@ def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMete
 
 
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
-    """Return the looser of the controller's usual threshold and the one for this priority: looser ones get a warning.
+    """Return the looser of two thresholds of the controller: the usual one, and the one for this query's priority.
 
-    None with the noisy test, and where evaluating it would take long.
+    A preference that is looser than it gets a warning. None with the noisy test, and where evaluating it would take
+    long.
     """
     if case.served.settings.algorithm == "find-and-release":
         return None

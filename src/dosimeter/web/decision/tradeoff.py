@@ -41,7 +41,7 @@ class ShownError:
 
     ``typical``: that of the median group, where groups differ; None where most groups have too few people to tell.
     ``text`` writes it; ``relative`` writes it as a share of the number. ``drowned``: it is at least as large as the
-    number, for half of the numbers or more.
+    number, for half of the numbers or more, or most groups have too few people to tell.
     """
 
     typical: float | None
@@ -56,7 +56,9 @@ class TradeRow:
     """The row of one ε: a bar of people, and a line for the error of the drawn column. Positions are in percent.
 
     The bar starts at ``left`` and is ``width`` wide; the error reaches from ``at`` (typical) to ``to`` (worst).
-    ``open``: the account grants this ε. ``share``: least ÷ most exposed.
+    ``index``: the place of ε among the candidates, from the smallest. ``meets``: whether it meets the preference.
+    ``open``: the account grants it. ``marks``: words beside it. ``least`` and ``most``: the RDRs of the least and the
+    most exposed, as multiples of the average. ``share``: least ÷ most exposed.
     """
 
     epsilon: str
@@ -185,7 +187,7 @@ def draw_tradeoff(
 
 
 def _draw_people(line: Candidate, axis: Axis, *, raw: bool) -> dict[str, Any]:
-    """Return the bar's fields of a TradeRow: from the least to the most exposed person."""
+    """Return the fields of a TradeRow that are about its bar, which goes from the least to the most exposed person."""
     low, high = (line.rdr.min, line.rdr.max) if raw else line.rdr.relative
     left, right = _percent(axis, low), _percent(axis, high)
     if right - left < THINNEST:
@@ -224,7 +226,10 @@ def _turn_inwards(at: float, edge: float) -> str:
 def _fold(
     ordered: Sequence[Candidate], offer: Offer, selected: float, marks: Mapping[float, tuple[str, ...]]
 ) -> list[Candidate | FoldedRow]:
-    """Return the candidates, with a FoldedRow for each run that has one verdict and is far from anything marked."""
+    """Return the candidates, with one FoldedRow in place of each run of three or more that need not be told apart.
+
+    Those of a run have the same verdict, and are far from everything that is marked or selected.
+    """
     words = [marks.get(line.epsilon, ()) for line in ordered]
     here = {at for at, line in enumerate(ordered) if line.epsilon == selected}
     chief = {at for at, each in enumerate(words) if {FOUND, CAUTIOUS} & set(each)} or here
@@ -338,7 +343,10 @@ def draw_histogram(bins: Sequence[Bin], people: int, *, linear: bool) -> Histogr
 
 
 def write_error(typical: float | None, worst: float | None, *, in_rows: bool) -> str:
-    """Write a 95 % error, the typical group's if known: "± 12". ``in_rows``: it counts rows, as by rank (E3)."""
+    """Write a 95 % error, the typical group's if known: "± 12"; "none" without one.
+
+    ``in_rows``: it counts rows, because the column is drawn by rank (E3).
+    """
     size = worst if typical is None else typical
     if size is None:
         return "none"

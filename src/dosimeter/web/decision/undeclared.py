@@ -15,7 +15,11 @@ from dosimeter.web.figures import show_small
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GroupsRow:
-    """What is shown at one ε: how many groups, from how many people on, and how many people hardly ever."""
+    """What is shown at one ε, as text. ``groups``: how many groups are expected to be shown.
+
+    ``people``: how many people give a group an even chance. ``hidden``: how many people are in groups that are hardly
+    ever shown.
+    """
 
     epsilon: str
     selected: bool

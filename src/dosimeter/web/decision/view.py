@@ -76,7 +76,13 @@ class SliderStart:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DecisionView:
-    """Everything on the decision page that depends on the preference and on ε."""
+    """Everything on the decision page that depends on the preference and on ε.
+
+    ``line``: the largest ε, in words. ``states``: why the preference finds none, or is unusual. ``undecided``: every
+    candidate meets the preference (F4). ``meets``: the selected ε meets it; ``index``: its place among the candidates,
+    from the smallest. ``tail``: how many people are most exposed. ``measures``: the absolute risks. ``worth``: warnings
+    that the answer would be worth little. ``wanted``: which ε gives the error that the analyst wants.
+    """
 
     preference: Preference
     cautions: tuple[Caution, ...]
@@ -127,8 +133,8 @@ def build_view(
 ) -> DecisionView:
     """Return everything that depends on the preference and on ε.
 
-    ``choice``: the preference evaluated at every candidate. ``own``: the controller's own threshold. ``alarm``: a
-    warning that the query singles people out.
+    ``wanted_error``: the error that the analyst would like. ``choice``: the preference evaluated at every candidate.
+    ``own``: the controller's own threshold. ``alarm``: a warning that the query singles people out.
     """
     offer = offer.prefer(choice)
     enough = find_enough(measured, wanted_error)
@@ -191,9 +197,9 @@ def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int 
     """Return where the slider starts: at the ε that was found, or at ``enough`` if that is smaller.
 
     Where every candidate meets the preference (F4), nothing was found: the largest ε at which nobody's membership can
-    be guessed much better than by a coin takes its place. ``enough``: the smallest ε with the wanted error.
-    ``touched``: how many people are in the query. A start that the account does not grant is rounded down to one that
-    it does.
+    be guessed much better than by a coin takes its place. If there is no such ε either, the slider starts at the
+    smallest. ``enough``: the smallest ε with the wanted error. ``touched``: how many people are in the query. A start
+    that the account does not grant is rounded down to one that it does.
     """
     left = offer.remaining or offer.candidates
     found, why = offer.found, "the largest ε that meets the sentence"

@@ -185,7 +185,7 @@ def _does_not_depend(choice: Choice) -> bool:
 
 
 def _compare_thresholds(preference: Preference, offer: Offer, own: OwnThreshold | None) -> Iterator[str]:
-    """Yield a warning if the preference is looser than the controller's own threshold: a link may have set it."""
+    """Yield a warning if the preference is looser than the controller's own threshold, as one set by a link may be."""
     if own is None or preference.text == own.choice.preference:
         return
     allowed = offer.prefer(own.choice).found or 0.0
@@ -254,7 +254,10 @@ def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
 
 
 def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
-    """Yield a warning if a number drawn by rank may be off by half of the people or more: it could be any value."""
+    """Yield a warning if a number drawn by rank may be off by half of the people in an average group, or by more.
+
+    It could then be almost any value. Nothing is said where an individual may have several rows.
+    """
     plan, touched = measured.risk.plan, measured.risk.matched
     rows = max((error for error, in_rows in line.errors if in_rows and error is not None), default=0.0)
     groups = max(1, len(measured.groups))

@@ -72,7 +72,11 @@ class Connections:
         return len(self._known)
 
     def add(self, connection: LimitedProtocol) -> None:
-        """Accept a connection. If there are too many, close another one; if none can be closed, close this one."""
+        """Note a new connection, and close one if too many are open or are still sending their request.
+
+        If too many are sending, the one to go is among these. If too many are open, it is one that is sending, idle or
+        leaves its answer unread. Where all wait for their answers, a few more are let in, then the new one is closed.
+        """
         self._mark(connection, "unfinished")
         if not self._sweeping:
             self._sweeping = True
@@ -89,7 +93,7 @@ class Connections:
                 self._drop(connection)  # until it is closed, the server answers it that it is busy
 
     def update(self, connection: LimitedProtocol) -> None:
-        """Update what a connection is doing."""
+        """Note what a connection is doing now and, if that changed, since when."""
         known = self._known.get(connection)
         state = connection.find_state()
         if known is not None and known[0] != state:
@@ -163,7 +167,7 @@ class LimitedProtocol(H11Protocol):
         self.opened.update(self)
 
     def find_state(self) -> State:
-        """Return what this connection is doing."""
+        """Return what this connection is doing, by the names of ``State``."""
         cycle = self._find_cycle()
         answering = cycle is not None and not cycle.response_complete
         if self.transport.is_closing() or self.flow.write_paused:
@@ -204,7 +208,10 @@ def limit_protocol(capacity: Capacity) -> type[LimitedProtocol]:
 
 
 class OncePerMinute(logging.Filter):
-    """A log filter that lets the same warning pass once a minute: unreadable requests cannot fill the disk."""
+    """A log filter that lets the same warning pass once a minute: unreadable requests cannot fill the disk.
+
+    Errors always pass.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,7 +221,7 @@ class OncePerMinute(logging.Filter):
         return record.levelno >= logging.ERROR or self.is_due(str(record.msg))
 
     def is_due(self, words: str) -> bool:
-        """Return whether a warning with this text is to be logged now."""
+        """Return whether a warning with this text is to be logged now. If so, it is not due again for a minute."""
         now = time.monotonic()
         if now - self._last.get(words, -QUIET) < QUIET:
             return False
@@ -244,7 +251,10 @@ class LimitedServer(uvicorn.Server):
             listener.listen(QUEUE)  # asyncio accepts in small batches, and made the queue only as long as one batch
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log what the event loop reports, once a minute: it reports missing descriptors thousands of times."""
+        """Log what the event loop reports; but only once a minute that descriptors are missing.
+
+        The loop reports that thousands of times.
+        """
         if not str(context.get("message", "")).startswith("socket.accept() out of system resource"):
             loop.default_exception_handler(context)
         elif self._quiet.is_due("descriptors"):

@@ -19,7 +19,8 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 def is_own(request: Request) -> bool:
     """Return whether the visitor came to this URL by our own page or by typing it, and not by a link on another site.
 
-    Browsers say so in a header where the connection is secure; elsewhere our own page is named as the referrer.
+    Browsers say so in a header where the connection is secure. Without that header, only two requests count as our own:
+    one with our own page as its referrer, and one by htmx.
     """
     site = request.headers.get("sec-fetch-site")
     if site is not None:
@@ -43,7 +44,10 @@ def entry_csrf(state: ServerState, key: str) -> str:
 
 
 async def check_csrf(request: Request) -> None:
-    """Refuse a request that changes something and does not carry its session's token, in the form or in a header."""
+    """Refuse a request that changes something and does not carry its session's token, in the form or in a header.
+
+    The sign-in form carries a token that belongs to a cookie instead. Raises NotSignedIn if the session has ended.
+    """
     if request.method in SAFE:
         return
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Refused(Exception):
-    """The request is refused with a short page, or with a JSON error for programs, which read ``code``."""
+    """The error of a request that is refused: people get a short page, programs a JSON error with its ``code``."""
 
     def __init__(self, status: int, code: str, message: str, *, clause: str | None = None) -> None:
         super().__init__(message)
@@ -12,4 +12,4 @@ class Refused(Exception):
 
 
 class NotSignedIn(Exception):
-    """Nobody is signed in: the visitor is sent to the sign-in page."""
+    """The error that nobody is signed in: the visitor is sent to the sign-in page."""

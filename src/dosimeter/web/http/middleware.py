@@ -26,13 +26,14 @@ Refusal = tuple[int, str, str]
 
 
 class ClientGone(Exception):
-    """The connection was closed before the request was complete: nobody waits for an answer."""
+    """The error that a connection was closed before its request was complete: nobody waits for an answer."""
 
 
 class SecurityMiddleware:
     """Middleware around the application: security headers and limits on requests.
 
-    Pure ASGI, so that streaming and background work keep working. ``largest_body``: in bytes. ``secure``: HTTPS only.
+    Pure ASGI, so that streaming and background work keep working. ``largest_body``: in bytes. ``secure``: browsers are
+    told to come by HTTPS only.
     """
 
     def __init__(self, application: Application, *, largest_body: int, secure: bool) -> None:
@@ -111,7 +112,8 @@ class SecurityMiddleware:
     async def _read_body(self, receive: Receive) -> Receive | None:
         """Read the whole body and return a receiver that replays it; None if the body is too large.
 
-        The application therefore never waits for the rest of a body.
+        The application therefore never waits for the rest of a body. Raises ClientGone if the connection is closed
+        meanwhile.
         """
         parts, size = [], 0
         while True:

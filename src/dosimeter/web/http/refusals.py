@@ -20,7 +20,8 @@ from dosimeter.web.store import NOBODY, User, note, write_time
 def _way_back_from(request: Request) -> str:
     """Return the address of the page that a refused request came from: its own, or that of the page which sent a form.
 
-    The header Referer names the page of a form, with all that was chosen on it; without that header, the path does.
+    The header Referer names the page of a form, with all that was chosen on it; without that header, the path does. ""
+    if there is no page to go back to.
     """
     if request.headers.get("hx-request") == "true":
         parts = urlsplit(request.headers.get("hx-current-url", ""))
@@ -55,7 +56,10 @@ def is_for_programs(request: Request) -> bool:
 
 
 def refuse(request: Request, status: int, code: str, message: str, clause: str | None = None) -> Response:
-    """Return a refusal: JSON for programs, a fragment for htmx, a page for people."""
+    """Return a refusal: JSON for programs, a fragment for htmx, a page for people.
+
+    ``code``: the kind of refusal, and ``clause``: the part of the SQL at fault; both are for programs.
+    """
     if is_for_programs(request):
         body = {"error": {"code": code, "message": message, "clause": clause}}
         return JSONResponse(body, status_code=status)
@@ -68,7 +72,7 @@ def refuse(request: Request, status: int, code: str, message: str, clause: str |
 
 
 def _find_visitor_if_possible(request: Request) -> User | None:
-    """Return who is asking, for the head of an error page; None where the database does not respond."""
+    """Return who is asking; None if nobody is signed in, or if the database does not respond."""
     try:
         return find_visitor(request)
     except (SQLAlchemyError, DosimeterError):
@@ -76,7 +80,10 @@ def _find_visitor_if_possible(request: Request) -> User | None:
 
 
 def send_to_sign_in(request: Request) -> Response:
-    """Redirect to the sign-in page, with the address to return to, and a notice if a form was sent and is now lost."""
+    """Redirect to the sign-in page, with the address to return to, and a notice if a form was sent and is now lost.
+
+    Programs get a refusal instead.
+    """
     if is_for_programs(request):
         return refuse(request, 401, "unauthorised", "Sign in first.")
     back = _way_back_from(request)

@@ -72,7 +72,7 @@ def show_moment(at: str | None) -> str:
 
 
 def show_when(at: str | None) -> Markup:
-    """Return a time in UTC as an HTML element; a script adds the reader's own time to it."""
+    """Return a time in UTC as an HTML element; a script adds the reader's own time to it. Empty for None."""
     return Markup("") if not at else Markup('<time datetime="{}">{}</time>').format(at, show_moment(at))
 
 
@@ -88,7 +88,7 @@ def show_answer_cell(value: object) -> str:
 
 
 def render(request: Request, template: str, user: User | None, *, status: int = 200, **context: Any) -> HTMLResponse:
-    """Render a page for a controller, or for somebody who is not signed in."""
+    """Render a page for a controller, or for somebody not signed in. Analysts' pages come by ``render_public``."""
     state = get_state(request)
     environment: Environment = request.app.state.templates
     whole = request.headers.get("hx-request") != "true"

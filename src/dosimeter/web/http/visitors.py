@@ -40,7 +40,10 @@ HOMES = {
 
 
 def find_way_back(address: str, role: str | None = None) -> str:
-    """Return the address if it is a page of ours that a sign-in may lead to, else "". ``role``: only its own pages."""
+    """Return the address if it is a page of ours that a sign-in may lead to, else "".
+
+    ``role``: the page must be one of this role; None: of any role.
+    """
     if len(address) > 2_000 or not re.fullmatch(r"/[A-Za-z0-9_.-][A-Za-z0-9_./%-]*(\?[A-Za-z0-9_.%&=+*~-]*)?", address):
         return ""
     homes = HOMES.get(role, ()) if role is not None else tuple(start for starts in HOMES.values() for start in starts)
@@ -62,7 +65,10 @@ def find_address(request: Request) -> str:
 
 
 def find_visitor(request: Request) -> User | None:
-    """Return the user whose session the request's cookie names; None if it is not signed or has expired."""
+    """Return the user whose session the request's cookie names.
+
+    None without a cookie, if it is not signed by this server, or if the session has ended.
+    """
     cookie = request.cookies.get(SESSION_COOKIE)
     if cookie is None or len(cookie) > 400:
         return None

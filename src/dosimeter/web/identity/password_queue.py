@@ -19,14 +19,14 @@ MOST_WAITING = 200
 
 
 class TooManyAttempts(Exception):
-    """Too many passwords are being verified just now. Trying again shortly works."""
+    """The error that too many passwords are being verified just now. Trying again shortly works."""
 
 
 class PasswordQueue:
-    """A queue of attempts at a password. They run one of each visitor in turn; devices that signed in before go first.
+    """A queue of attempts at a password. Visitors take turns, and devices that signed in before go first.
 
-    ``running``: how many run at a time; ``each``: how many one visitor may have under way; ``waiting``: how many may
-    wait.
+    ``running``: how many attempts run at a time; ``each``: how many one visitor may have under way; ``waiting``: how
+    many may wait.
     """
 
     def __init__(self, running: int = MOST_HASHED, each: int = MOST_EACH, waiting: int = MOST_WAITING) -> None:
@@ -41,8 +41,8 @@ class PasswordQueue:
     async def run(self, visitor: str, work: Callable[[], Result], *, known: bool = False) -> Result:
         """Do the work in one of the queue's threads, when it is this visitor's turn, and return its result.
 
-        ``known``: the visitor's device signed in before. Raises TooManyAttempts at once if the visitor has too many
-        attempts under way, or if very many visitors wait.
+        ``known``: the visitor's device signed in before. Raises TooManyAttempts if the visitor has too many attempts
+        under way, if very many visitors wait, or if this attempt has to make room for another visitor's.
         """
         if self._under_way[visitor] >= self._each:
             raise TooManyAttempts
@@ -84,9 +84,10 @@ class PasswordQueue:
         return sum(len(line) for lines in (self._first, self._rest) for line in lines.values())
 
     def _drop_one_waiting(self, visitor: str, *, known: bool) -> None:
-        """Make room by refusing an attempt that waits: the latest of a visitor who has two waiting.
+        """Make room for an attempt of ``visitor`` by refusing one that waits: of an unknown visitor with two waiting.
 
-        For a known device it may be that of any unknown visitor. Raises TooManyAttempts if there is no such attempt.
+        This is done only if ``visitor`` has no other attempt under way. For a ``known`` device it may otherwise be an
+        attempt of any unknown visitor. Raises TooManyAttempts if there is no such attempt.
         """
         greedy = [line for line in self._rest.values() if len(line) > 1] if self._under_way[visitor] == 1 else []
         spare = greedy or (list(self._rest.values()) if known else [])

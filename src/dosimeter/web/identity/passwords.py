@@ -1,7 +1,7 @@
 """Refuse passwords that are too easy to guess. Takes a password and its owner's name; raises OptionError or returns.
 
-A list of a few hundred of the best-known words, and rules for what people make of them: digits behind, letters that
-look like digits, the word twice. The minimum length does the rest: ten characters exclude most first guesses.
+A list of a few hundred of the best-known words, and rules for what people make of them: digits behind, digits that look
+like letters, the word twice. The minimum length does the rest: ten characters exclude most first guesses.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ def find_weakness(password: str, name: str = "") -> str:
 
 
 def _list_spellings(plain: str) -> list[str]:
-    """Return a password as it is written, and as it reads if its digits stand for letters."""
+    """Return a password as it is written, and as it reads if its digits and signs stand for letters.
+
+    The latter with and without the digits and signs at its ends.
+    """
     after, before = re.sub(r"[\W\d_]+$", "", plain), re.sub(r"^[\W\d_]+", "", plain)
     return [plain, *(text.translate(table) for text in (plain, after, before, _trim(plain)) for table in _LOOK_ALIKES)]
 
@@ -103,7 +106,10 @@ def _is_common(text: str) -> bool:
 
 
 def _is_made_of(text: str, name: str) -> bool:
-    """Return whether a text is little more than the name, or a part of it, with a common word."""
+    """Return whether a text is little more than the name or a part of it, or one of these with a common word.
+
+    The name may be written backwards.
+    """
     for part in (name, *re.split(r"[^a-z0-9]+", name)):
         plain = re.sub(r"[\s._-]", "", part)
         for written in (plain, plain[::-1]):

@@ -4,9 +4,10 @@ An attempt is counted as a failure before its password is verified, in the trans
 count is taken back when the password was right: many attempts at once cannot get around the limit. A run of failures is
 forgotten once none was added for some minutes.
 
-From one address an account can be tried a few times, and all accounts together somewhat more often; then both are
-closed for a while. Tried from many addresses, an account is slowed down for everybody, to an attempt a minute. Neither
-limit holds up a device on which its owner signed in before: such a device has a count of its own.
+From one address an account can be tried a few times, and all accounts together somewhat more often; after that,
+attempts from there are refused for a while. Tried from many addresses, an account is slowed down for everybody, down to
+an attempt a minute. Neither limit holds up a device on which its owner signed in before: such a device has a count of
+its own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SLOWEST = 60.0  # seconds between two attempts at an account that is slowed down
 
 
 class Throttled(Exception):
-    """There were too many wrong passwords. ``slowed``: the account still takes an attempt now and then."""
+    """The error that too many passwords were wrong. ``slowed``: the account still takes an attempt now and then."""
 
     def __init__(self, *, slowed: bool = False) -> None:
         super().__init__()
@@ -35,7 +36,7 @@ class Throttled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FailureLimit:
-    """How many failures are allowed. Beyond them no attempt is, or with ``slows`` only one now and then."""
+    """How many failures are allowed. After these no attempt is allowed, or with ``slows`` only one now and then."""
 
     allowed: int
     slows: bool = False

@@ -61,7 +61,10 @@ def _nobodys_password() -> str:
 
 
 def add_user(database: Database, name: str, role: str, password: str | None = None) -> str:
-    """Add a user; return the password, which is made up if none is given."""
+    """Add a user; return the password, which is made up if none is given.
+
+    Raises OptionError for an unusable role, name or password, and for a name that is taken.
+    """
     if role not in get_args(Role):
         raise OptionError(f"The role must be one of {', '.join(get_args(Role))}.")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", name):
@@ -97,14 +100,20 @@ def list_users(database: Database) -> list[dict[str, object]]:
 
 
 def reset_password(database: Database, name: str) -> str:
-    """Set and return a new password. Enables the user again, and ends all their sessions and tokens."""
+    """Set and return a new password. Enables the user again, and ends all their sessions and tokens.
+
+    Their devices are no longer known. Raises OptionError if there is no such user.
+    """
     password = make_password()
     _change_user(database, name, {"password": hash_password(password, name), "disabled": False}, "reset a password")
     return password
 
 
 def disable_user(database: Database, name: str) -> None:
-    """Disable a user: no more sign-ins; sessions and tokens end at once. Queries and records stay."""
+    """Disable a user: no more sign-ins; sessions and tokens end at once. Queries and records stay.
+
+    Raises OptionError if there is no such user.
+    """
     _change_user(database, name, {"disabled": True}, "disabled a user")
 
 
@@ -128,7 +137,7 @@ def _revoke_all(connection: sa.Connection, user_id: str) -> None:
 
 
 def _is_unchanged(connection: sa.Connection, user_id: str, password: str) -> bool:
-    """Return whether the user is not disabled and this hash is still the stored one. Locks the user's row."""
+    """Return whether the user is enabled and ``password``, a hash, is still the stored one. Locks the user's row."""
     query = sa.select(USERS.c.password, USERS.c.disabled).where(USERS.c.id == user_id).with_for_update()
     row = connection.execute(query).first()
     return row is not None and row.password == password and not row.disabled
@@ -184,7 +193,7 @@ class SignedIn:
 
 
 def sign_in(database: Database, name: str, password: str, limits: Limits, *, hours: int) -> SignedIn | None:
-    """Sign a user in for so many ``hours``; return None if name or password is wrong.
+    """Sign a user in for so many ``hours``; return None if name or password is wrong, or the user is disabled.
 
     Raises Throttled, before the password is verified, after too many failures.
     """
@@ -281,13 +290,14 @@ def end_everything(database: Database, user: User) -> None:
 
 
 class SessionEnded(Exception):
-    """Another request ended the session while this one was handled."""
+    """The error that another request ended the session while this one was handled."""
 
 
 def make_token(database: Database, user: User, name: str) -> str:
     """Make an API token and return it. Only its digest is stored, so it is shown once.
 
-    Only analysts have tokens, and ``MOST_TOKENS`` at a time.
+    ``name``: the user's own name for it. Raises LimitError if the user has ``MOST_TOKENS`` already, and SessionEnded if
+    the session has ended.
     """
     key = TOKEN_PREFIX + make_key()
     with database.writing() as connection:
@@ -324,7 +334,10 @@ def revoke_token(database: Database, user: User, token_id: str) -> bool:
 
 
 def find_token(database: Database, key: str) -> User | None:
-    """Return the user of a token; None if it is unknown or revoked. Records its first use on each day."""
+    """Return the user of a token; None if it is unknown or revoked, or its user is disabled or no analyst.
+
+    Records its first use on each day.
+    """
     query = (
         sa.select(USERS.c.id, USERS.c.name, USERS.c.role, TOKENS.c.id.label("token"), TOKENS.c.used_on)
         .join(TOKENS, TOKENS.c.user_id == USERS.c.id)

@@ -42,7 +42,7 @@ def list_accounts(request: Request, state: StateOf, user: Controller) -> Respons
 
 
 def _share_spent(account: AccountSummary | None, budget: Decimal | None) -> float:
-    """Return how much of a budget is spent, in percent."""
+    """Return how much of a budget is spent, in percent; 0 without an account or a budget."""
     if account is None or not budget:
         return 0.0
     return 100.0 if account.reading.infinite else min(100.0, 100.0 * float(account.reading.epsilon / budget))
@@ -54,7 +54,8 @@ def show_account(
 ) -> Response:
     """Show an account: its latest entries, or those before the entry ``before``, and its readings as a staircase.
 
-    ``axis``: draw the readings by entry, or by time. ``verify``: verify the ledger anew.
+    ``axis``: "time" draws the readings by time, anything else by entry. ``verify``: if not empty, verify the ledger
+    anew.
     """
     served = require_dataset(state, name)
     account = state.account(name, fresh=True)
@@ -92,7 +93,10 @@ def list_steps(ledger: Ledger, account: AccountSummary) -> list[Step]:
 
 @router.get("/accounts/{name}/people")
 def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> Response:
-    """Show the sum of own guarantees per person, beside the guaranteed total. Needs a scan per answer."""
+    """Show the sum of own guarantees per person, beside what was charged. Needs a scan per answer.
+
+    Refuses where a click is needed first, and nobody has clicked yet (G1).
+    """
     served = require_dataset(state, name)
     entries = _list_charged(state, name)
     job = served.worker.peek(_key(entries))

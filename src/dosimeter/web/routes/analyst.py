@@ -63,7 +63,7 @@ async def show_form(
 
 
 def _begin_form(state: ServerState, user: User, dataset: str, again: str) -> AskForm:
-    """Return an empty form; with ``again``, the form of an earlier query with that id."""
+    """Return an empty form; with ``again``, one filled in from the analyst's own earlier query with that id."""
     form = AskForm(dataset=dataset if dataset in state.datasets else next(iter(state.datasets)))
     earlier = find_own(state.database, user, again) if again.isalnum() else None
     if earlier is not None:
@@ -117,9 +117,9 @@ def _is_about(column: PublicColumn, words: str) -> bool:
 
 
 async def _checked(state: ServerState, checks: CheckQueue, user: User, form: AskForm) -> tuple[PublicCheck | None, str]:
-    """Return the check of the form's query, and its SQL with the clause in the way marked.
+    """Return the check of the form's query, and its SQL as HTML with the clause marked that prevents an answer.
 
-    None and "" while another check of this user runs.
+    The second is "" if the query can be answered. None and "" while another check of this user runs.
     """
     served = require_dataset(state, form.dataset)
     try:
@@ -130,7 +130,7 @@ async def _checked(state: ServerState, checks: CheckQueue, user: User, form: Ask
 
 
 def _read_wanted(form: AskForm) -> float | None:
-    """Return the wanted error as a number; None if what was typed so far is none."""
+    """Return the wanted error as a number; None if what was typed so far is not a positive number."""
     try:
         wanted = float(form.wanted_error.strip().replace(",", "."))
     except ValueError:
@@ -146,7 +146,10 @@ def show_schema(
     dataset: Annotated[str, Field(max_length=200)] = "",
     find: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
-    """Show the public facts of the dataset that was chosen, of the columns that ``find`` names; the form is kept."""
+    """Show the public facts of the chosen dataset, with the columns that hold the words ``find``.
+
+    Only this part of the page is replaced, so that what was typed into the form is kept.
+    """
     served = require_dataset(state, dataset)
     return render_public(request, "fragments/schema.html", user, schema=_find_schema(state, served, find))
 

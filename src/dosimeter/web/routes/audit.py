@@ -27,10 +27,10 @@ Words = Annotated[str, Query(max_length=200), AfterValidator(check_text)]
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """Records that are shown on one line: what one person looked at, of one query, one after the other.
+    """One line of the page: a record, or several looks of one person at one query, one after the other.
 
-    ``newest``: the latest of them. ``what``: their actions; ``detail``: their details, each once; ``sql``: the query,
-    if any.
+    ``newest``: the latest record. ``what``: the actions; ``detail``: the details, each once; ``sql``: the query, if
+    any.
     """
 
     newest: AuditRecord

@@ -61,7 +61,10 @@ def show_page(request: Request, state: StateOf, user: Controller, query_id: str)
 
 
 def _recall(state: ServerState, case: Case) -> DecisionForm:
-    """Return the form by which a query was decided, for the page to start with; the default form if it is undecided."""
+    """Return the form by which a query was decided, for the page to start with.
+
+    The default form if the preference of that decision can no longer be read.
+    """
     entry = state.entry(case.query.entry_id)
     epsilon = case.query.epsilon or (entry.epsilon if entry is not None else None)
     try:
@@ -71,7 +74,12 @@ def _recall(state: ServerState, case: Case) -> DecisionForm:
 
 
 class ViewUpdate(BaseModel):
-    """What the page replaces when the slider or the preference changes. For controllers only."""
+    """What the page replaces when the slider or the preference changes. For controllers only.
+
+    ``problem``: why there is nothing to show. ``job``: the id of the job that the page has to wait for, and ``share``:
+    how much of it is done, in percent. ``index``: the place of the selected ε on the slider. ``fragments``: HTML of
+    each of ``PARTS``.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -125,7 +133,10 @@ def look(state: StateOf, user: Controller, query_id: str) -> Response:
 
 
 def _require_measurement(state: ServerState, case: Case) -> Job[MeasuredQuery]:
-    """Return the finished job that measured the risk; refuse if there is none, or it is still running."""
+    """Return the finished job that measured the risk.
+
+    Refuses if nobody chose to look where that takes a click, or if the job is not done.
+    """
     if needs_consent(case):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")
     job = find_measurement(state, case)

@@ -71,7 +71,7 @@ class ChangesForm(BaseModel):
 
 @router.get("/decide/{query_id}/confirm")
 def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    """Show a page that asks whether the approval is meant: what the form says, and what it costs. Changes nothing."""
+    """Show a page that asks whether the approval is meant: what the form says, and what it costs. Decides nothing."""
     case = find_case(state, query_id)
     if not case.query.status.undecided:
         return _conflict(request, user, AlreadyDecided(case.query))
@@ -108,7 +108,10 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
 
 
 def _is_other_data(state: ServerState, case: Case) -> bool:
-    """Return whether data or schema changed since the account was last used. Compares digests only."""
+    """Return whether data or schema are not those that the account agreed to. Compares digests only.
+
+    False if there is no account yet, or if the digest of the data is not known.
+    """
     account = state.account(case.served.name)
     if account is None:
         return False
@@ -185,7 +188,10 @@ _ANSWERS = {
 
 
 def _recall_choice(state: ServerState, user: User, case: Case, approval: Approval) -> Choice | None:
-    """Return the preference evaluated at every candidate, on the data as they are; None if it was not evaluated."""
+    """Return the preference evaluated at every candidate, on the data as they are; None if it was not evaluated.
+
+    Refuses a preference that cannot be used, and while the risk is still being computed.
+    """
     try:
         preference = parse_preference(approval.preference or "")
         admit_condition(state, user, case.query, case.prepared.plan, preference)

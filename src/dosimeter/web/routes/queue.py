@@ -65,9 +65,10 @@ class WaitingQuery:
 
 @dataclass(frozen=True, slots=True)
 class WaitingList:
-    """One part of the waiting queries. ``rest``: the address of the next part; ``here``: the address of this one.
+    """One part of the waiting queries. ``total``: how many the filter ``only`` lets through in all.
 
-    ``total``: how many the filter ``only`` lets through in all.
+    ``here`` and ``rest``: the query strings in the addresses of this part and of the next; ``rest`` is "" if this is
+    the last.
     """
 
     queries: list[WaitingQuery]
@@ -88,7 +89,10 @@ def show_queue(
     text: Words = "",
     place: Place = "",
 ) -> Response:
-    """Show what waits, the most urgent first, in parts; below it the latest decisions."""
+    """Show what waits, the most urgent first, in parts; below it the latest decisions.
+
+    ``done``: the id of the query that this controller has just decided; a sentence says so.
+    """
     only = QueryFilter(dataset=dataset, analyst=analyst, text=text)
     return render(
         request, "queue.html", user, said=_tell_done(state, user, done), names=list(state.datasets), place=place,
@@ -153,7 +157,7 @@ class DecidedQuery:
 
 
 def list_shown(state: ServerState, page: QueryPage) -> list[DecidedQuery]:
-    """Return decided queries with the ε of their answers: the approval does not hold what a noisy test found."""
+    """Return decided queries with the ε of their answers; where a noisy test found it, the ledger's entry holds it."""
     found = []
     for query in page.queries:
         entry = state.entry(query.entry_id) if query.status is QueryStatus.RELEASED else None
@@ -184,7 +188,7 @@ def show_decided(
 
 
 def _tell_done(state: ServerState, user: User, query_id: str) -> str:
-    """Return a sentence about what this controller has just done to a query."""
+    """Return a sentence about a query that this controller has just denied or sent back; "" for any other."""
     query = find_query(state.database, query_id) if query_id.isalnum() else None
     if query is None or query.decided_by != user.id:
         return ""

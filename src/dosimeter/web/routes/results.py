@@ -108,7 +108,10 @@ def _cut_to_second(moment: str) -> str:
 
 @router.get("/records/{entry_id}")
 def show_full_record(state: StateOf, user: Controller, entry_id: EntryId, private: bool = False) -> Response:
-    """Show controllers the printable page about an entry; ``private``: with what only they may see."""
+    """Show controllers the printable page about an entry; ``private``: with what only they may see.
+
+    The page of a denial is always private.
+    """
     entry = state.entry(entry_id)
     if entry is None:
         raise Refused(404, "not_found", "There is no such entry.")

@@ -72,7 +72,7 @@ class AuditFilter:
     text: str = ""
 
     def narrow(self, query: sa.Select[Any]) -> sa.Select[Any]:
-        """Return the query with the conditions of this filter."""
+        """Return the SELECT with the conditions of this filter."""
         if self.who:
             query = query.where(AUDIT.c.user == self.who.strip().lower())
         if self.day:
@@ -86,7 +86,10 @@ class AuditFilter:
 def list_audit(
     database: Database, *, limit: int = 200, before: int | None = None, only: AuditFilter | None = None
 ) -> list[AuditRecord]:
-    """Return the latest ``limit`` records, newest first; with ``before``, those with a smaller number than that."""
+    """Return the latest ``limit`` records, newest first; with ``before``, the latest whose number is below it.
+
+    ``only``: a filter that they pass.
+    """
     query = (only or AuditFilter()).narrow(sa.select(AUDIT)).order_by(AUDIT.c.id.desc()).limit(limit)
     if before is not None:
         query = query.where(AUDIT.c.id < before)
@@ -104,7 +107,10 @@ def read_head(database: Database) -> tuple[int, str]:
 
 @contextmanager
 def _reading_raw(database: Database) -> Iterator[Iterator[Sequence[Any]]]:
-    """Yield every row as it is stored, by number. On SQLite texts are bytes: an altered one may be no valid text."""
+    """Yield every row as it is stored, by number. On SQLite texts are bytes: an altered one may be no valid text.
+
+    Raises LedgerError if the database has no such log.
+    """
     texts = [sa.cast(AUDIT.c[name], sa.LargeBinary) if _is_text(name, database) else AUDIT.c[name] for name in COLUMNS]
     query = sa.select(*texts).order_by(AUDIT.c.id).execution_options(yield_per=1_000)
     try:
@@ -121,7 +127,10 @@ def _is_text(name: str, database: Database) -> bool:
 
 
 def check_audit(database: Database, head: str | None = None) -> Verification:
-    """Return whether nothing in the log was altered or, with a ``head`` that was noted earlier, cut off."""
+    """Verify the whole log and return what was found: whether it is intact, and if not, the first record at fault.
+
+    ``head``: a digest that was noted earlier; without it, nobody can see whether the end was cut off.
+    """
     with _reading_raw(database) as rows:
         return verify_audit(rows, head)
 

@@ -17,7 +17,7 @@ from dosimeter.ledger import GENESIS, Verification, write_canonical_json
 
 
 class BadAuditRecord(Exception):
-    """A record does not fit the chain. ``number``: which record; ``reason``: why."""
+    """The error of a record that does not fit the chain. ``number``: which record; ``reason``: why."""
 
     def __init__(self, number: int, reason: str) -> None:
         super().__init__(f"record {number}: {reason}")
@@ -95,7 +95,11 @@ def _kind_of(column: str) -> type:
 
 
 def verify_audit(rows: Iterable[Sequence[Any]], head: str | None = None) -> Verification:
-    """Return whether the records are unaltered. ``head``: a digest noted earlier, to see whether the end was cut."""
+    """Verify rows of the log, oldest first, and return whether they are intact; if not, the first record at fault.
+
+    ``head``: a digest noted earlier, to see whether the end was cut off; one that is no digest is refused. A log
+    without records is not intact.
+    """
     wanted = GENESIS if head is None else head.strip().lower()
     if not re.fullmatch(r"[0-9a-f]{64}", wanted):
         raise OptionError("A head is a digest of 64 hexadecimal digits, as verify prints it.")

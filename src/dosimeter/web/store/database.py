@@ -34,7 +34,11 @@ def take_turn(connection: sa.Connection, number: int) -> None:
 
 
 class Database:
-    """The web application's tables in one database. ``ledger`` holds the ledger's, with connections of its own."""
+    """The web application's tables in one database. ``ledger`` holds the ledger's, with connections of its own.
+
+    ``target``: the path of a SQLite file, or a PostgreSQL URL. ``create``: make a ledger there if there is none; False
+    refuses instead.
+    """
 
     def __init__(self, target: str, *, create: bool = True) -> None:
         self.target = target
@@ -88,7 +92,10 @@ class Database:
             yield connection
 
     def migrate(self) -> None:
-        """Create the web application's tables, or bring them to this version, in one transaction."""
+        """Create the web application's tables, or bring them to this version, in one transaction.
+
+        Raises LedgerError if that is not possible.
+        """
         from alembic import command
         from alembic.config import Config
         from alembic.util import CommandError

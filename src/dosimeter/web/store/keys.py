@@ -17,7 +17,7 @@ def make_identifier() -> str:
 
 
 def make_password() -> str:
-    """Return a password of three groups, easy to copy by hand, without letters that look alike; about 87 bits."""
+    """Return a password of three groups, easy to copy by hand, without letters that look alike; about 89 bits."""
     alphabet = "abcdefghjkmnpqrstuvwxyz23456789"
     return "-".join("".join(secrets.choice(alphabet) for _ in range(6)) for _ in range(3))
 

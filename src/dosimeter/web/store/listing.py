@@ -31,7 +31,7 @@ RANKED_PLACE = rf"^([0-2]\.{_MOMENT})?$"
 class QueryFilter:
     """Which queries to list: of a dataset, of an analyst, with a status, with words. Empty: no such condition.
 
-    ``text``: each of its words must occur in the SQL, the purpose or the id, in upper or lower case.
+    ``text``: each of its first ten words must occur in the SQL, the purpose or the id, in upper or lower case.
     """
 
     dataset: str = ""
@@ -43,7 +43,7 @@ class QueryFilter:
         return bool(self.dataset or self.analyst or self.status or self.text.strip())
 
     def narrow(self, query: sa.Select[Any]) -> sa.Select[Any]:
-        """Return the query with the conditions of this filter, but for the status, which depends on who reads."""
+        """Return the SELECT with the conditions of this filter, but for the status, which depends on who reads."""
         if self.dataset:
             query = query.where(QUERIES.c.dataset == self.dataset)
         if self.analyst:
@@ -92,7 +92,7 @@ def page_own(
 
 
 def _seen_as(status: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a query has this status as analysts see it: with an approval under way it waits."""
+    """Return the condition that a query has this status as analysts see it: one that is being released waits."""
     match status:
         case "waiting":
             return sa.and_(QUERIES.c.status.in_(OPEN), QUERIES.c.withdrawal.is_(False))
@@ -164,7 +164,7 @@ def _read_place(place: str, length: int) -> list[sa.ColumnElement[Any]]:
 
 
 def list_people(database: Database) -> list[tuple[str, str, bool, str, int]]:
-    """Return everybody who may sign in, for controllers: name, role, whether disabled, since when, open queries."""
+    """Return all users, for controllers: name, role, whether disabled, since when, and how many open queries."""
     waiting = (
         sa.select(QUERIES.c.analyst_id, sa.func.count().label("open"))
         .where(QUERIES.c.status.in_(OPEN))

@@ -20,7 +20,7 @@ from dosimeter.web.store.user import User
 MINUTE = 60  # seconds
 OPEN_WAIT = 300  # seconds after which a program may try again that has too many open queries
 PRIORITIES = {"high": 90.0, "normal": 95.0, "low": 97.0}
-"""Suggested least ÷ most, in percent: the more urgent, the looser. Every controller may keep a table of their own."""
+"""Suggested least ÷ most exposed, in percent: the more urgent, the looser. Controllers may set their own."""
 
 
 def submit_query(
@@ -123,7 +123,7 @@ def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
 
 
 def list_open(database: Database, dataset: str | None = None, *, limit: int | None = None) -> list[StoredQuery]:
-    """Return the open queries of a dataset (None: of all), most urgent first, then oldest first."""
+    """Return the open queries of a dataset (None: of all), most urgent first, then oldest first, at most ``limit``."""
     query = with_names().where(QUERIES.c.status.in_(OPEN)).order_by(RANK, QUERIES.c.created_at).limit(limit)
     if dataset is not None:
         query = query.where(QUERIES.c.dataset == dataset)
@@ -166,6 +166,7 @@ def move_query(
     """Give a query the status ``to``, and these changes; return False if its status is not one of ``since``.
 
     ``claimed_by``: only if the query has this claim. Compares and sets in one statement, so that only one caller wins.
+    Raises ValueError if ``to`` may not follow each of ``since``.
     """
     if any(to not in status.following for status in since):
         raise ValueError(f"A query cannot become {to} from each of: {', '.join(sorted(since))}.")
