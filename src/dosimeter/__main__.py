@@ -9,7 +9,10 @@ import sys
 import threading
 
 SELDOM = (200_000, 20, 100)
-"""When cyclic garbage is looked for. Modules make none while they are loaded, and looking took a fifth of that time."""
+"""Thresholds of the garbage collector, high so that it seldom runs.
+
+Modules make no cyclic garbage while they are loaded, and looking for it took a fifth of that time.
+"""
 
 
 def main() -> None:
@@ -38,7 +41,10 @@ def _replace_closed_streams() -> None:
 
 
 def _leave(status: int) -> None:
-    """End the process as ``sys.exit`` does, but without freeing every loaded module: that took a sixth of a command."""
+    """End the process as ``sys.exit`` does, but without freeing every loaded module, a sixth of a command's time.
+
+    ``sys.exit`` itself is used where other threads still run, or where the last output cannot be written.
+    """
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         sys.exit(status)  # which waits for them
     try:

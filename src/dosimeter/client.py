@@ -41,7 +41,13 @@ Status = Literal["waiting", "released", "denied", "changes", "withdrawn"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Submitted:
-    """A query as the server knew it when asked last. ``rows``, ``epsilon``, ``error_95``: None until it is released."""
+    """A query of yours as the server knew it when it was last asked.
+
+    ``message``: what the server says about its status. Until it is released, ``rows`` and all that describes them are
+    None or empty. ``epsilon``: None also if ε stays hidden. ``epsilon_svt``: the ε that finding ε cost. ``error_95``:
+    the 95 % error of each aggregate column. ``errors``: the 95 % errors of each row, by column. ``about``: facts that a
+    reader of the rows needs.
+    """
 
     id: str
     dataset: str
@@ -77,14 +83,14 @@ class Submitted:
         return self.client.query(self.id)
 
     def wait(self, timeout: float | None = None, *, every: float = 2.0) -> Submitted:
-        """Ask again and again until the query is decided, and return it.
+        """Ask again and again until the query is no longer waiting, and return it as it is then.
 
         Args:
             timeout: how many seconds to wait at most; the server is asked once more when they are over. None: for ever.
             every: how many seconds to wait before the server is asked again.
 
         Raises:
-            TimeoutError: it is still waiting.
+            TimeoutError: it is still waiting when ``timeout`` is over.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         current = self.refresh()
@@ -98,7 +104,7 @@ class Submitted:
 
 
 class Client:
-    """One server, one analyst's token. A context manager.
+    """A connection to one server with one analyst's token, and a context manager that closes it.
 
     Args:
         url: the server's address.
@@ -152,7 +158,7 @@ class Client:
             return [dict(read_object(dataset)) for dataset in read_list(self._call("GET", "/datasets"))]
 
     def check(self, sql: str, *, dataset: str | None = None) -> JsonObject:
-        """Return whether a query could be answered, as the server describes it. The query is not submitted.
+        """Return the server's description of whether a query can be answered (``answerable``). Nothing is submitted.
 
         Args:
             sql: the query.
@@ -179,6 +185,9 @@ class Client:
             dataset: its dataset; may be left out where there is only one.
             priority: how urgent it is.
             wanted_error: the 95 % error that would be good enough.
+
+        Raises:
+            QueryError: the query cannot be answered.
         """
         document: JsonObject = {
             "dataset": self._dataset(dataset),
@@ -312,7 +321,11 @@ def _read_row(row: JsonValue) -> JsonRow:
 
 
 def _check_address(url: str, *, insecure: bool) -> str:
-    """Return the address. Refuse a name or password in it: these would end up in logs, and the server takes a token."""
+    """Return the address without a slash at its end; refuse one that a token must not or cannot be sent to.
+
+    That is one that cannot be read, has more than scheme, host, port and path, or is http:// to another machine, unless
+    ``insecure``.
+    """
     try:
         parts = urlsplit(url)
         host = parts.hostname if parts.port != 0 else None

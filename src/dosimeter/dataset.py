@@ -105,7 +105,7 @@ class Dataset:
                 may stand between thousands.
             date_format: CSV: how dates are written, such as ``"%d.%m.%Y"``; 2024-12-31 is read in any case. A
                 timestamp is a date, a blank and the time: 31.12.2024 23:59.
-            tables: the tables that the schema declares for joins, where they are in memory too.
+            tables: tables in memory, by name, for those that the schema declares for joins.
 
         Raises:
             DataError: the source cannot be read, or contradicts the schema.
@@ -147,7 +147,7 @@ class Dataset:
 
     @property
     def n(self) -> int:
-        """Return n (N2): the number of individuals as a reviewed schema declares it; without one, as counted."""
+        """Return n (N2): how many individuals a reviewed schema declares; otherwise how many there are, at least 1."""
         declared = self.schema.individuals
         if self.schema.reviewed and not self.drafted and declared is not None:
             return declared
@@ -247,7 +247,7 @@ class Dataset:
         Args:
             sql: the analyst's query.
             mechanism: ``"laplace"`` or ``"gaussian"`` noise.
-            delta: δ of Gaussian noise: a number, or ``"1/n^2"``, the default.
+            delta: δ of Gaussian noise: a number, ``"1/n"``, or ``"1/n^2"``, which is the default.
             calibration: Gaussian: ``"zcdp"``, the default, or ``"classic"`` as in the paper.
             indicator: the RDR as the paper's ``"bound"``, its ``"exact"`` expectation, or the bound over the numbers
                 that one person's rows can reach, ``"cell"``.
@@ -383,10 +383,10 @@ class Dataset:
             **options: how ε is set and everything else; see ``ReleaseOptions``.
 
         Returns:
-            What the analyst may see (``describe``), and the ledger's entry. A denial has no answer and no reason.
+            The Answer: its ``describe`` gives what the analyst may see. A denial has no answer and no reason.
 
         Raises:
-            InputError: the request cannot be made so: SQL, schema, options, or a ledger that is unclear.
+            InputError: something that was given cannot be used: the SQL, an option, the schema, or the ledger.
             DatasetStopped: an incident stopped the dataset, now or before.
         """
         from dosimeter.release import read_options, release
@@ -467,6 +467,9 @@ class Dataset:
 
         Returns:
             The findings (something to correct), the remarks (something to know), and how many cells count as NULL.
+
+        Raises:
+            SchemaError: no schema is given, and the dataset was opened without one.
         """
         from dosimeter.inspection import check_schema
 
@@ -497,7 +500,10 @@ class Dataset:
         return self.engine.odd_cells(sorted(doubtful)) if doubtful else None
 
     def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:
-        """Yield a sentence for each known disagreement of data and schema: the number of people, and ``odd_cells``."""
+        """Yield a sentence for each way in which the data are known to differ from the schema.
+
+        That is in the number of people and in cells of another type. ``odd_cells``: the number of these, by column.
+        """
         if self.count() == 0 and not self.schema.reviewed:
             yield "The table is empty. What is shown is for one individual who is not there."
         if self.count() > self.n:

@@ -5,7 +5,7 @@
     │   ├── OptionError           an option or argument out of range, or two that exclude each other
     │   ├── SchemaError           a schema that is malformed or contradicts itself
     │   ├── QueryError            SQL that does not parse or cannot be analysed; knows the clause
-    │   ├── PreferenceError       a preference that is not a condition on the RDRs
+    │   ├── PreferenceError       a preference that is not a condition on RDRs, other risks or errors
     │   ├── DataError             data that cannot be read, or contradicts the schema; private to the controller
     │   │   └── SourceUnreachable     a source that is not there: a missing file, a lost connection
     │   ├── DatasetClosed         a dataset that is used after it was closed
@@ -57,7 +57,8 @@ class SchemaError(InputError):
 class QueryError(InputError):
     """The SQL cannot be analysed. ``clause`` is the offending text, so that a screen can underline it.
 
-    ``undeclared``: it groups by a column whose values nobody declared, so that thresholded groups could be shown (H1).
+    ``undeclared``: whether the only trouble is that it groups by values nobody declared: thresholded groups would do
+    (H1).
     """
 
     def __init__(self, *pieces: Piece, clause: str | None = None, undeclared: bool = False) -> None:
@@ -67,11 +68,11 @@ class QueryError(InputError):
 
 
 class PreferenceError(InputError):
-    """The preference is not a condition on the RDRs."""
+    """The preference is not a condition on people's RDRs and other risks, or on the errors of the answer."""
 
 
 class DataError(InputError):
-    """The data cannot be read or contradicts the schema. For the controller's eyes only."""
+    """The data cannot be read, or contradict the schema. For the controller's eyes only."""
 
 
 class SourceUnreachable(DataError):
@@ -83,7 +84,7 @@ class DatasetClosed(InputError):
 
 
 class LedgerError(InputError):
-    """The ledger cannot be used: unclear, newer, busy, not writable, or of other data."""
+    """The ledger cannot do this: it is damaged, newer, busy, not writable or of other data, or has no such entry."""
 
 
 class LimitError(InputError):
@@ -109,6 +110,6 @@ class DatasetStopped(DosimeterError):
 
 
 class Interrupted(DosimeterError):
-    """The user asked to stop."""
+    """The user pressed Ctrl-C."""
 
     exit_code = 130

@@ -28,7 +28,7 @@ Quantiles = Literal["ranks", "noise"]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The values that an option takes: ``must`` says in words what they are, ``holds`` tests one of them."""
+    """The values that an option takes: ``must`` says in words what they are, ``holds`` tests whether a value is one."""
 
     must: str
     holds: Callable[[Any], bool]
@@ -148,7 +148,7 @@ _KINDS: Mapping[type, tuple[type, ...]] = {float: (numbers.Real, Decimal), int: 
 
 
 def check_option(name: str, value: object, *, optional: bool = False) -> None:
-    """Refuse a value that the option of this name does not take. ``optional``: None is allowed, if it was left out."""
+    """Refuse a value that the option of this name does not take. ``optional``: None, an option left out, may pass."""
     declared = OPTIONS[name]
     if value is None and optional:
         return

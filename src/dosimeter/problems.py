@@ -34,7 +34,7 @@ class Audience(Enum):
 class Option:
     """An option to be mentioned, by its name in Python.
 
-    ``value``: the value to give it. ``text``: a text that stands for a value.
+    ``value``: the value to give it. ``text``: where there is none, a word to show in its place, such as FILE.
     """
 
     name: str
@@ -80,7 +80,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Hint:
-    """A part of a message that only this audience can act on, and only when read on one of these surfaces."""
+    """A part of a message that is shown only on these surfaces, and only to those who can act on it.
+
+    ``audience``: CONTROLLER if only a controller can, ANALYST if everybody can.
+    """
 
     pieces: tuple[Piece, ...]
     audience: Audience
@@ -115,7 +118,7 @@ class Problem:
         return "".join(_word(self.pieces, surface, audience))
 
     def hides_hint_from(self, audience: Audience) -> bool:
-        """Return whether the message has a hint that this audience cannot act on, and so does not read."""
+        """Return whether the message has a hint that this audience is not shown, because it cannot act on it."""
         return any(isinstance(piece, Hint) and not piece.is_for(audience) for piece in self.pieces)
 
 

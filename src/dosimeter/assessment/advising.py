@@ -64,5 +64,5 @@ def build_advice(
 
 
 def _find_coarser(risk: Risk, shown: RiskAndAccuracy) -> CoarserQuery | None:
-    """Return a query with fewer groups and more accurate numbers, if there is one; None for a study."""
+    """Return a query with fewer groups and more accurate numbers; None if there is none, or for a study."""
     return find_coarser(risk.plan, risk.measured(), shown.accuracy) if risk.plan.digest else None

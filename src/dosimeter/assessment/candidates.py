@@ -69,9 +69,9 @@ def compute_rdrs(
 
 
 def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | None = None) -> tuple[Candidate, ...]:
-    """Return one Candidate per ε: its accuracy, the spread of its RDRs and, with a preference, the verdict on it.
+    """Return one Candidate per ε: its accuracy, the spread of its RDRs, its absolute risks and the verdict on it.
 
-    ``many`` and ``verdicts``: one per ε, in the same order.
+    ``many``: the RDRs at each ε. ``verdicts``: those of the preference, in the same order; None without a preference.
     """
     epsilons = [rdrs.epsilon for rdrs in many]
     all_ranks = len(risk.plan.ranks) == len(risk.plan.all_measures)

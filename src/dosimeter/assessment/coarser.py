@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) -> CoarserQuery | None:
-    """Return the query without some GROUP BY columns, with a smaller share of numbers at most as large as their errors.
+    """Return the query without some of its GROUP BY columns, such that a smaller share of its numbers drowns in noise.
 
-    Of several, it is the one that leaves out the fewest columns and keeps more than half of its numbers above their
-    errors; if no query does, the one with the smallest share. None if no query has a smaller share, or if its numbers
-    are not sums of the measured ones with the same noise. COUNT and SUM over declared groups are: leaving out a group
-    column does not change their sensitivity (S1).
+    A number drowns if it is at most as large as its error. Of several such queries, it is the one that leaves out the
+    fewest columns with less than half of its numbers drowned; if there is none, the one with the smallest share. None
+    if no query has a smaller share, or if its numbers would not be sums of the measured ones with the same noise. COUNT
+    and SUM over declared groups are: leaving out a group column does not change their sensitivity (S1).
     """
     if not _adds_up(plan) or not accuracy.numbers:
         return None
@@ -46,7 +46,7 @@ def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) 
 
 
 def _adds_up(plan: QueryPlan) -> bool:
-    """Return whether the query's numbers without a group column are sums of the measured ones, with the same noise."""
+    """Return whether leaving out a group column would give sums of the measured numbers, with the same noise."""
     if not plan.groups or plan.sets or plan.further or plan.group_keys is None or plan.threshold is not None:
         return False
     sums = all(isinstance(measure, (Count, CountRows, Sum)) for measure in plan.measures)

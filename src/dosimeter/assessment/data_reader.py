@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, repr=False, eq=False)
 class DataReader:
-    """A reader of one plan's data, through an open engine. Every call sends at least one query.
+    """A reader of one plan's data, through an open engine.
 
-    Only the exact answer is remembered. A reader works in the thread that its engine belongs to, while the dataset is
-    open and its data are unchanged. ``people``: how many individuals are counted. ``norm``: that of the mechanism.
+    ``answer`` is remembered; every other call sends queries. A reader works in the thread that its engine belongs to,
+    while the dataset is open and its data are unchanged. ``people``: how many individuals the table holds, at least 1.
+    ``norm``: that of the mechanism.
     """
 
     plan: QueryPlan
@@ -66,7 +67,11 @@ class DataReader:
         columns: Sequence[str] | None,
         reveal: bool,
     ) -> list[ExposedRecord]:
-        """Return the ``count`` most exposed records, with the reason. ``reveal``: do not mask identifying columns."""
+        """Return the ``count`` most exposed records, with the reason. ``reveal``: do not mask identifying columns.
+
+        ``columns``: which to show, by default those that the query reads; where one individual can have several rows,
+        naming some raises OptionError.
+        """
         if isinstance(profile, UnitProfile) or (
             isinstance(profile, JointProfile) and isinstance(profile.parts[0], UnitProfile)
         ):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def list_people(
     risk: Risk, count: int, *, epsilon: float | None, columns: Sequence[str] | None, reveal: bool
 ) -> list[ExposedPerson]:
-    """Return the ``count`` most exposed records, each once, with the reason.
+    """Return the ``count`` most exposed records, identical ones once, with the reason.
 
     ``epsilon``: the ε at which they are compared with the average person; by default the largest candidate.
     ``columns``: which columns to show; by default those that the query reads. ``reveal``: show identifying columns too.

@@ -86,7 +86,7 @@ MOST_IN_HISTOGRAM = 10_000
 class Risk:
     """Everybody's per-instance sensitivity and RDR for one query under one mechanism.
 
-    ``n``: how many individuals are declared. ``present``: how many are in the table (N5); all numbers here are over
+    ``n``: that of the dataset (N2). ``present``: how many individuals are in the table (N5); all numbers here are over
     these. ``matched``: how many the query touches; None in a study. ``method``: how contributions were computed.
     ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only ``people``, ``by``, a preference with
     FILTER and an exact answer that the profile does not hold go back to the data, through ``data``: these need the
@@ -247,7 +247,7 @@ class Risk:
     def advise(
         self, lines: Sequence[Candidate], *, epsilon: float | None = None, decides: bool | None = None
     ) -> Advice:
-        """Return what to know before this ε is taken, by default the largest of ``lines``.
+        """Return what to know before this ε is taken, by default the largest of ``lines`` (that meets the preference).
 
         ``decides``: whether the preference tells candidates apart (F4); None without a preference.
         """
@@ -271,17 +271,17 @@ class Risk:
 
         Args:
             prefer: ``"ratio:0.95"``, ``"advantage:0.2,error:10"``, a preset (``"cautious"``, ``"balanced"``,
-                ``"exploratory"``), a condition such as ``"MIN(rdr) / MAX(rdr) >= 0.95"``, or a callable that takes
-                the RDRs and returns a bool, or a number to compare with ``threshold``.
+                ``"exploratory"``), a condition such as ``"MIN(rdr) / MAX(rdr) >= 0.95"``, or a callable of the RDRs and
+                how many people have each, which returns a bool, or a number to compare with ``threshold``.
             threshold: what a callable's number must reach.
             candidates: the ε's to try, instead of those the risk was made with.
-            available: which of them the account's reading leaves (O2); by default all.
+            available: a function that returns those of them that the account's reading allows (O2); by default all.
 
         Returns:
             The choice: its ε (None where no candidate meets the preference), the exact limit, a line per candidate.
 
         Raises:
-            PreferenceError: the preference is not a condition on the RDRs.
+            PreferenceError: the preference is not a condition on RDRs, other risks or errors.
         """
         preference = prefer if isinstance(prefer, Preference) else parse_preference(prefer, threshold=threshold)
         epsilons = parse_candidates(candidates) if candidates is not None else self.candidates
@@ -303,8 +303,8 @@ class Risk:
     ) -> Choice:
         """Return the choice for a preference: what was found, the exact limit, and notes for the controller.
 
-        ``found``: the verdicts. ``lines``: the candidates. ``sensitivities``: told apart by the preference's FILTERs,
-        by default those of this risk. ``filters``: the conditions of these FILTERs.
+        ``found``: the verdicts. ``lines``: the candidates. ``sensitivities``: everybody's, told apart by the FILTERs of
+        the preference; by default those of this risk. ``filters``: the conditions of these FILTERs.
         """
         classes = self.sensitivities if sensitivities is None else sensitivities
         limit = self.limit_of(preference, classes)
@@ -363,7 +363,7 @@ class Risk:
         return (*note_values(self.plan), *note_unlisted(filters, scope_of(self.plan).schema))
 
     def require_profile(self, what: str) -> AnyProfile:
-        """Return the profile. Raises OptionError if there is none: the query was recomputed without each individual.
+        """Return the profile. Raises OptionError if there is none, as in a study and after ``method="recompute"``.
 
         ``what``: what needs the profile, as the subject of the message.
         """
@@ -425,7 +425,7 @@ class Risk:
             epsilons: the ε's to look at; by default the candidates.
 
         Raises:
-            OptionError: the groups are declared, so all of them are shown.
+            OptionError: the groups are not thresholded, so all of them are shown.
         """
         threshold, measured = self.plan.threshold, self.measured().values
         if threshold is None:
@@ -530,7 +530,7 @@ class Risk:
         return {"text/html": picture + told, "image/svg+xml": picture, "text/plain": repr(self)}
 
     def distribution(self, epsilons: Sequence[float]) -> pa.Table:
-        """Return distinct sensitivities, how many individuals have each, and their RDR at each ε, as an Arrow table.
+        """Return each class's sensitivity, its number of individuals, and its RDR at each ε, as an Arrow table.
 
         Args:
             epsilons: the ε's, a column each.

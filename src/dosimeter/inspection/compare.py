@@ -66,7 +66,7 @@ class SchemaCheck:
 
 @dataclass(slots=True)
 class _Found:
-    """The findings so far, while the tables are compared one after the other."""
+    """The findings, remarks and odd cells so far, while the tables are compared one after the other."""
 
     findings: list[Finding] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
@@ -76,7 +76,7 @@ class _Found:
 def check_schema(engine: Engine, schema: Schema) -> SchemaCheck:
     """Compare the schema with the data: bounds and lists, individuals and their rows, odd cells, and joined tables.
 
-    Raises DataError where the data cannot be read by the schema at all.
+    From then on the engine reads by this schema. Raises DataError where the data cannot be read by it at all.
     """
     engine.impose(schema)
     relation = engine.relation()
@@ -123,9 +123,9 @@ def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinT
 
 
 def _count_missing(engine: Engine, relation: exp.Expression, schema: Schema, found: _Found) -> None:
-    """Add a remark for each category or TRUE/FALSE column with NULL in rows, which GROUP BY leaves out (C8).
+    """Add a remark for each category or TRUE/FALSE column that holds NULL: GROUP BY leaves such rows out (C8).
 
-    Columns in which the schema declares NULL as a group are not remarked on.
+    Not for columns that identify people, or where the schema declares NULL as a group.
     """
     grouped = (ColumnType.CATEGORY, ColumnType.BOOLEAN)
     names = [

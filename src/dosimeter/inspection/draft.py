@@ -91,7 +91,10 @@ def _bare_column(name: str, kind: ColumnType) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """Facts read off one column: the number of cells with a value, of distinct values, the smallest and the largest."""
+    """Facts read off one column: the number of cells with a value, of distinct values, the smallest and the largest.
+
+    ``low`` and ``high`` are None for text and for TRUE and FALSE.
+    """
 
     present: int
     distinct: int
@@ -158,10 +161,11 @@ def _read_extremes(engine: Engine, kinds: Mapping[str, ColumnType]) -> tuple[int
 def _find_places(
     engine: Engine, columns: Mapping[str, ColumnFacts], tolerance: str, digits: int
 ) -> dict[str, ColumnFacts]:
-    """Return the facts with ``places`` (and ``is_whole``) set, for the columns whose numbers are on such a grid.
+    """Return the facts with ``places`` (and ``is_whole``) set, of the columns whose numbers are on a grid.
 
-    The grid is the coarsest power of ten of which all numbers of a column are multiples. ``tolerance``: by which share
-    of itself a number may be off. ``digits``: how many powers of ten below the largest number are tried.
+    The grid is the coarsest power of ten of which all numbers of a column are multiples; columns without one are left
+    out. ``tolerance``: by which share of itself a number may be off. ``digits``: about how many powers of ten below the
+    largest number are tried.
     """
     tried = {name: exponents for name, facts in columns.items() if (exponents := _exponents(facts, digits))}
     items: list[exp.Expr] = [
@@ -184,8 +188,9 @@ def _find_places(
 def _exponents(facts: ColumnFacts, digits: int) -> range:
     """Return the exponents of the powers of ten to try as a column's grid, descending.
 
-    The first is 0 (steps of 1), or the exponent of the largest number where that is below 1; ``digits`` more follow.
-    Empty where the numbers are smaller than the finest resolution of a schema.
+    The first is 0 (steps of 1), or the exponent of the largest number where that is below 1. The last is ``digits``
+    below that of the largest number, or two below the first if that is lower; a float's 14 digits and the finest
+    resolution of a schema limit it. Empty where the numbers are smaller than that resolution.
     """
     size = _size(float(facts.low), float(facts.high))
     coarsest = min(size, 0)
@@ -280,7 +285,10 @@ def _draft_column(name: str, kind: ColumnType, facts: TableFacts, values: Mappin
 
 
 def is_listed(name: str, found: ColumnFacts) -> bool:
-    """Return whether a draft lists the values of a column of text: few, and not people's, by counts and its name."""
+    """Return whether a draft lists the values of a column of text.
+
+    It does if they are few, and neither their counts nor the column's name suggest that they identify people.
+    """
     few = 0 < found.distinct <= MOST_VALUES and not tells_apart(found.distinct, found.present)
     return few and (not names_people(name) or names_things(name))
 
@@ -294,7 +302,7 @@ def tells_apart(distinct: int, present: int) -> bool:
 
 
 def _draft_decimal(name: str, low: float, high: float, places: int | None) -> Column:
-    """Return a decimal column with bounds on the grid of 10^``places``; if that is None, on one of a million steps.
+    """Return a decimal column with bounds on the grid of 10^``places``; if None, on one of a million steps or more.
 
     Without bounds where they would be too large, or the grid too fine, for a schema.
     """
@@ -319,7 +327,7 @@ def _written(number: float) -> Decimal:
 
 
 def impose_draft(engine: Engine, schema: Schema, names: Sequence[str] | None = None) -> tuple[Schema, dict[str, int]]:
-    """Make the engine read by a draft, and change the type of a column where another type loses fewer cells.
+    """Make the engine read by a draft, and change the type of a column where another type leaves fewer cells odd.
 
     Returns the schema by which the engine reads now, and the number of odd cells of each column that has any.
     ``names``: the columns to check, by default all.
@@ -353,7 +361,7 @@ def _count_odd(engine: Engine, names: Sequence[str]) -> dict[str, int]:
 
 
 def _other_type(engine: Engine, column: Column, odd: int) -> Column | None:
-    """Return the column with a type that may lose fewer than ``odd`` cells; None where there is no such type."""
+    """Return the column with a type under which fewer than ``odd`` cells may be odd; None if there is no such type."""
     if column.type is ColumnType.INTEGER and engine.describe().get(column.name) is ColumnType.DECIMAL:
         step = None if column.bounds is None else Decimal(1)  # 1e5 is a number, but whole numbers are not written so
         return replace(column, type=ColumnType.DECIMAL, resolution=step)

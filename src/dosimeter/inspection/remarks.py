@@ -131,8 +131,9 @@ def text_remarks(engine: Engine) -> list[Problem]:
 
 
 def _counts(at: int, name: str) -> list[tuple[str, exp.Expression]]:
-    """Return counts of one column, each with the name it gets in a query: of cells, of each form, of missing values.
+    """Return the counts to take of one column as SQL, each after the name it gets in the query.
 
+    They count cells with a value, matches of each pattern of ``_LOOKS``, numbers, and words for a missing value.
     ``at``: the column's number, which is part of these names.
     """
     column = column_tree(name)

@@ -72,7 +72,7 @@ def split_words(name: str) -> list[str]:
 
 
 def names_people(name: str) -> bool:
-    """Return whether a column's name contains a word for what identifies people: name, e-mail, phone, …."""
+    """Return whether a column's name contains a word for what identifies people, such as name, e-mail or phone."""
     return not (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}).isdisjoint(split_words(name))
 
 
@@ -125,7 +125,10 @@ def find_repeated_owner(
 
 
 def _weigh(column: Column) -> Evidence:
-    """Return how strongly a column's name suggests individuals; at least as a key if the column is identifying."""
+    """Return how strongly a column's name suggests individuals; at least KEY if the schema marks it as identifying.
+
+    The mark does not count for a part of a name, such as a surname, which many people share.
+    """
     weight = weigh_name(column.name)
     marked = column.identifying and set(split_words(column.name)).isdisjoint(_PARTS_OF_NAMES)
     return max(weight, Evidence.KEY) if marked else weight
@@ -165,7 +168,7 @@ def count_values(engine: Engine, relation: exp.Expression, names: Iterable[str])
 def find_overlooked_owner(engine: Engine, schema: Schema) -> RepeatedOwner | None:
     """Return an identifying column that repeats although the schema says ``unit = "row"``; None if there is none.
 
-    Takes one scan of the columns that the schema marks as identifying; none where it marks none.
+    Takes one scan of the columns that the schema marks as identifying, and no scan if it marks none.
     """
     marked = [column for column in schema.columns.values() if column.identifying and column.type in UNIT_TYPES]
     if schema.unit != "row" or not marked:
@@ -175,7 +178,7 @@ def find_overlooked_owner(engine: Engine, schema: Schema) -> RepeatedOwner | Non
 
 
 def warn_of_owner(owner: RepeatedOwner) -> str:
-    """Say that ``unit = "row"`` protects rows and not people where people share this column, and what to change."""
+    """Say that ``unit = "row"`` protects rows and not the people whom this column identifies, and what to change."""
     return (
         f'The schema says unit = "row", but {owner}. If one person can have several rows, what is promised holds for '
         f'rows and not for people: set unit = "{owner.name}" with max_rows_per_unit and row_key (dosimeter schema '

@@ -55,7 +55,8 @@ class WrittenDraft:
 def write_draft(engine: Engine, surface: Surface = Surface.PYTHON) -> WrittenDraft:
     """Draft a schema from the data, with a comment for everything that the controller has to decide.
 
-    ``surface``: where the draft is read, which decides how options are named in it.
+    From then on the engine reads by the types of the draft. ``surface``: where the draft is read, which decides how
+    options are named in it.
     """
     missing_header = header_remarks(engine)
     drafted, facts = draft_with_facts(engine)
@@ -185,7 +186,7 @@ def _propose_unit(
 
 
 def propose_bound(each: Mapping[int, int]) -> int:
-    """Return a round number of rows per individual that loses no row of nearly all individuals.
+    """Return a round number of rows that at least 95 % of the individuals do not exceed.
 
     ``each``: the number of individuals by their number of rows.
     """

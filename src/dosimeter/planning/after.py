@@ -67,8 +67,8 @@ class Relation:
     """A query over released tables, with what is known of its rows. ``rows``: the most rows that it can give.
 
     ``traced``: whether its last column is the number of the released row that each row comes from. ``steps``: what
-    happens after the noise, in words. ``public``: the public table that this relation is, or None. It then counts as
-    one row, for it adds at most one to each row that it is joined to.
+    happens after the noise, in words. ``public``: the public table that this relation is, or None. The ``rows`` of a
+    public table are given as 1, for it adds at most one row to each row that it is joined to.
     """
 
     query: exp.Select | exp.Union
@@ -176,7 +176,7 @@ class Clauses:
         return query
 
     def steps(self) -> tuple[str, ...]:
-        """Return the names of the clauses that are there, for an explanation of what happens after the noise."""
+        """Return which of these there are, for explanations: windows, QUALIFY, DISTINCT, ORDER BY, LIMIT, OFFSET."""
         kept = {
             "window functions": is_windowed(tree for _, tree in self.items),
             "QUALIFY": self.qualify is not None,

@@ -250,7 +250,10 @@ class ExpressionWriter:
 
 
 def _frame(spec: exp.Expression | None) -> exp.Expression | None:
-    """Return a window's frame, ROWS or RANGE BETWEEN … AND …, rebuilt. Refuses distances that are not whole numbers."""
+    """Return a window's frame, ROWS or RANGE BETWEEN … AND …, rebuilt; None if it has none.
+
+    Refuses distances that are not whole numbers.
+    """
     if spec is None:
         return None
     expect_only(spec, "kind", "start", "start_side", "end", "end_side")
@@ -275,7 +278,7 @@ def is_windowed(trees: Iterable[exp.Expression]) -> bool:
 
 
 def finds_aggregate(node: exp.Expression) -> bool:
-    """Return whether a node aggregates rows: it holds an aggregate that is not the function of a window."""
+    """Return whether a node aggregates rows: it holds an aggregate outside subqueries that is no window function."""
     if isinstance(node, exp.Window):
         function = node.this
         while isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):

@@ -196,9 +196,9 @@ class AggregateCollector:
     # ------------------------------------------------------------ what a reader may ask for
 
     def take(self, call: AggregateCall, node: exp.Expression | None, *, distinct: bool = False) -> Source:
-        """Return the source (what an aggregate reads) of one that reads only whether its argument is NULL.
+        """Return the source (what an aggregate reads) of an aggregate that reads only whether its argument is NULL.
 
-        ``distinct``: it reads which values differ instead. ``node``: the argument. Refuses a missing argument.
+        ``node``: the argument; a missing one is refused. ``distinct``: the aggregate reads instead which values differ.
         """
         if node is None:
             raise QueryError(f"{call.label} has no argument. Name a column.", clause=call.label)
@@ -207,9 +207,9 @@ class AggregateCollector:
         return self._add_source(check_expression(node, self.scope).tree, call.condition, node, distinct=distinct)
 
     def take_distinct(self, call: AggregateCall, node: exp.Expression) -> Distinct:
-        """Return the source of COUNT(DISTINCT x), with the number of values that x is declared to have.
+        """Return the source of COUNT(DISTINCT x), which counts individuals if x is the unit (Q3).
 
-        If x is the unit, it counts individuals (Q3).
+        Its ``values``: how many declared values x has, if one individual can have more rows than that; otherwise None.
         """
         tree = check_expression(node, self.scope).tree
         if isinstance(tree, exp.Column) and tree.name == self.schema.unit:
@@ -258,7 +258,7 @@ class AggregateCollector:
         return Source(key, _on_grid(gridded, source.label)), step
 
     def take_pair(self, call: AggregateCall) -> tuple[Source, Source, Source]:
-        """Return the sources of an aggregate over x and y, such as COVAR: x, y, and the product of both, centred.
+        """Return the sources of an aggregate over x and y, such as COVAR: x, y, and the product of both once centred.
 
         All three are NULL where x or y is NULL.
         """

@@ -27,7 +27,7 @@ def name_released(block: int) -> str:
 def try_after(plan: QueryPlan) -> None:
     """Run what comes after the noise on made-up numbers, and raise QueryError if it cannot be computed.
 
-    So nothing is charged for such a query. Public tables have their own rows, or none before an engine has read them.
+    It runs before anything is charged. Public tables have their own rows, or none before an engine has read them.
     """
     if plan.after.query is None:
         return
@@ -127,7 +127,10 @@ def _reads_numbers(formula: exp.Expression) -> bool:
 
 
 def of_block(relation: Relation, block: int) -> Relation:
-    """Return a relation over a block's released table, with formulas that say which block they are for."""
+    """Return a relation over the released table of this block, with formulas that say which block they are for.
+
+    Those of block 0 need not say it: its relation is returned unchanged.
+    """
     if block == 0:
         return relation
     fields = (

@@ -282,7 +282,8 @@ def _undeclared(column: Column, source: exp.Expression) -> QueryError:
 def _date_part_values(tree: exp.Expression, schema: Schema) -> tuple[Scalar, ...] | None:
     """Return the values that a date part, such as EXTRACT(month FROM d), can have; None for other expressions.
 
-    Years come from the column's bounds, and without bounds they are None; the values of other parts are fixed.
+    Years come from the bounds of a plain column, and None is returned without such bounds; the values of other parts
+    are fixed.
     """
     part = find_date_part(tree)
     if part is None:

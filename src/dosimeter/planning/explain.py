@@ -23,7 +23,7 @@ from dosimeter.sql import note_unlisted
 class ExplainedMeasure:
     """One noisy number per group: what is measured, how far one individual can move it, and the grid of its noise.
 
-    ``sensitivity`` and ``grid`` are in the measure's own units.
+    ``kind``: the name of the measure. ``sensitivity`` (L1) and ``grid`` are in what is measured: euros for SUM(euros).
     """
 
     measure: str
@@ -36,7 +36,7 @@ class ExplainedMeasure:
 class ExplainedCost:
     """What an answer at one ε costs an account that counts in ε (``epsilon``), or one that counts in ρ (``rho``, O4).
 
-    ``rho``: by mechanism, with the default δ; None for a mechanism that cannot answer the query.
+    ``rho``: by mechanism, with the default δ; None for a mechanism that cannot answer the query, or has no default δ.
     """
 
     epsilon: float
@@ -50,9 +50,9 @@ class ExplainedCost:
 class Explanation:
     """An explanation of what a query would measure: all that SQL and schema decide, nothing of the data.
 
-    ``groups`` and ``k`` (how many noisy numbers there are in all) are None where the groups are those observed in the
-    data. ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be selected by a
-    noisy test. ``post_processing``: what happens after the noise. ``digest``: of the query, the schema and the options.
+    ``groups`` and ``k`` (how many groups, and how many noisy numbers in all) are None where groups are not declared.
+    ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be selected by a noisy
+    test. ``post_processing``: what happens after the noise. ``digest``: of the query, the schema and the options.
     ``stages``: what happens to rows, people and numbers, what happens after the noise, and what each stage costs.
     ``less_noise``: how to ask for less noise; None if that was not looked for. ``group_delta``: the δ of thresholded
     groups (H1); otherwise None. ``costs``: what an answer costs at a few example ε's.
@@ -189,7 +189,10 @@ def list_columns(plan: QueryPlan) -> tuple[str, ...]:
 
 
 def list_conditions(plan: QueryPlan) -> list[Any]:
-    """Return every tree of the plan in which the analyst may have written a value."""
+    """Return the trees of each block in which the analyst may have written a value.
+
+    These are the WHERE (None without one), the groups and the arguments.
+    """
     found: list[Any] = []
     for block in plan.blocks:
         arguments = (argument.tree for argument in block.arguments)
@@ -198,14 +201,14 @@ def list_conditions(plan: QueryPlan) -> list[Any]:
 
 
 def _note_null_groups(plan: QueryPlan) -> Iterator[str]:
-    """Yield a sentence for each group of which NULL is a declared value (C8)."""
+    """Yield a sentence for each GROUP BY expression that has NULL as one of its declared groups (C8)."""
     for group in dict.fromkeys(group for block in plan.blocks for group in block.groups):
         if group.values is not None and None in group.values:
             yield f"{group.name}: NULL is one of its groups, the last one; rows without a value count there."
 
 
 def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
-    """Yield a sentence on which groups are shown, if groups are thresholded (H1)."""
+    """Yield sentences on which groups are shown and where NULL is none of them, if groups are thresholded (H1)."""
     threshold, mechanism = plan.threshold, Laplace()
     if threshold is None:
         return
@@ -224,7 +227,7 @@ def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
 
 
 def _note_noise(plan: QueryPlan) -> Iterator[str]:
-    """Yield a sentence for each number whose Laplace noise at ε = 1 is larger than the range of its bounds."""
+    """Yield a sentence for each number whose 95 % error with Laplace noise at ε = 1 exceeds the range of its bounds."""
     mechanism = Laplace()
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
     for block, estimate in ((each, estimate) for each in plan.blocks for estimate in each.estimates):

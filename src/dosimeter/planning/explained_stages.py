@@ -43,7 +43,7 @@ class OwnColumn:
 
 @dataclass(frozen=True, slots=True)
 class PeopleStage:
-    """What is computed from each individual's own rows (Q2). ``rows_each``: the most rows of one that this gives."""
+    """What is computed from each individual's own rows (Q2). ``rows_each``: the most rows that each has afterwards."""
 
     unit: str
     columns: tuple[OwnColumn, ...]
@@ -83,7 +83,11 @@ class AskedNumber:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The four stages of a query. ``people`` is None where nothing is computed from each individual's own rows."""
+    """The four stages of a query: rows, people, measured and after.
+
+    ``people`` is None where nothing is computed from each individual's own rows. ``measured``: the noisy numbers, and
+    ``asked``: the aggregates that are computed from them. ``after``: what happens to these, in words.
+    """
 
     rows: RowsStage
     people: PeopleStage | None
@@ -207,8 +211,8 @@ def _find_errors(
 ) -> dict[str, tuple[float, ...]]:
     """Return the 95 % errors of a sum of ``terms`` cells of one measure, by mechanism: one for each ε of ``EXAMPLES``.
 
-    They follow from the measure's share of ε and its grid (M1, S5). A measure that is drawn by rank spends a pure ε,
-    and its error is a number of rows (E3). ``measure``: its index among the measures of all blocks.
+    They follow from the measure's share of ε and its grid (M1, S5). Of a measure that is drawn by rank they are numbers
+    of rows (E3), for mechanisms without a δ only. ``measure``: its index among the measures of all blocks.
     """
     ranks, found = plan.ranks, {}
     if measure in ranks:

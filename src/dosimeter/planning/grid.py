@@ -173,7 +173,7 @@ def _column(column: Column, aggregate: str) -> Gridded:
 
 
 def _truth(condition: exp.Expression) -> Gridded:
-    """Return a condition as the number 1 or 0."""
+    """Return a condition as the number 1 or 0; NULL stays NULL."""
     tree = case((condition, whole(1)), (exp.Not(this=wrap(condition.copy())), whole(0)))
     return Gridded(tree, 0, 1, Fraction(1), clamps=True)
 
@@ -216,7 +216,7 @@ def _extremum(kind: type[exp.Expression], parts: list[Gridded]) -> Gridded:
 
 
 def _aligned(parts: list[Gridded]) -> list[Gridded]:
-    """Return several values in steps of one common unit: the largest unit of which all their units are multiples."""
+    """Return several values on one common grid. Its step is the largest of which all their own steps are multiples."""
     common = parts[0].unit
     for part in parts[1:]:
         common = _common_unit(common, part.unit)
@@ -266,7 +266,7 @@ def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:
 
 
 def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
-    """Return a part of a date, or a number of days, months … between dates, bounded by the bounds of the dates."""
+    """Return a part of a date, or the number of its day, month … (UnitNumber), within what the date's bounds allow."""
     part = find_date_part(tree)
     known = PART_VALUES[part.this.name] if part is not None else None
     total = make_total(tree, schema)

@@ -18,7 +18,8 @@ MAX_NUMBERS = 50_000
 def join_blocks(blocks: Sequence[QueryPlan], clauses: Sequence[exp.Expression]) -> QueryPlan:
     """Return one plan with several blocks (SELECTs that measure). ``clauses``: how each block is written.
 
-    Refuses blocks over different rows, and too many numbers.
+    Refuses blocks over different rows, and too many numbers. Raises OptionError if the groups are not declared, or if
+    the sensitivity is given by hand.
     """
     first = blocks[0]
     if first.hand_sensitivity is not None:

@@ -66,7 +66,10 @@ class JoinedSources:
 
 
 def scope_of(plan: QueryPlan) -> Scope:
-    """Return what column names mean in the rows of a plan, without the query's aliases. For a preference's FILTERs."""
+    """Return what column names mean in a condition on people, such as a preference's FILTER. Aliases are unknown there.
+
+    Names mean columns of the joined rows or, if something is computed for each individual first, of the table itself.
+    """
     names = frozenset({plan.table.lower(), plan.table.rsplit(".", 1)[-1].lower()})
     if not plan.joins or plan.person is not None:
         return Scope(plan.table_schema, names)
@@ -82,7 +85,10 @@ def scope_of(plan: QueryPlan) -> Scope:
 
 
 def find_column(plan: QueryPlan, name: str) -> Column:
-    """Return a column of the plan's rows. ``name``: its full name, or its bare name if only one table has it."""
+    """Return a column that ``scope_of`` knows. ``name``: its full name, or its bare name if only one table has it.
+
+    Raises QueryError if there is none, or if several tables have it.
+    """
     columns = scope_of(plan).schema.columns
     full = next((column for known, column in columns.items() if known.lower() == name.lower()), None)
     return scope_of(plan).resolve(exp.column(exp.to_identifier(name, quoted=True))) if full is None else full
@@ -123,8 +129,8 @@ def list_identifying(plan: QueryPlan) -> set[str]:
 def counts_within_people(schema: Schema, name: str) -> bool:
     """Return whether a row key only numbers the rows of each individual, such as the number of a visit.
 
-    It does if it has fewer declared values than there are individuals. A condition on it then singles out nobody, since
-    everybody has a first visit.
+    It does if it is a whole number with several declared values, but not more than there are individuals. A condition
+    on it then singles out nobody, since everybody has a first visit.
     """
     column = schema.columns.get(name)
     if column is None or column.bounds is None or schema.individuals is None:
@@ -134,7 +140,7 @@ def counts_within_people(schema: Schema, name: str) -> bool:
 
 
 def name_columns(plan: QueryPlan, trees: Iterable[exp.Expression]) -> set[str]:
-    """Return the full names of the columns that conditions over the rows of a plan mention."""
+    """Return the full names of the columns that these conditions mention, as ``scope_of`` understands them."""
     scope = scope_of(plan)
     return {scope.resolve(node).name for tree in trees for node in tree.find_all(exp.Column)}
 
@@ -333,7 +339,7 @@ def _pair(left: exp.Column, right: str, table: JoinTable, scope: JoinedScope) ->
 
 
 def _rows_after(node: exp.Expression, table: JoinTable, pairs: tuple[tuple[str, str], ...], base: Schema) -> int:
-    """Return how many joined rows one row can become: 1 for a public table, m for a private one (its own m).
+    """Return how many joined rows one row can become: 1, or ``max_rows_per_unit`` of the joined table if it is private.
 
     Refuses a public table that is not joined on its unique key, and a private one that is not joined on the unit.
     """

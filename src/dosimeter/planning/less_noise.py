@@ -78,7 +78,7 @@ class LessNoise:
 def find_less_noise(plan: QueryPlan) -> LessNoise:
     """Return changes that would leave less noise on the same numbers.
 
-    At most one of each kind of change to the query; of narrower bounds, every column where they help.
+    These are at most one of each kind of change to the query, and one for each column whose narrower bounds would help.
     """
     found: list[NoiseAdvice] = []
     groups_matter = None

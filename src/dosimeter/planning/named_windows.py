@@ -10,7 +10,7 @@ from dosimeter.sql import clause_of, refusal
 
 
 def write_out_windows(select: exp.Select) -> None:
-    """Replace OVER name, and OVER (name ORDER BY …), by what the WINDOW clause says."""
+    """Replace OVER name, and OVER (name ORDER BY …), by what the WINDOW clause says, in the SELECT itself."""
     known: dict[str, exp.Window] = {}
     for window in select.args.get("windows") or []:
         _write_out(window, known)

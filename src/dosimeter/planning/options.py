@@ -75,7 +75,7 @@ def require_pure(plan: QueryPlan, mechanism: Mechanism) -> None:
 
 
 def require_noise(plan: QueryPlan, indicator: Indicator) -> None:
-    """Refuse the cell indicator for a query that draws by rank: it counts the cells whose noise one can reach (R11)."""
+    """Refuse the cell indicator for a query that draws by rank: what it counts are cells with noise (R11)."""
     if not plan.ranks or indicator != "cell":
         return
     rank = next(iter(plan.ranks.values()))
@@ -95,7 +95,7 @@ def _is_zero(delta: float | str) -> bool:
 def read_delta(value: float | str, n: int) -> float:
     """Return δ as a number. ``value``: a number, 1/n or 1/n² (also 1/n^2, 1/n**2). ``n``: how many individuals.
 
-    Raises OptionError if δ is not between 0 and 1.
+    Raises OptionError for any other text, and for a number that is not between 0 and 1.
     """
     if isinstance(value, str):
         text = value.replace(" ", "").lower()

@@ -51,7 +51,10 @@ def parse_select(sql: str) -> exp.Select:
 
 
 def as_select(query: exp.Expression) -> exp.Select:
-    """Return a SELECT itself, and a UNION as SELECT * FROM (… UNION ALL …) with its own ORDER BY and LIMIT."""
+    """Return a SELECT itself, and a UNION as SELECT * FROM (… UNION ALL …) with the union's own ORDER BY and LIMIT.
+
+    The SELECT has DISTINCT unless the union was a UNION ALL. INTERSECT and EXCEPT are refused.
+    """
     if isinstance(query, exp.Select):
         return query
     if not isinstance(query, exp.Union):
@@ -69,7 +72,7 @@ def as_select(query: exp.Expression) -> exp.Select:
 
 
 def list_parts(union: exp.Expression) -> list[exp.Select]:
-    """Return the SELECTs of a UNION ALL, in order."""
+    """Return the SELECTs of a UNION ALL, in order. A part that is a union with clauses of its own gives one SELECT."""
     while isinstance(union, exp.Subquery):
         expect_only(union, "this")
         union = union.this
@@ -121,7 +124,7 @@ def write_plainly(sql: str) -> str:
 
 
 def _expect_one_select(sql: str) -> None:
-    """Refuse other statements than SELECT before parsing: the parser would accept what it does not know."""
+    """Refuse anything but one SELECT before it is parsed: the parser would accept statements that it does not know."""
     kinds = [token.token_type for token in sqlglot.tokenize(sql, read="duckdb")]
     while kinds and kinds[-1] is TokenType.SEMICOLON:
         kinds.pop()

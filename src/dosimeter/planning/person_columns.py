@@ -46,7 +46,7 @@ OWN_AGGREGATES: tuple[type[exp.Expr], ...] = (
 SUPPORTED = "For each individual: COUNT, COUNT(DISTINCT), COUNT_IF, SUM, AVG, MIN, MAX, MEDIAN, BOOL_OR, BOOL_AND."
 
 Apply = Callable[[exp.Expression], exp.Expression]
-"""What is done with SQL's aggregate: nothing after GROUP BY, or OVER (…)."""
+"""A function that puts SQL's aggregate into its window, OVER (…); after GROUP BY it returns it unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def is_own_aggregate(node: exp.Expression) -> bool:
 
 
 def read_aggregate(node: exp.Expression, scope: Scope, apply: Apply, *, windowed: bool) -> OwnValue:
-    """Return an aggregate over an individual's own rows, of which there are at most m, with the facts of its values.
+    """Return an aggregate over an individual's own rows, with the public facts of its values.
 
     ``apply``: puts the aggregate into its window, if it has one. ``windowed``: whether it has one. Refuses aggregates
     that are not supported.
@@ -186,7 +186,7 @@ def _gridded(node: exp.Expression, condition: exp.Expression | None, scope: Scop
 def _count(
     node: exp.Expression, condition: exp.Expression | None, scope: Scope, apply: Apply, *, windowed: bool
 ) -> OwnValue:
-    """Return COUNT or COUNT_IF over an individual's rows, with bounds 0 and m."""
+    """Return COUNT or COUNT_IF over an individual's rows. Its bounds are 0 and m, the most rows of one individual."""
     column = whole_column(0, scope.schema.max_rows_per_unit)
     argument, one = node.this, exp.Literal.number(1)
     if isinstance(node, exp.CountIf):
@@ -223,7 +223,10 @@ def _require_countable(largest: int, node: exp.Expression) -> None:
 
 
 def _mean(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> OwnValue:
-    """Return the mean, rounded to a grid: the argument's step, halved until it is at most (U − L)/2²⁰ (Q2)."""
+    """Return the mean, rounded to a grid (Q2), of at most ``rows`` values.
+
+    Its step is that of the values, halved until it is at most 2⁻²⁰ of the width of their bounds.
+    """
     if gridded.lower == gridded.upper:
         raise refusal(node, f"{clause_of(node)} cannot change: its bounds leave it no room.")
     finer = 1
@@ -263,10 +266,10 @@ def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scop
 
 
 def _number(tree: exp.Expression, lower: int, upper: int, unit: Fraction, node: exp.Expression) -> OwnValue:
-    """Return a number of whole steps as the value it stands for: steps × unit, with bounds and resolution.
+    """Return a number of whole grid steps as the value it stands for, with bounds and resolution.
 
-    ``lower`` and ``upper``: the bounds in steps. A unit that is no decimal, such as 1/3, is rounded to a power of two
-    first (Q1).
+    ``unit``: the size of one step. If it is no decimal, such as 1/3, the value is first rounded to a grid whose step is
+    a power of two (Q1). ``lower`` and ``upper``: the bounds in steps.
     """
     if not _is_decimal(unit):
         rounded = _on_decimals(tree, lower, upper, unit, node)

@@ -105,9 +105,10 @@ class PersonLevels:
     # ------------------------------------------------------------ joined subqueries
 
     def join(self, query: exp.Select, alias: str, written: exp.Expression) -> exp.Table:
-        """Return a table that stands for a joined subquery. Refuses a subquery that reads other people's rows.
+        """Return a table that stands for a joined subquery, and remember the subquery in ``joined``.
 
-        ``query``: the subquery, after ``lower``. ``written``: the join as the analyst wrote it, for messages.
+        Refuses a subquery that reads other people's rows, or has no column of the unit. ``query``: the subquery, after
+        ``lower``. ``written``: the join as the analyst wrote it, for messages.
         """
         unit = self.declared.unit
         if unit == "row":
@@ -169,8 +170,7 @@ class PersonLevels:
     def settle(self, select: exp.Select) -> None:
         """Replace the marks of ``set_aside`` by columns that tell whether the row's individual is in the other query.
 
-        Then drop the rows that a condition such as ``rn = 1`` on ROW_NUMBER drops. The level must read a table or a
-        stage.
+        Then move a condition such as ``rn = 1`` on a ROW_NUMBER into a stage. The level must read a table or a stage.
         """
         marks = [node for node in select.find_all(exp.Anonymous) if node.meta.get(_MARK)]
         if marks:
@@ -178,7 +178,10 @@ class PersonLevels:
         self._keep_numbered(select)
 
     def _add_flags(self, select: exp.Select, marks: Sequence[exp.Anonymous]) -> None:
-        """Replace each mark by a column that tells whether the row's individual is in the query that was set aside."""
+        """Replace each mark by a column that tells whether the row's individual is in the query that was set aside.
+
+        A stage that adds these columns takes the place of what stands in FROM.
+        """
         scope, table, stage = self._first(select)
         level = resolve_joins(select, scope).scope
         flags: dict[str, tuple[str, PersonRows, str]] = {}
@@ -263,7 +266,7 @@ class PersonLevels:
     def lower(self, select: exp.Select) -> exp.Select:
         """Return a level with its aggregates and windows replaced by columns of a new stage.
 
-        Unchanged if it has none, or if it does not group by the unit.
+        Unchanged if it has none, or if it does not group by the unit. Refuses windows where the unit is ``row``.
         """
         write_out_windows(select)
         select.set("windows", None)
@@ -432,7 +435,7 @@ class PersonLevels:
         return [*keys, *others] or [schema.unit]
 
     def _is_known(self, select: exp.Select) -> bool:
-        """Return whether the name in FROM is a plain table or stage."""
+        """Return whether a plain name stands in FROM, of a table or a stage, and not a subquery or a function."""
         origin = select.args.get("from_")
         return (
             origin is not None and isinstance(origin.this, exp.Table) and isinstance(origin.this.this, exp.Identifier)
@@ -493,7 +496,10 @@ def _is_column(node: exp.Expression, name: str, scope: Scope) -> bool:
 
 
 def _group_nodes(select: exp.Select, scope: Scope) -> list[exp.Expression]:
-    """Return the expressions that a level groups by; none if GROUP BY is not a plain list."""
+    """Return the expressions that a level groups by, or that its DISTINCT tells apart.
+
+    Empty if GROUP BY is more than a list of expressions, stands beside DISTINCT, or if the list has aggregates.
+    """
     group, distinct = select.args.get("group"), select.args.get("distinct")
     items = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
     plain = [item for item in items if item.find(exp.AggFunc, exp.Window, exp.Star) is None]
@@ -509,7 +515,10 @@ def _group_nodes(select: exp.Select, scope: Scope) -> list[exp.Expression]:
 def _meant_item(
     node: exp.Expression, items: Sequence[exp.Expression], written: Sequence[exp.Expression], scope: Scope
 ) -> exp.Expression:
-    """Return the item of the SELECT list that GROUP BY 1 or GROUP BY alias stands for; otherwise the node itself."""
+    """Return what one element of a level's GROUP BY means: an item of the SELECT list for 1 or an alias, else itself.
+
+    ``written``: the SELECT list. ``items``: the same without aliases.
+    """
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
         position = int(node.this)
         if not 1 <= position <= len(items):
@@ -526,7 +535,7 @@ def _meant_item(
 
 
 def _without_stars(items: Iterable[exp.Expression], sources: JoinedSources) -> Iterator[exp.Expression]:
-    """Yield the SELECT list with `*` written out."""
+    """Yield the SELECT list with `*` written out. Refuses `*` over joined tables."""
     for item in items:
         if not _is_star(item):
             yield item

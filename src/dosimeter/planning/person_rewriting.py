@@ -28,7 +28,7 @@ def short_digest(text: str) -> str:
 
 
 def written_column(name: str) -> exp.Column:
-    """Return a column as an analyst would write it, for messages: in quotation marks only if it needs them."""
+    """Return a column as an analyst would write it, in quotation marks only if it needs them: messages may quote it."""
     return exp.column(exp.to_identifier(name, quoted=re.fullmatch(r"[A-Za-z_]\w*", name) is None))
 
 
@@ -58,7 +58,10 @@ class Level(ABC):
         return exp.Alias(this=rewritten, alias=exp.to_identifier(item.alias_or_name, quoted=True))
 
     def rewrite(self, node: exp.Expression, items: Sequence[exp.Expression]) -> exp.Expression:
-        """Return an expression written over the new columns. ``items``: the SELECT list; it may use their names."""
+        """Return an expression written over the new columns.
+
+        ``items``: the rewritten SELECT list, whose aliases the expression may use.
+        """
         found = self._replace(node, "")
         if found is not None:
             return found

@@ -21,7 +21,7 @@ from dosimeter.sql import column_tree
 MEMBER = "dosimeter_member"
 
 Tables = Callable[[JoinTable | None], exp.Expression]
-"""Gives the rows of a table that count, as they stand in FROM: of a further table, or with None of the first one."""
+"""A function that returns the rows of a table that count, as SQL for FROM. Called with None for the first table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,10 @@ def joined_stages(joins: Iterable[Join]) -> Iterator[PersonStage]:
 
 
 def joined_rows(table: JoinTable, tables: Tables) -> exp.Expression:
-    """Return the rows of a joined table or subquery, as they can stand in FROM, with at most m rows per individual.
+    """Return the rows of a joined table or subquery, as they can stand in FROM.
 
-    ``tables`` gives the rows of a declared table.
+    No individual has more of them than the table's ``max_rows_per_unit``. ``tables`` gives the rows of a declared
+    table.
     """
     if isinstance(table, PersonTable) and table.stage is not None:
         return person_relation(table.stage, tables)

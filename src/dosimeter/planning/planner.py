@@ -215,8 +215,8 @@ class _Planner:
 class Draft:
     """The unfinished plan of one SELECT that measures. Each pass reads what earlier passes wrote, and adds its part.
 
-    ``written``: the SELECT before any pass; ``select``: after the last one. ``number``: of its block. ``scalars``: the
-    trees of subqueries that give a number, by placeholder. ``take_number``: gives the number of one more block.
+    ``written``: the SELECT before any pass; ``select``: as the passes so far left it. ``number``: that of its block.
+    ``scalars``: the trees of subqueries that give one number, by placeholder. ``take_number``: numbers one more block.
     ``apart``: where each set of ROLLUP, CUBE or GROUPING SETS is measured by itself, what each set groups by and
     measures, by block number.
     """
@@ -410,7 +410,7 @@ def _columns_used(select: exp.Select, scope: Scope) -> tuple[str, ...]:
 
 
 def _is_column(node: exp.Column, scope: Scope) -> bool:
-    """Return whether a name is a column of the table; in GROUP BY, HAVING and ORDER BY it may be an alias."""
+    """Return whether a name is a column of the table. In GROUP BY, HAVING and ORDER BY it may be an alias instead."""
     try:
         scope.resolve(node)
     except QueryError:

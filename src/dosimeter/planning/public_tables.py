@@ -27,7 +27,7 @@ _PICKED = "picked"
 
 
 def limit_public_text(column: Column) -> int:
-    """Return how long a text in a column of a public table may be."""
+    """Return how many characters a text in a column of a public table may have."""
     return max([MOST_TEXT, *(len(value) for value in column.values or ())])
 
 
@@ -58,8 +58,9 @@ def is_public_name(name: str) -> bool:
 
 
 def arrange_public(select: exp.Select, public: Collection[str]) -> None:
-    """Change the SELECT so that commas become joins, and a public table does not come first in an inner join.
+    """Change the SELECT so that commas become joins, and a public table does not come first but second.
 
+    The first two change places only in an inner join, and not with ``*``, whose columns would change their order.
     ``public``: the names and aliases of the public tables.
     """
     joins = select.args.get("joins") or []

@@ -156,9 +156,8 @@ class Block:
 class Threshold:
     """The rule for which groups of the data an answer shows: those with large enough noisy numbers of people (H1).
 
-    ``people``: the index of the measure that counts a group's individuals. ``delta``: the most probability with which
-    an answer may show a group that has one certain individual alone in it. ``most``: in how many groups one individual
-    can be, ℓ₀.
+    ``people``: the index of the measure that counts a group's individuals. ``delta``: the largest probability with
+    which an answer may show somebody alone in a group. ``most``: in how many groups one individual can be at most, ℓ₀.
     """
 
     people: int
@@ -192,13 +191,13 @@ class QueryPlan:
     digest: str
     joins: tuple[Join, ...] = ()
     sets: tuple[tuple[int, ...], ...] = ()
-    """Of ROLLUP, CUBE and GROUPING SETS, the groups that each set keeps: released cells are added up for each (Q3)."""
+    """The indices of the groups that each set of ROLLUP, CUBE … keeps: its numbers add up released cells (Q3)."""
     singled_out: tuple[tuple[str, str], ...] = ()
     """Columns that identify people and that the query tests, each with the clause that tests it."""
     person: PersonStage | None = None
     """What is computed from each individual's own rows first; the plan's rows and schema are what it gives (Q2)."""
     declared_schema: Schema | None = None
-    """The facts of the table itself, where a person stage gives the rows other ones."""
+    """The schema of the table itself, where ``schema`` is that of the rows of a person stage; otherwise None."""
     further: tuple[Block, ...] = ()
     """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q5)."""
     part_of: int | None = None
@@ -248,7 +247,7 @@ class QueryPlan:
         return len(self.all_measures) if self.part_of is None else self.part_of
 
     def split(self, items: Sequence[_Item]) -> list[Sequence[_Item]]:
-        """Return a list with one item per measure of all blocks as one list per block."""
+        """Split a list that has one item for each measure of all blocks into one list for each block."""
         ends = np.cumsum([len(self.measures), *(len(block.measures) for block in self.further)]).tolist()
         return [items[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
@@ -296,7 +295,7 @@ class QueryPlan:
         return find_ranks(self.all_measures)
 
     def rank_share(self, epsilon: float | Decimal) -> float:
-        """Return the share of ε that each measure has (S5), as a float, for measures that are drawn by rank."""
+        """Return how much of this ε each measure gets, ε divided by ``shares`` (S5); for measures drawn by rank."""
         return float(Fraction(str(epsilon)) / self.shares)
 
     def sensitivity(self, norm: Norm) -> float:

@@ -15,7 +15,7 @@ from dosimeter.planning.public_tables import is_public_name
 _PUBLIC = ("g", "h")  # of the released table: groups, and which groups a total leaves out
 
 Public = Mapping[str, bool]
-"""Of a relation, by lowered name: whether a column is known without any released number."""
+"""For each column of a relation, by its name in lower case: whether it is known without any released number."""
 
 
 def selects_rows(query: exp.Expression | None) -> bool:

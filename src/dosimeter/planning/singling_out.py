@@ -47,7 +47,10 @@ def find_singled_out(select: exp.Select, scope: Scope, watched: Collection[str])
 
 
 def _find_test(column: exp.Column) -> exp.Expr | None:
-    """Return the test that a column is part of; None if the column is only counted, added up or grouped by."""
+    """Return the test that a column is part of, or a function that could stand for one, such as ABS(id - 7).
+
+    None if the column is only counted, added up or grouped by, compared with another column, or tested for NULL.
+    """
     child: exp.Expr = column
     parent, bent = column.parent, None
     while parent is not None and not isinstance(parent, (exp.Group, exp.Select)):

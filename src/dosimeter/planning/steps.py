@@ -168,14 +168,14 @@ def _quotient(left: Gridded, right: Gridded) -> exp.Expression:
 
 
 def divide_whole(left: Gridded, right: Gridded) -> Gridded:
-    """Write a // b of two numbers in the same unit: rounded towards 0."""
+    """Return a // b of two values on the same grid: the quotient rounded towards 0."""
     _expect_exact(left, right)
     low, high = _quotient_ends(left, right)
     return Gridded(_towards_zero(_quotient(left, right)), math.trunc(low), math.trunc(high), Fraction(1))
 
 
 def take_remainder(left: Gridded, right: Gridded) -> Gridded:
-    """Return a % b of two values in the same unit: the remainder of a // b, with the sign of a."""
+    """Return a % b of two values on the same grid: the remainder of a // b, with the sign of a."""
     _expect_exact(left, right)
     _quotient_ends(left, right)
     multiple = exp.Mul(this=wrap(right.tree), expression=_towards_zero(_quotient(left, right)))
@@ -287,7 +287,7 @@ def _rounded(value: exp.Expression, low: Fraction, high: Fraction) -> Gridded:
 
 
 def put_on_binary_grid(value: Gridded) -> Gridded:
-    """Return a value rounded to a grid whose step is a power of two (Q1): a unit such as 1/3 has no exact decimal."""
+    """Return a value rounded to a grid whose step is a power of two (Q1): for steps that are no decimals, as 1/3."""
     return _rounded(_scaled(as_double(value.tree), value.unit), value.lower * value.unit, value.upper * value.unit)
 
 

@@ -43,10 +43,10 @@ def check_thresholding(
 
 
 def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
-    """Return in how many groups one individual can be: ℓ₀ = m, their rows. Refuses a query without GROUP BY.
+    """Return ℓ₀, in how many groups one individual can be at most: as many as they can have rows, m.
 
-    Also refuses if n·m, the most groups that there can be by the schema, is too many. How many there really are is
-    private, and refuses nothing (N4).
+    Refuses a query without GROUP BY, and one where n·m, the most groups that there can be by the schema, is too many.
+    How many there really are is private, and never a reason to refuse (N4).
     """
     if not groups:
         raise QueryError(
@@ -83,7 +83,7 @@ def add_threshold(aggregates: AggregateCollector, delta: float) -> Threshold:
 def find_even_chance(plan: QueryPlan, mechanism: Mechanism, scale: float) -> int | None:
     """Return how many individuals give a thresholded group an even chance to be shown (H1); None for declared groups.
 
-    ``scale``: that of the noise, in the units of the norm (S5).
+    ``scale``: the noise scale of the whole answer, which the weight of the measure divides (S5).
     """
     threshold = plan.threshold
     if threshold is None:

@@ -66,7 +66,7 @@ def _no_tables() -> Mapping[str, JoinTable]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Schema:
-    """The public facts of a table. ``individuals`` is None only in a draft made in memory.
+    """The public facts of a table. ``individuals``: how many there are; None if that is not declared.
 
     ``account``: the ledger's account that pays for releases; None means the account with the table's name.
     ``description``: what the table holds, for analysts.
@@ -150,9 +150,9 @@ class Schema:
 
 
 def unit_schema(table: JoinTable, unit: str, declared: Schema) -> Schema:
-    """Return the facts of a private joined table as a schema of its own. ``unit``: the unit column that it then has.
+    """Return the facts of a private joined table as a schema of its own. ``unit``: the table's unit column.
 
-    All other facts are those of the ``declared`` schema.
+    What a joined table does not declare, such as the number of individuals, is taken from the ``declared`` schema.
     """
     return replace(
         declared,

@@ -57,7 +57,10 @@ def _locate_tables(schema: Schema, folder: Path) -> Schema:
 
 
 def _locate_source(source: str | None, folder: Path) -> str | None:
-    """Return a relative file path resolved against the folder; None, table names and URLs unchanged."""
+    """Return a relative path of a data file or ``duckdb:`` file resolved against the folder.
+
+    None, absolute paths, table names and URLs are returned unchanged.
+    """
     if source is None:
         return None
     if source.startswith("duckdb:"):
@@ -149,7 +152,11 @@ def _check_unit(schema: Schema, given: Mapping[str, object]) -> None:
 def _check_unit_columns(
     columns: Mapping[str, Column], unit: str, row_key: str | None, most: int | None, place: str
 ) -> None:
-    """Refuse a unit without a bound on its rows (``most``), or without a ``row_key`` that tells several rows apart."""
+    """Refuse wrong facts about whose a table's rows are.
+
+    The ``unit`` needs a bound on the rows of one individual (``most``) and, where that is above 1, a ``row_key`` that
+    tells them apart. Both must be suitable columns. ``place``: what messages call the table.
+    """
     if unit not in columns:
         raise SchemaError(f'{place}: unit = "{unit}" must be "row" or name one of the columns.')
     if most is None:
@@ -360,7 +367,7 @@ def _read_values(place: str, kind: ColumnType, values: Any) -> tuple[str, ...]:
 
 
 def save_schema(schema: Schema, path: str | Path, *, comment: str = "") -> None:
-    """Write a schema to a file as TOML, with a comment above it."""
+    """Write a schema to a file as TOML, with a comment above it. Raises SchemaError if the file cannot be written."""
     try:
         Path(path).write_text(dump_schema(schema, comment=comment), encoding="utf-8")
     except OSError:
@@ -456,7 +463,7 @@ def _plain(value: Any) -> str:
 def digest_schema(schema: Schema) -> str:
     """Return a digest of the public facts, independent of layout and comments.
 
-    Reviewing does not change the facts, and neither do descriptions or the account that pays: the digest ignores them.
+    It does not cover ``reviewed``, ``account``, ``identifying``, descriptions, and the sources of joined tables.
     """
     facts: dict[str, object] = {
         "table": schema.table,
@@ -487,5 +494,5 @@ def _column_facts(column: Column) -> list[Any]:
 
 
 def _normal(value: Any) -> Any:
-    """Return equal numbers in one form: 1.50 and 1.5 are the same number, and so are -0 and 0."""
+    """Return a number in the form that equal numbers share, 1.5 for 1.50 and 0 for -0; a date or moment unchanged."""
     return Decimal(0) if value == 0 else value.normalize(_EXACT) if isinstance(value, Decimal) else value

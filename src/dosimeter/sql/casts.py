@@ -133,7 +133,7 @@ def _to_moment(operand: Checked, wanted: Type, node: exp.Expression) -> Checked:
 
 
 def cast_to_text(operand: Checked, scope: Scope, node: exp.Expression) -> exp.Expression:
-    """Write a truth value, a whole number or a date as text. Refuse other types, which engines write differently."""
+    """Write a truth value, a whole number, a date or a text as text. Refuse others, which engines write differently."""
     match operand.type:
         case Type.TEXT:
             return operand.tree

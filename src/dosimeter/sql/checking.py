@@ -58,9 +58,9 @@ def check_moment(node: exp.Expression, scope: Scope, parent: exp.Expression) -> 
 
 
 def align_types(parts: Sequence[tuple[exp.Expression, Checked]], *, parent: exp.Expression) -> list[Checked]:
-    """Return the operands of one node, ``parent``, converted to a common type; refuse them if there is none.
+    """Return the operands of one node, ``parent``, made comparable; refuse them if they have no common type.
 
-    A text literal beside a date is read as a date; a date beside a timestamp becomes its midnight.
+    A text literal beside a date is read as a date; a date beside a timestamp becomes its midnight. Others stay.
     """
     kinds = {checked.type for _, checked in parts}
     if kinds & TEMPORAL:
@@ -84,7 +84,7 @@ def _read_as(checked: Checked, wanted: Type, node: exp.Expression) -> Checked:
 
 
 def check_aligned(nodes: Sequence[exp.Expression], scope: Scope, parent: exp.Expression) -> list[Checked]:
-    """Check several operands of ``parent`` and convert them to a common type; refuse them if there is none."""
+    """Check several operands of ``parent`` and make them comparable; refuse them if they have no common type."""
     return align_types([(node, check_expression(node, scope)) for node in nodes], parent=parent)
 
 

@@ -108,7 +108,7 @@ def _part(node: exp.Expression, name: str, subject_node: exp.Expression, scope: 
 
 
 def check_truncation(node: exp.Expression, scope: Scope) -> Checked:
-    """Check DATE_TRUNC. The result is a date for units of a day and longer, a timestamp for shorter ones."""
+    """Check DATE_TRUNC. The result is a date if it truncates to days or longer, a timestamp if to hours or shorter."""
     expect_only(node, "this", "unit", "input_type_preserved")
     subject = check_expression(node.this, scope)
     unit = str(node.args["unit"].name).upper()
@@ -189,7 +189,10 @@ def is_interval(node: exp.Expression) -> bool:
 
 
 def _read_interval(node: exp.Expression, parent: exp.Expression) -> dict[str, int]:
-    """Return a written-out interval as numbers of MONTH, DAY and SECOND. Refuse other intervals in ``parent``."""
+    """Return an interval that is written out in whole numbers as numbers of MONTH, DAY and SECOND; refuse any other.
+
+    ``parent``: the expression that the interval is part of, which a refusal names.
+    """
     interval = cast(exp.Interval, node.unnest())
     expect_only(interval, "this", "unit")
     unit = interval.args.get("unit")
@@ -230,7 +233,7 @@ def shift_moment(
 
 
 def check_shift(node: exp.Expression, scope: Scope) -> Checked:
-    """Check DATE_ADD(x, INTERVAL …) and DATE_SUB(x, INTERVAL …), also with a whole number of days."""
+    """Check DATE_ADD(x, INTERVAL …), and DATE_ADD(x, n) of a date and a whole number of days."""
     expect_only(node, "this", "expression")
     step = node.expression
     if isinstance(step, exp.Expression) and is_interval(step):
@@ -262,7 +265,10 @@ def _next_month(first: date) -> date:
 
 
 def add_days(subject: Checked, days: int, node: exp.Expression) -> Checked:
-    """Write a date or timestamp that many days later; NULL where that is outside the years 1 to 9999."""
+    """Write a date or timestamp that many days later; NULL where that is outside the years 1 to 9999.
+
+    Refuse a number of days with which every date would be outside.
+    """
     if days == 0:
         return subject
     ends = (date(1, 1, 1), date(9999, 12, 31))
@@ -287,9 +293,10 @@ def _always_null(node: exp.Expression) -> Exception:
 
 
 def _shift(subject: Checked, amount: int, unit: str, limit: date, node: exp.Expression) -> Checked:
-    """Write a date or timestamp shifted by this amount of the unit; NULL where it would leave the years 1 to 9999.
+    """Write a date or timestamp ``amount`` months, days or seconds later; NULL where that leaves the years 1 to 9999.
 
-    ``limit``: the last date that can be shifted forwards, or the first that can be shifted backwards.
+    Refuse a constant that would leave them. ``unit``: MONTH, DAY or SECOND. ``limit``: the last date that can be
+    shifted forwards, or the first that can be shifted backwards.
     """
     constant = constant_moment(subject.tree)
     if constant is not None:
@@ -319,7 +326,10 @@ def _shift_constant(moment: date, amount: int, unit: str, node: exp.Expression) 
 
 
 def check_difference(node: exp.Expression, scope: Scope) -> Checked:
-    """Check DATE_DIFF('unit', start, end): how many boundaries of the unit lie between; for weeks, the days over 7."""
+    """Check DATE_DIFF('month', start, end): how many times a new month, day, hour … begins between start and end.
+
+    For weeks it is the number of days divided by 7, rounded towards 0.
+    """
     expect_only(node, "this", "expression", "unit")
     unit = PART_NAMES.get(str(node.args["unit"].name).upper() if node.args.get("unit") is not None else "DAY", "")
     if unit not in DIFFERENCES:
@@ -392,7 +402,10 @@ def check_to_char(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def name_to_char(node: exp.Expression) -> exp.Expression:
-    """Return TO_CHAR as a function by name, since the parser's own class loses the pattern in DuckDB's SQL."""
+    """Return TO_CHAR as a function by name, since the parser's own class loses the pattern in DuckDB's SQL.
+
+    Any other node is returned unchanged.
+    """
     if not isinstance(node, exp.ToChar):
         return node
     expect_only(node, "this", "format", "is_numeric")

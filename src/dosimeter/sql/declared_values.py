@@ -25,7 +25,7 @@ def evaluate_row(tree: exp.Expression, row: Mapping[str, Any]) -> Any:
 
 
 def alias_quoted(tree: exp.Expression, name: str) -> str:
-    """Return the SQL of a value under a column's name, in quotation marks."""
+    """Return the SQL of a value with a column's name: ``value AS "name"``."""
     return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True)).sql(dialect="duckdb")
 
 
@@ -52,7 +52,7 @@ def distinct_values(tree: exp.Expression, domains: Mapping[str, str]) -> list[An
 
 
 def gives_null(tree: exp.Expression, domains: Mapping[str, str]) -> bool:
-    """Return whether a tree that cannot fail is NULL for any combination of column values.
+    """Return whether a tree that cannot fail is NULL for at least one combination of column values.
 
     domains: by column, a query written by Dosimeter that lists the column's values.
     """

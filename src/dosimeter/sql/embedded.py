@@ -101,7 +101,10 @@ def ask_embedded(sql: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def _running(query: exp.Expression, tables: Mapping[str, Table]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Run a query over these tables, and hold its cursor open while the result is read."""
+    """Run a query over these tables, and hold its cursor open while the result is read.
+
+    Raises EmbeddedError if the query fails, or if running it and reading the result take too long.
+    """
     import duckdb
 
     cursor = _database().cursor()

@@ -53,7 +53,7 @@ def check_null(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def read_number(node: exp.Literal) -> Decimal:
-    """Return the number as the analyst wrote it. Refuse one with too many digits or too large an exponent."""
+    """Return the number as the analyst wrote it. Refuse one that is too large, too small or too long."""
     text = str(node.this)
     if len(text) > 320 or not _NUMBER.fullmatch(text):
         raise refusal(node, f"{text[:40]} is not a number this tool reads. Write it in decimal notation.")
@@ -66,7 +66,7 @@ def read_number(node: exp.Literal) -> Decimal:
 
 
 def read_whole(node: exp.Expression | None) -> int | None:
-    """Return the whole number that the node writes out, with or without a sign; None for any other expression."""
+    """Return the whole number that the node writes out, as -3, '30' or 30; None for any other expression."""
     bare = node.unnest() if isinstance(node, exp.Expression) else None
     if isinstance(bare, exp.Neg):
         inner = read_whole(bare.this)
@@ -77,7 +77,10 @@ def read_whole(node: exp.Expression | None) -> int | None:
 
 
 def read_decimal(node: exp.Expression) -> Decimal | None:
-    """Return the exact value of + − * over written-out decimals, as DuckDB computes it; None for anything else."""
+    """Return the exact value of + − * over written-out decimals, as DuckDB computes it.
+
+    None for anything else, and for a value of too many digits to be exact on every engine.
+    """
     match node.unnest():
         case exp.Literal() as literal if not literal.is_string and _DECIMAL.fullmatch(str(literal.this)):
             return Decimal(str(literal.this))
@@ -112,7 +115,7 @@ def read_moment(text: str, wanted: Type, node: exp.Expression) -> Checked:
 
 
 def constant_tree(value: Any) -> exp.Expression:
-    """Write a Python value as SQL; None is NULL."""
+    """Write a Python value as SQL in which every engine computes the same: floats are DOUBLE. None is NULL."""
     match value:
         case None:
             return exp.Null()

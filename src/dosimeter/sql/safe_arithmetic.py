@@ -36,9 +36,9 @@ class HalfEven(exp.Expression, exp.Func):
 
 
 class UnitNumber(exp.Expression, exp.Func):
-    """The number of a date's or timestamp's unit of time (DAY, MONTH …), counted from a fixed origin in the past.
+    """The number of the day, month … (``unit``) in which a date or timestamp lies, counted from a fixed origin.
 
-    Differences of these numbers count the boundaries between two dates.
+    The difference of two such numbers is how many times a new day, month … begins between them.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": True}
@@ -93,7 +93,7 @@ def _is_signed_literal(node: exp.Expression) -> bool:
 
 
 def _as_number(operand: exp.Expression, schema: Schema) -> exp.Expression:
-    """Return an operand as a double; of a decimal column, NULL if above 10^100 in size, 0 if below 10^-100."""
+    """Return an operand as a double. Values of decimal columns become NULL above 10^100 in size, 0 below 10^-100."""
     bare = cast(exp.Expression, operand.unnest())
     if (
         isinstance(bare, (*_CALCULATED, *_WRITTEN))

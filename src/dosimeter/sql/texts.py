@@ -35,9 +35,9 @@ def check_text(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Ch
 
 
 def tabulate(tree: exp.Expression, schema: Schema, build: _Build, node: exp.Expression) -> exp.Expression | None:
-    """Write a function of a text as a CASE over the text's declared values; None where they are not declared.
+    """Write a function of a text as a CASE over the text's declared values; None if they are not declared or too many.
 
-    ``build`` writes the function for DuckDB. Refuses results that are too long or too many.
+    ``build`` writes the function for DuckDB. Refuses results that are too long, and a CASE that becomes too large.
     """
     texts = _list_texts(tree, schema)
     if texts is None:
@@ -84,7 +84,7 @@ def _join(lists: Iterable[list[str] | None]) -> list[str] | None:
 
 
 def _map_texts(tree: exp.Expression, schema: Schema, result: Callable[[str], exp.Expression]) -> exp.Expression:
-    """Write the result for whichever text a tree is."""
+    """Write a CASE that gives ``result(text)`` for the text that ``tree`` has in a row; NULL for an undeclared text."""
     match tree:
         case exp.Column():
             texts = schema.columns[tree.name].values or ()
@@ -176,7 +176,7 @@ def check_trim(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_ends(node: exp.Expression, scope: Scope) -> Checked:
-    """Check LEFT and RIGHT."""
+    """Check LEFT(x, n) and RIGHT(x, n): the first or last n characters of a text, n being written out."""
     expect_only(node, "this", "expression")
     count = read_whole(node.expression)
     if count is None or abs(count) > LONGEST:

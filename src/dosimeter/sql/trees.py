@@ -58,7 +58,7 @@ def connect(trees: Sequence[exp.Expression], connector: type[exp.And] | type[exp
 
 
 def flatten_connector(node: exp.Expression) -> list[exp.Expression]:
-    """Return the parts of a AND b AND c as [a, b, c], however many there are."""
+    """Return the parts of a AND b AND c, or of a OR b OR c, as [a, b, c], however many there are."""
     parts: list[exp.Expression] = []
     pending = [node]
     while pending:
@@ -103,7 +103,7 @@ def whole_number(value: int) -> exp.Expression:
 
 
 def literal(value: Scalar) -> exp.Expression:
-    """Write a value of a column as SQL; None is NULL."""
+    """Write a declared value or bound of a column as SQL, a Decimal with all its digits. None is NULL."""
     if value is None:
         return exp.Null()
     if isinstance(value, bool):
@@ -150,9 +150,9 @@ def same_keys(keys: Sequence[str], left: str, right: str) -> exp.Expression | No
 
 
 def window(function: exp.Expression, partition: Sequence[str], *, order: str | None = None) -> exp.Expression:
-    """Write the function over a window: the rows of the partition.
+    """Write the function over a window: the rows that agree in the columns ``partition``.
 
-    With an order, only the rows up to the current one and those equal to it.
+    With a column ``order``, only the rows up to the current one in that order, and those equal to it.
     """
     windowed = exp.Window(this=function, partition_by=[column_tree(name) for name in partition], over="OVER")
     if order is not None:
