@@ -57,9 +57,9 @@ class _AnySum(ArgumentMeasure, Total, ABC):
         return exact_total(self._steps(values), people) * self.unit
 
     def native(self) -> Native:
-        """Return SUM of what each value adds, for the check that really leaves records out.
+        """Return SUM of what each value adds, to run with and without somebody's records.
 
-        The change of that SUM is compared with the computed effects.
+        Its change is compared with the computed effect.
         """
         return Native(exp.Sum(this=self._term(self.column())), float(self.unit), 0, exact=True)
 
