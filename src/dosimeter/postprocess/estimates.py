@@ -22,7 +22,7 @@ def estimate_group(plan: QueryPlan, measured: Sequence[Fraction], *, clamp: bool
 
 
 def find_counts(plan: QueryPlan) -> tuple[str, ...]:
-    """Return the names of the answer's columns that are whole counts: there a number below 0 is due to noise."""
+    """Return the names of the answer's columns that are whole as measured: counts, and sums of whole numbers."""
     found: dict[str, None] = {}
     for block in plan.blocks:
         for output in block.outputs:
