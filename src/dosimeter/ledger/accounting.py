@@ -29,7 +29,8 @@ from dosimeter.problems import Option
 def default_delta_total(individuals: int) -> Decimal:
     """Return δ_g, the δ of all answers together: min(100/n², 1/n) (O5).
 
-    It is computed as min(100, n) times the default δ = 1/n² as printed, so that exactly so many answers at this δ fit.
+    It is min(100, n) times the default δ = 1/n², taken as the decimal that this float prints as, so that exactly
+    min(100, n) answers at this δ fit.
     """
     if individuals < 1:
         raise OptionError("individuals must be at least 1.")
@@ -40,7 +41,7 @@ LARGE_DELTA = Decimal("0.1")
 
 
 def warn_of_delta(delta_total: Decimal) -> str | None:
-    """Return a warning if δ_g is so large that the reading says little (O5), as for ten individuals; otherwise None."""
+    """Return a warning if δ_g is 0.1 or more, so that the reading says little (O5); otherwise None."""
     if delta_total < LARGE_DELTA:
         return None
     return (
@@ -107,7 +108,7 @@ class Policy(ABC):
         return default_delta_total(individuals) if asked is None else asked
 
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
-        """Return a warning for the controller if δ is too large for so many individuals; otherwise None."""
+        """Return a warning for the controller if the account's δ is too large; otherwise None. ``delta_total``: δ_g."""
         return warn_of_delta(delta_total)
 
     def charge(self, price: Price) -> Charge:
@@ -115,15 +116,15 @@ class Policy(ABC):
         return Charge(price.epsilon, price.epsilon_svt, price.delta)
 
     def start(self, delta_total: Decimal) -> Reading:
-        """Return the reading of an account that has spent nothing."""
+        """Return the reading of an account that has spent nothing. ``delta_total``: its δ_g."""
         return SumReading(delta_total=delta_total)
 
     def write_reading(self, reading: Reading) -> JsonObject:
-        """Return the exact reading for a checkpoint to keep. Equal readings give equal texts."""
+        """Return the exact reading, as a state in the ledger keeps it. Equal readings give equal objects."""
         return {"epsilon": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
-        """Return the reading that ``write_reading`` wrote."""
+        """Return the reading that ``write_reading`` wrote. ``delta_total``: the account's δ_g."""
         kept = read_object(payload)
         delta = exact_decimal(read_text(kept["delta"]))
         return SumReading(read_reading(kept["epsilon"]), delta, delta_total=delta_total)
@@ -131,7 +132,7 @@ class Policy(ABC):
 
 @dataclass(frozen=True, slots=True)
 class PaperPolicy(Policy):
-    """The paper's rule: each ε must be larger than the reading."""
+    """The policy ``paper``, the paper's rule: each ε must be larger than the reading."""
 
     rule: ClassVar[Rule] = "reading"
     mixes: ClassVar[bool] = False
@@ -140,7 +141,7 @@ class PaperPolicy(Policy):
 
     @classmethod
     def read(cls, text: str) -> PaperPolicy | None:
-        """Return the rule if the text is ``paper``; otherwise None."""
+        """Return the policy if the text is ``paper``; otherwise None."""
         return cls() if text == "paper" else None
 
     def __str__(self) -> str:
@@ -187,7 +188,7 @@ class Budget(Policy):
 class ZcdpBudget(Policy):
     """The policy ``budget:E@D``: all answers together may amount to at most ε = E at δ = D, counted as ρ (O4).
 
-    When an account is opened, a part of D can be set aside as δ_g, which thresholded groups are charged (H1); by
+    When an account is opened, a part of D can be set aside as δ_g, to which thresholded groups are charged (H1); by
     default it is 0. The sum of all ρ is read as an ε at the rest, D − δ_g.
     """
 
@@ -233,7 +234,10 @@ class ZcdpBudget(Policy):
         return ZERO if asked is None else asked
 
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
-        """Return a warning if D is above 1/n: publishing one random person's row would keep such a promise."""
+        """Return a warning if D is above 1/n for n individuals; otherwise None.
+
+        To publish the row of one person, drawn at random, would keep such a promise.
+        """
         if Decimal(individuals) * self.delta <= 1:
             return None
         return (
@@ -242,15 +246,15 @@ class ZcdpBudget(Policy):
         )
 
     def charge(self, price: Price) -> Charge:
-        """Return the charge in ρ. Its δ is that of thresholded groups alone; the noise's δ is not charged (O4)."""
+        """Return the charge with its ρ. Its δ is that of thresholded groups; the noise's δ is not charged (O4)."""
         return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
 
     def start(self, delta_total: Decimal) -> Reading:
-        """Return the reading of an account that has spent nothing."""
+        """Return the reading, counted in ρ, of an account that has spent nothing. ``delta_total``: its δ_g."""
         return ZcdpReading(delta_total=delta_total, delta_of_noise=exact_context().subtract(self.delta, delta_total))
 
     def write_reading(self, reading: Reading) -> JsonObject:
-        """Return the exact sum of ρ and that of δ for a checkpoint to keep; the ε is computed from these."""
+        """Return the exact sums of ρ and of δ, as a state in the ledger keeps them; ε is computed from these."""
         return {"rho": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
@@ -286,7 +290,7 @@ def find_broken_rule(policy: Policy, reading: Reading, charge: Charge, *, max_ep
 
 
 def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> bool:
-    """Return whether this charge may be added to this reading (O2)."""
+    """Return whether this charge may be added to this reading (O2). ``max_epsilon``: the largest ε of one answer."""
     return find_broken_rule(policy, reading, charge, max_epsilon=max_epsilon) is None
 
 
@@ -371,9 +375,10 @@ class RequestCharges:
         )
 
     def price(self, epsilon: float | Decimal | None, *, in_zcdp: bool = True) -> Price:
-        """Return what an answer at this ε costs, in ε, δ and ρ; None stands for a denial after the noisy test (O1).
+        """Return what an answer at this ε costs, in ε, δ and ρ (O1). Refuse an ε of 0.
 
-        ``in_zcdp``: whether to compute ρ, which takes a while for Gaussian noise.
+        If ``epsilon`` is None, return what a denial after the noisy test costs. ``in_zcdp``: whether to compute ρ,
+        which takes a while for Gaussian noise; otherwise it is None.
         """
         answer = ZERO if epsilon is None else exact_decimal(epsilon, name="a candidate")
         if epsilon is not None and answer == 0:
@@ -390,7 +395,7 @@ class RequestCharges:
         return _pure_rho(epsilon) if self.find_rho is None or epsilon == 0 else self.find_rho(epsilon)
 
     def charge(self, epsilon: float | Decimal | None) -> Charge:
-        """Return the charge of an answer at this ε; None stands for a denial after the noisy test (O1)."""
+        """Return the charge of an answer at this ε; if that is None, of a denial after the noisy test (O1)."""
         return self.policy.charge(self.price(epsilon, in_zcdp=self.policy.in_zcdp))
 
     def charge_groups(self) -> Charge:
@@ -405,7 +410,7 @@ class RequestCharges:
         """Return why none of these candidates is admitted; None if at least one is.
 
         The obstacle is that of the candidate nearest to being admitted: among those that the cap allows, the largest
-        under the paper's rule, and the smallest under a budget.
+        under the paper's rule, and the smallest under a budget; if the cap allows none, the smallest.
         """
         charges = sorted((self.charge(epsilon) for epsilon in candidates), key=lambda charge: charge.epsilon)
         found = [

@@ -112,7 +112,7 @@ class Backend(Protocol):
         """Return the SQL condition that a payload contains the text ``mark``."""
 
     def text_after(self, mark: str) -> str:
-        """Return the SQL expression for the part of a payload from the first ``mark`` to the next quotation mark."""
+        """Return the SQL expression for a payload's text between the first ``mark`` and the next quotation mark."""
 
     def may_index(self, connection: Connection, name: str) -> bool:
         """Return whether the index of this name is missing and can be created."""
@@ -122,7 +122,7 @@ class Backend(Protocol):
 
 
 class SQLiteConnection:
-    """A connection to an SQLite file. A transaction is begun by a statement."""
+    """A connection to an SQLite file. Only a BEGIN statement begins a transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

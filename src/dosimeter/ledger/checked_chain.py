@@ -53,9 +53,10 @@ class Link(NamedTuple):
 
 
 class CheckedChain:
-    """The ledger's records, checked: what those of each dataset add up to, and number and digest of the last record.
+    """The ledger's records, checked, with what those of each dataset add up to.
 
-    ``following``: how many records follow the last checkpoint.
+    ``next_seq``: the number of the next record. ``head``: the digest of the last one. ``following``: how many records
+    follow the last checkpoint.
     """
 
     def __init__(self, older: _OlderRecords | None = None) -> None:
@@ -70,7 +71,7 @@ class CheckedChain:
 
     @classmethod
     def read(cls, transaction: Transaction, *, before: int | None = None) -> CheckedChain:
-        """Return the ledger after checking the chain from the last checkpoint to the end.
+        """Return the ledger after checking the chain from the last checkpoint, or else the first record, to the end.
 
         ``before``: the number of a record; begin at the last checkpoint before it.
         """
@@ -105,7 +106,10 @@ class CheckedChain:
         return checked
 
     def _copy(self, older: _OlderRecords | None) -> CheckedChain:
-        """Return a copy to which records can be added without changing this one. ``older``: the records before it."""
+        """Return a copy to which records can be added without changing this one.
+
+        ``older``: the records before the checkpoint that this one began with; None if it is not to read any.
+        """
         checked = CheckedChain(older)
         checked.next_seq, checked.head, checked.following = self.next_seq, self.head, self.following
         checked._replayed = {name: replay.copy(older) for name, replay in self._replayed.items()}
@@ -170,7 +174,7 @@ class CheckedChain:
         return self._replayed[dataset]
 
     def each(self) -> Iterator[tuple[str, DatasetReplay]]:
-        """Yield every dataset, in the order in which they first appear."""
+        """Yield each dataset's name and what its records add up to, in the order in which datasets first appear."""
         for name in dict.fromkeys((*self._states, *self._replayed)):
             yield name, self.of(name)
 
@@ -187,11 +191,11 @@ class CheckedChain:
         return self.following >= min(FEW_FOLLOWING + len(self._states) // 8, MOST_FOLLOWING - MOST_AT_ONCE)
 
     def list_touched(self) -> tuple[str, ...]:
-        """Return the datasets that changed since the last checkpoint."""
+        """Return the datasets whose latest state no longer says what their records add up to, or that have none."""
         return tuple(self._touched)
 
     def write_checkpoint(self) -> JsonObject:
-        """Return the payload of a checkpoint. Every dataset that changed must have its state written before."""
+        """Return the payload of a checkpoint. First append a state of each dataset in ``list_touched``."""
         return _write_states(self._states)
 
 
@@ -213,7 +217,11 @@ class RecordWriter:
         self._append(self._dataset, kind, {**payload, "salt": secrets.token_hex(SALT_BYTES)}, entry)
 
     def finish(self) -> None:
-        """Append a checkpoint if one is due. It is committed together with the records before it, or not at all."""
+        """Append a checkpoint if one is due, and before it the state of every dataset that changed.
+
+        They are committed together with the records before them, or not at all. Indexes that are missing are then
+        created.
+        """
         if not self._checked.needs_checkpoint:
             return
         for dataset in self._checked.list_touched():
@@ -232,7 +240,10 @@ class RecordWriter:
 
 
 class _OlderRecords:
-    """The records before a checkpoint, read one by one. A record other than a state or checkpoint names is refused."""
+    """The records before a checkpoint, read one by one.
+
+    A record that a state or a checkpoint names by number and digest is refused if another stands there.
+    """
 
     def __init__(self, transaction: Transaction, checkpoint: int) -> None:
         self._transaction = transaction
@@ -257,7 +268,10 @@ class _OlderRecords:
                 yield record
 
     def read_state(self, dataset: str, link: Link) -> tuple[DatasetReplay, Sequence[object]]:
-        """Return the replay that a state stands for, and its row as it is stored. ``link``: where the state is."""
+        """Return what a dataset's records add up to by its latest state, and the stored row of that state.
+
+        ``link``: the number and digest of the state. Raises BadRecord if another record stands there.
+        """
         row = self._transaction.row(link.seq)
         record = self._read(link.seq, link.digest, row)
         if (record.kind, record.dataset) != ("state", dataset) or row is None:

@@ -29,7 +29,10 @@ _EXACTLY = exact_context()
 
 
 def exact_decimal(value: Number, *, name: str | Option = "the number") -> Decimal:
-    """Return the decimal that ``value`` prints as, without trailing zeros. Refuse what is not finite or is negative."""
+    """Return the decimal that ``value`` prints as, without trailing zeros. ``name``: what it is, for the message.
+
+    Refuse what is no number, is negative or infinite, or is beyond what a double can hold.
+    """
     text = str(value).strip()
     try:
         number = Decimal(text)

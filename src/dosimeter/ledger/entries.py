@@ -194,7 +194,7 @@ class Request:
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue]) -> Request:
-        """Return the request of a record of either version. Raises TypeError if a field is unknown."""
+        """Return the request in a reservation's record of version 1 or 2. Raises TypeError if a field is unknown."""
         tau = read_optional_text(payload["tau"])
         fields: dict[str, Any] = {
             **payload,
@@ -369,7 +369,7 @@ class ReleasedAnswer:
 
 
 def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return an answer as columns and rows.
+    """Return an answer as columns and rows. Refuse rows that differ in their columns.
 
     Canonical JSON sorts the names of fields, so that rows as objects would lose the order of columns.
     """
@@ -393,7 +393,10 @@ def _write_fraction(number: Fraction) -> str:
 
 
 def read_blocks(payload: JsonValue, version: int) -> tuple[MeasuredTexts, ...]:
-    """Return the noisy numbers of a settlement, a table per block. Version 1 has none, version 2 has one."""
+    """Return the noisy numbers of a settlement, a table per block; empty if the payload is None.
+
+    ``version``: that of the record. Version 1 has no numbers, version 2 those of one block.
+    """
     if version < 2 or payload is None:
         return ()
     blocks = [payload] if version == 2 else read_list(payload)
@@ -405,7 +408,10 @@ def read_reason(payload: JsonValue) -> DenialReason | None:
 
 
 def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, at: str) -> Entry:
-    """Return the reserved entry with the outcome that a settlement's payload holds. Raises if it is no such payload."""
+    """Return the reserved entry with the outcome in a settlement's payload. Raises if it is no such payload.
+
+    ``version`` and ``at``: the version and the time of the settlement's record.
+    """
     settled = replace(
         entry,
         status=check_choice(payload["status"], SETTLED, "The status"),
@@ -433,9 +439,10 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
 
 
 def _read_errors(payload: JsonValue, columns: Sequence[str], rows: int) -> tuple[Errors, ...] | None:
-    """Return the errors of every row, columns in the given order, as records sort them by name; None without errors.
+    """Return the errors of every row, by column in the order of ``columns``; None if the payload is None.
 
-    ``rows``: how many rows the answer has.
+    Records sort the columns by name. ``rows``: how many rows the answer has; raises TypeError if the errors have
+    another number.
     """
     if payload is None:
         return None

@@ -55,7 +55,7 @@ class Incident:
         return INCIDENT_WORDS[self.kind]
 
     def to_state(self) -> JsonObject:
-        """Return what a checkpoint keeps of an incident that is not cleared."""
+        """Return what a state in the ledger keeps of an incident that is not cleared."""
         written = write_incident(self.kind, self.software, self.request_digest, self.identities)
         return {**written, "at": self.at, "entry": self.entry}
 

@@ -130,7 +130,7 @@ class Ledger:
             return CheckedChain.read(transaction).of(dataset).summary
 
     def remaining(self, dataset: str) -> Remaining | None:
-        """Return what is left of an account: of its budget, and how many more answers; None without an account.
+        """Return what is left of an account: of its budget, and how many more answers fit; None without an account.
 
         Args:
             dataset: the account's name.
@@ -153,23 +153,23 @@ class Ledger:
             return find_entry(transaction, entry_id)
 
     def entries(self, dataset: str, limit: int, *, before: str | None = None) -> tuple[Entry, ...]:
-        """Return up to ``limit`` of an account's entries, the newest first; with ``before``, those older than it.
+        """Return up to ``limit`` of an account's entries, the newest first. Checks the chain from the oldest one on.
 
-        The chain of records from the oldest of them to the end is checked.
+        ``before``: the name of an entry; return only older ones, and none if the account has no such entry.
         """
         with self._using() as transaction:
             return list_entries(transaction, dataset, limit, before)
 
     def find_answer(self, dataset: str, request_digest: str) -> Entry | None:
-        """Return the latest released entry of the same request; None if there is none. Checks the chain from it on."""
+        """Return the latest released entry whose request has this digest, or None. Checks the chain from it on."""
         with self._using() as transaction:
             return find_answer(transaction, dataset, request_digest)
 
     def recall(self, dataset: str, request: Request, *, answer: bool = True) -> tuple[Entry | None, str | None]:
-        """Return the latest released entry of the same request; if there is none, the name of a similar entry.
+        """Return the latest released entry of this request or, if there is none, the name of a similar entry.
 
-        The name is that of the latest entry that answered the same query on the same data, by whatever settings. With
-        ``answer=False`` the first is always None. Both are None if nothing was answered.
+        The other of the two is None. A similar entry is the latest that answered the same query on the same data, by
+        whatever settings. With ``answer=False`` the first is always None. Both are None if nothing was answered.
         """
         with self._using() as transaction:
             found = find_answer(transaction, dataset, request.request_digest) if answer else None
@@ -178,7 +178,7 @@ class Ledger:
             return None, find_earlier(transaction, dataset, request.plan_digest, request.source_digest)
 
     def find_earlier(self, dataset: str, plan_digest: str, source_digest: str) -> str | None:
-        """Return the name of the latest entry that answered this query on these data, by whatever settings."""
+        """Return the name of the latest entry that answered this query on these data, by whatever settings; or None."""
         with self._using() as transaction:
             return find_earlier(transaction, dataset, plan_digest, source_digest)
 
@@ -202,7 +202,7 @@ class Ledger:
             return list_continuations(transaction, dataset)
 
     def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
-        """Return the present reading of an account after ``most`` earlier ones or fewer: number of entries, time, ε."""
+        """Return up to ``most`` earlier readings of an account and the present one: number of entries, time, ε."""
         with self._using() as transaction:
             replay = CheckedChain.read(transaction).of(dataset)
             if replay.summary is None or not replay.summary.entry_count:
@@ -217,7 +217,7 @@ class Ledger:
         identities: frozenset[str] = frozenset(),
         public: frozenset[str] = frozenset(),
     ) -> None:
-        """Refuse data that another account holds or once held: the same people must not start over at zero.
+        """Refuse data that are stopped, or that another account holds or once held: nobody may start over at zero.
 
         ``identities``: those of the stored tables or files. ``public``: those of the tables that are declared public,
         none of which any account may hold as private. ``reserve`` checks again before it opens or continues an account;
@@ -289,7 +289,7 @@ class Ledger:
                 stream.write(record.to_json_line() + "\n")
 
     def verify(self, head: str | None = None) -> Verification:
-        """Check the whole chain of records, and return whether nothing was altered.
+        """Check the whole chain of records, and return whether it is intact and, if not, the first bad record.
 
         Args:
             head: a head that was noted earlier. Only a noted head can show that the last records were cut off.
@@ -319,7 +319,7 @@ class Ledger:
             return CheckedChain.read(transaction).head
 
     def require_intact(self) -> Verification:
-        """Check the whole chain of records. Raises LedgerError if the ledger was altered."""
+        """Check the whole chain of records, and return the result. Raises LedgerError if the ledger was altered."""
         found = self.verify()
         if found.first_bad is not None:
             with refusing_bad_records():
@@ -492,7 +492,7 @@ class Ledger:
             yield transaction
 
     def _write_due_checkpoint(self) -> None:
-        """Write a checkpoint. A failure is ignored: reading then only takes longer."""
+        """Write a checkpoint if one is due. A failure is ignored: reading then only takes longer."""
         with suppress(LedgerError), self._store.writing() as transaction:
             RecordWriter(transaction, CheckedChain.read(transaction), "", self._now()).finish()
 

@@ -24,7 +24,7 @@ _FIRST = 4  # the latest records under a key are nearly always enough
 
 
 def checkpoint_is_near(transaction: Transaction) -> bool:
-    """Return whether few enough records follow the last checkpoint."""
+    """Return whether at most ``MOST_FOLLOWING`` records follow the last checkpoint."""
     return transaction.last() - (transaction.last_checkpoint() or 0) <= MOST_FOLLOWING
 
 
@@ -38,13 +38,16 @@ def find_entry(transaction: Transaction, entry_id: str) -> Entry | None:
 
 
 def find_open(transaction: Transaction, checked: CheckedChain, entry_id: str) -> Entry | None:
-    """Return an entry that is reserved and not settled, or was settled after the last checkpoint; otherwise None."""
+    """Return the entry of this name if it is still reserved or has a record after the last checkpoint; otherwise None.
+
+    ``checked``: the ledger as read from the last checkpoint on.
+    """
     record = _find_reserved(transaction, entry_id)
     return None if record is None else checked.of(record.dataset).find_entry(entry_id)
 
 
 def find_answer(transaction: Transaction, dataset: str, request_digest: str) -> Entry | None:
-    """Return the latest released entry of the same request; None without one. Checks the chain from it on."""
+    """Return the latest released entry whose request has this digest; None without one. Checks the chain from it on."""
     for record in _find_released(transaction, "request", dataset, request_digest):
         entry = _follow_to(transaction, record)
         if entry is not None and entry.status == "released" and entry.request_digest == request_digest:
@@ -63,7 +66,10 @@ def find_earlier(transaction: Transaction, dataset: str, plan_digest: str, sourc
 
 
 def find_reference(transaction: Transaction, dataset: str, reference: str) -> Entry | None:
-    """Return the latest entry whose request has this reference; None without one. Checks the chain from it on."""
+    """Return the latest entry whose request has this reference; None without one. Checks the chain from it on.
+
+    ``reference``: a text that the caller gave with the request, to find its entry again.
+    """
     for record in _find(transaction, "reference", dataset, reference):
         entry = _follow_to(transaction, record)
         if entry is not None and entry.request.settings.get("reference") == reference:
@@ -86,9 +92,9 @@ def find_kept(transaction: Transaction, dataset: str, of: str) -> KeptNumber | N
 
 
 def list_entries(transaction: Transaction, dataset: str, limit: int, before: str | None) -> tuple[Entry, ...]:
-    """Return at most ``limit`` of a dataset's latest entries, the newest first; with ``before``, those older than it.
+    """Return at most ``limit`` of a dataset's entries, the newest first. Checks the chain from the oldest of them on.
 
-    The chain of records from the oldest of them to the end is checked.
+    ``before``: the name of an entry; return only older ones, and none if the dataset has no such entry.
     """
     last = None if before is None else _find_reserved(transaction, before)
     if before is not None and (last is None or last.dataset != dataset):

@@ -1,4 +1,4 @@
-"""A ledger in PostgreSQL: how to connect, lock and create, and what errors mean. Only this module has SQLAlchemy."""
+"""A ledger in PostgreSQL: how to connect, lock and create, and what errors mean. SQLAlchemy is used here only."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class PostgreSQL:
         return f"split_part(substr(payload, strpos(payload, '{mark}') + {len(mark)}), '\"', 1)"
 
     def may_index(self, connection: Connection, name: str) -> bool:
-        """Return whether the index is missing and can be created: not by a user who does not own the table.
+        """Return whether the index is missing and can be created, which only an owner of the table can do.
 
         Without the index, lookups read the whole table.
         """

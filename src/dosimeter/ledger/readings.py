@@ -85,11 +85,18 @@ class Reading(ABC):
 
     @abstractmethod
     def added(self, charge: Charge) -> Decimal:
-        """Return by how much ``charge``, the last one in this reading, raised ε; infinity if ε is infinite now."""
+        """Return by how much ``charge``, the last one in this reading, raised ε.
+
+        Where ε's are added up it is ε + ε_svt of the charge, even if ε is infinite; otherwise infinity if ε is
+        infinite.
+        """
 
     @abstractmethod
     def write(self) -> str:
-        """Return the exact sum as text. Equal sums give equal texts."""
+        """Return the exact sum of the charged ε's, or of all ρ if the account counts in ρ, as text.
+
+        Equal sums give equal texts.
+        """
 
     def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...] | None:
         """Return pairs of δ and the ε of all charges at it, for each of ``deltas``; None if ε's are added up (O4)."""
@@ -120,7 +127,10 @@ class SumReading(Reading):
 
 @dataclass(frozen=True, slots=True)
 class ZcdpReading(Reading):
-    """A reading that adds up all ρ, and reads the sum as an ε at ``delta_of_noise``, which is D − δ_g (O4)."""
+    """A reading that adds up all ρ, for the policy ``budget:E@D`` (O4).
+
+    The sum is read as an ε at ``delta_of_noise``, which is D − δ_g.
+    """
 
     rho: Decimal = ZERO
     delta: Decimal = ZERO
@@ -146,7 +156,7 @@ class ZcdpReading(Reading):
         return replace(self, rho=rho, delta=delta)
 
     def added(self, charge: Charge) -> Decimal:
-        """Return by how much the last charge raised ε, which depends on what was spent before it."""
+        """Return by how much the last charge raised ε, which depends on what was spent before; infinity if ε is."""
         if self.infinite:
             return INFINITY
         before = replace(self, rho=exact_context().subtract(self.rho, charge.rho or ZERO))

@@ -43,7 +43,7 @@ state of every dataset stands, so that a use need not read what is before it.
 
 
 class BadRecord(Exception):
-    """A record is invalid at its place in the chain. Holds its number and the reason."""
+    """The error that a record is invalid at its place in the chain. ``seq``: its number. ``reason``: what is wrong."""
 
     def __init__(self, seq: int, reason: str) -> None:
         super().__init__(f"record {seq}: {reason}")
@@ -83,7 +83,7 @@ class Record:
     digest: str
 
     def compute_digest(self) -> str:
-        """Return SHA-256 over all other fields as a JSON array, which no two different records share."""
+        """Return SHA-256 over all other fields as a JSON array: different records give different arrays."""
         parts = [
             "dosimeter-ledger-record",
             self.seq,
@@ -232,9 +232,9 @@ def _simplify(value: object) -> object:
 
 
 def check_text(value: object, name: str) -> str:
-    """Return ``value`` if it is a short text that every database can hold and compare. ``name``: for the message.
+    """Return ``value`` if it is a text that every database can hold and compare. ``name``: for the message.
 
-    Refuse an empty text, or one that is not printable.
+    Refuse what is no text, is empty, or is not printable.
     """
     if not isinstance(value, str) or not value or not value.isprintable():
         raise LedgerError(f"{name} must be a text without line breaks or control characters, and not empty.")

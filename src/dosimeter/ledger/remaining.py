@@ -30,7 +30,8 @@ class Remaining:
     """What is left of an account.
 
     ``epsilon``: what is left of its budget, None without one. ``answers``: for each of several ε's, how many more
-    answers fit if all of them are at this ε with pure DP. ``gaussian``: the same for Gaussian noise at δ = 1/n².
+    answers fit if all of them are at this ε with pure DP. ``gaussian``: the same for Gaussian noise at δ = 1/n²; empty
+    if n is 1.
     """
 
     epsilon: Decimal | None
@@ -58,7 +59,7 @@ def find_remaining(policy: Policy, reading: Reading, max_epsilon: Decimal | None
 
 
 def count_answers(charges: RequestCharges, epsilon: float) -> int:
-    """Return how many more answers at this ε the account admits, one after the other.
+    """Return how many more answers at this ε the account admits, one after the other; at most 10⁹ are counted.
 
     A charge that is admitted after more answers is admitted after fewer, so the number is found by bisection.
     """

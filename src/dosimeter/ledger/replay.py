@@ -47,7 +47,7 @@ class OlderRecords(Protocol):
         """Return the record that a state names by number and digest. Raises BadRecord if it is another."""
 
     def views(self, dataset: str, digest: str) -> Iterator[Record]:
-        """Yield the records of looks at queries of a dataset. ``digest``: of what is measured."""
+        """Yield the records of looks at a query of a dataset. ``digest``: of what the query measures."""
 
 
 class View(NamedTuple):
@@ -106,7 +106,10 @@ class DatasetReplay:
         self._incidents: list[Incident] = []
 
     def copy(self, older: OlderRecords | None) -> DatasetReplay:
-        """Return a copy to which records can be added without changing this one. ``older``: the records before it."""
+        """Return a copy to which records can be added without changing this one.
+
+        ``older``: the records before the state that this replay began with; None if it is not to read any.
+        """
         copied = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict | set | list):
@@ -369,7 +372,7 @@ class DatasetReplay:
         return self._opening is not None and self._opened[1] == 1 and not self._identified
 
     def find_views(self, *digests: str | None) -> tuple[View, ...]:
-        """Return the looks at queries with one of these digests."""
+        """Return the looks at queries with one of these digests; a digest that is None matches nothing."""
         return tuple(self._find_views(digests))
 
     def knows_view(self, digest: str, what: str, analyst: str | None) -> bool:

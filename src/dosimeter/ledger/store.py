@@ -59,7 +59,10 @@ class Transaction:
         return found if isinstance(found, int) else 0
 
     def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Row]:
-        """Return the stored rows, of all datasets, that match a key of KEYS with these values, the latest first."""
+        """Return the stored rows, of all datasets, that a key of KEYS finds, the latest first.
+
+        ``texts``: the values of the key. ``limit``: at most so many rows.
+        """
         kind, mark, marks = KEYS[key]
         names = [f"text_{number}" for number in range(len(marks))]
         found = [f"{self._backend.text_after(each)} = :{name}" for each, name in zip(marks, names, strict=True)]

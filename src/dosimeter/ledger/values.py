@@ -93,7 +93,7 @@ class AccountOpening:
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue]) -> AccountOpening:
-        """Return the opening in a record of either version; the first has neither identities nor ``apart``."""
+        """Return the opening in a record of version 1 or 2; version 1 has neither identities nor ``apart``."""
         cap, individuals = read_optional_text(payload["max_epsilon"]), payload["individuals"]
         if not isinstance(individuals, int):
             raise TypeError
@@ -137,7 +137,7 @@ class Continuation:
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue], at: str) -> Continuation:
-        """Return the continuation in a record of either version; the first has no identities."""
+        """Return the continuation in a record of version 1 or 2; version 1 has no identities."""
         return cls(
             schema_digest=read_text(payload["schema_digest"]),
             source_digest=read_text(payload["source_digest"]),
@@ -158,7 +158,7 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identification:
-    """The identities of the stored data that a schema and a source are of. Accounts of version 0.1.0 lack them."""
+    """The identities of the stored data behind a schema and a source. Accounts of version 0.1.0 lack them."""
 
     schema_digest: str
     source_digest: str
@@ -178,10 +178,11 @@ class Identification:
 class Reservation:
     """A decision about a request, to be written before anything is released.
 
-    ``status``: "reserved" if an answer may follow at this charge; "denied" if none follows, and the charge is then
-    ε_svt if the noisy test was run, and otherwise nothing (O1). ``reason``: why it is denied, for the controller.
-    ``viewed``: whether the caller knows of a look at the risk or a dry run; the ledger adds the looks that it knows of
-    (G1). ``kept``: a noisy number that may be used again, even after a denial, since the test was paid for (V8).
+    ``status``: "reserved" if an answer may follow at this charge; "denied" if none follows. The charge of a denial is
+    ε_svt if the noisy test was run, and the δ of thresholded groups if these were read (H1); otherwise nothing (O1).
+    ``reason``: why it is denied, for the controller. ``viewed``: whether the caller knows of a look at the risk or a
+    dry run; the ledger adds the looks that it knows of (G1). ``kept``: a noisy number that may be used again, even
+    after a denial, since the test was paid for (V8).
     """
 
     request: Request
@@ -325,7 +326,7 @@ class AccountSummary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return sentences that the controller should know about the account's terms."""
+        """Return warnings for the controller about the account's terms; empty if there are none."""
         warning = self.policy.warn(self.delta_total, self.individuals)
         return () if warning is None else (warning,)
 
@@ -341,7 +342,7 @@ class Account(AccountSummary):
     continuations: tuple[Continuation, ...] = ()
 
     def find_answer(self, request_digest: str) -> Entry | None:
-        """Return the latest released entry of the same request; None without one."""
+        """Return the latest released entry whose request has this digest; None without one."""
         same = (e for e in reversed(self.entries) if e.status == "released" and e.request_digest == request_digest)
         return next(same, None)
 
@@ -401,7 +402,10 @@ def describe_without_account(incident: Incident) -> JsonObject:
 
 
 def choose_algorithm(policy: Policy, asked: Algorithm) -> AccountAlgorithm:
-    """Return how the ε's of a new account are set: mixed under a budget if the way asked for publishes ε (O3)."""
+    """Return how the ε's of a new account are set: mixed under a budget if the way asked for publishes ε (O3).
+
+    Otherwise it is the way asked for.
+    """
     return "mixed" if policy.mixes and asked != "find" else asked
 
 
@@ -441,7 +445,7 @@ class Verification:
     """The result of checking the chain of records: whether nothing was altered.
 
     ``records``: how many there are. ``head``: the digest of the last good record. ``first_bad``: the number of the
-    first bad record and what is wrong with it.
+    first bad record and what is wrong with it; None if nothing is.
     """
 
     intact: bool

@@ -1,7 +1,8 @@
 """The table of the aggregates of SQL: their names in messages, their columns in an answer, how each becomes measures.
 
 A new aggregate is a row here, and a module with its reader and, if it needs them, a measure or an estimate of its own.
-N3: COUNT, SUM, MIN … are one measure; AVG through sums two; VAR and STDDEV three.
+N3: COUNT, SUM, MIN … are one measure each; through sums, AVG is two, VAR and STDDEV are three, COVAR four, REGR five
+and CORR six.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ from dosimeter.measures.sums import read_sum
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate of SQL: its names in messages, the name of its column in an answer, the function that reads it."""
+    """One aggregate of SQL.
+
+    ``names``: how messages call it. ``column``: the default name of its column in an answer, or the beginning of that
+    name. ``read``: the function that makes measures and an estimate of a call.
+    """
 
     names: tuple[str, ...]
     column: str

@@ -15,9 +15,10 @@ from dosimeter.sql import is_not_null, wrap
 class Argument:
     """The argument of an aggregate, as one column of the profile query.
 
-    ``role`` says what the column holds. ``value``: an integer on the grid, NULL where the row contributes nothing; real
-    value = integer × unit. ``presence``: whether the expression is not NULL. ``distinct``: the raw value; equal values
-    count once. ``label``: the argument as messages name it. ``lower``, ``upper``: the bounds, in steps of the unit.
+    ``role`` says what the column holds. ``value``: a whole number of grid steps, NULL where the row contributes
+    nothing. ``presence``: whether the expression is not NULL. ``distinct``: the raw value; equal values count once.
+    ``label``: the argument as messages name it. ``unit``: the real value of one grid step, so that real value = steps ×
+    unit. ``lower``, ``upper``: the bounds, in grid steps.
     """
 
     role: Literal["value", "presence", "distinct"]
@@ -39,22 +40,25 @@ class Argument:
 
     @property
     def largest(self) -> int:
-        """Return the largest absolute value within the bounds, in steps of the unit."""
+        """Return the largest absolute value within the bounds, in grid steps."""
         return max(abs(self.lower), abs(self.upper))
 
     @property
     def width(self) -> int:
-        """Return the distance between the bounds, in steps of the unit."""
+        """Return the distance between the bounds, in grid steps."""
         return self.upper - self.lower
 
     def column(self) -> exp.Expression:
-        """Write the column of a profile query: the value, or 1 where only presence counts and there is a value."""
+        """Write the argument's column of a profile query: its value.
+
+        If only presence counts, it is 1 where there is a value, and NULL elsewhere.
+        """
         if self.is_presence:
             return exp.Case(ifs=[exp.If(this=is_not_null(wrap(self.tree.copy())), true=exp.Literal.number(1))])
         return self.tree.copy()
 
     def centred(self, value: exp.Expression) -> exp.Expression:
-        """Write 2v − (L + U) for a value v of this argument with bounds L and U, in half steps (S2)."""
+        """Write 2v − (L + U): how far a value v lies from the middle of the bounds L and U, in half grid steps (S2)."""
         doubled = exp.Mul(this=exp.Literal.number(2), expression=wrap(value))
         middle = self.lower + self.upper
         shift: exp.Expression = exp.Literal.number(abs(middle))

@@ -23,7 +23,7 @@ from dosimeter.sql import expect_only, refusal
 
 @dataclass(frozen=True, slots=True)
 class _AnyCount(Total, ABC):
-    """A count of rows: leaving an individual out removes their own rows from it (C1)."""
+    """A count of rows, or of the rows with a value: leaving an individual out removes their own from it (C1)."""
 
     name: ClassVar[str] = "count"
     depends_on: ClassVar[Dependence | None] = None
@@ -31,7 +31,7 @@ class _AnyCount(Total, ABC):
 
     @abstractmethod
     def _field(self) -> UnitField:
-        """Return the field that counts an individual's rows in a group."""
+        """Return the field of a profile entry that holds how many rows of one individual count in one group."""
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         return Fraction(int(people.sum()))
@@ -40,15 +40,15 @@ class _AnyCount(Total, ABC):
         return np.ones(len(values))
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the one field that counts an individual's rows in a group."""
+        """Return the one field that the profile must hold: how many rows of an individual count in a group."""
         return (self._field(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many rows each individual has in each group."""
+        """Return how many rows of each individual count in each of their groups, as floats."""
         return entries.numbers(self._field())
 
     def unit_steps(self, entries: Entries) -> WholeNumbers:
-        """Return how many rows each individual has in each group, as exact integers."""
+        """Return how many rows of each individual count in each of their groups, as exact integers."""
         return entries.whole(self._field())
 
 
@@ -58,16 +58,16 @@ class CountRows(_AnyCount):
 
     @classmethod
     def of_rows(cls, label: str, facts: SensitivityFacts) -> CountRows:
-        """Return the measure. Its sensitivity is the most rows that one individual has."""
+        """Return the measure. Its sensitivity is the most rows that one individual can have."""
         delta = float(facts.rows)  # S1
         return cls(label, Fraction(1), Fraction(1), delta, delta)
 
     def total(self) -> exp.Expression:
-        """Write COUNT(*)."""
+        """Write COUNT(*), which gives the exact answer."""
         return exp.Count(this=exp.Star())
 
     def native(self) -> Native:
-        """Return COUNT(*) as SQL's own aggregate, to check effects by really leaving records out."""
+        """Return COUNT(*), to run with and without somebody's records: a check of the computed effects."""
         return Native(self.total(), float(self.unit), 0, exact=True)
 
     def _field(self) -> UnitField:
@@ -80,16 +80,16 @@ class Count(ArgumentMeasure, _AnyCount):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts) -> Count:
-        """Return the measure. Its sensitivity is the most rows that one individual has."""
+        """Return the measure. Its sensitivity is the most rows that one individual can have."""
         delta = float(facts.rows)  # S1
         return cls(label, Fraction(1), Fraction(1), delta, delta, argument)
 
     def total(self) -> exp.Expression:
-        """Write COUNT of the argument's column."""
+        """Write COUNT of the argument's column, which gives the exact answer."""
         return exp.Count(this=self.column())
 
     def native(self) -> Native:
-        """Return COUNT(x) as SQL's own aggregate, to check effects by really leaving records out."""
+        """Return COUNT(x), to run with and without somebody's records: a check of the computed effects."""
         return Native(exp.Count(this=self.column()), float(self.unit), 0, exact=True)
 
     def _field(self) -> UnitField:
@@ -100,7 +100,7 @@ class Count(ArgumentMeasure, _AnyCount):
 
 
 def read_count(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read COUNT(*), COUNT(x) and COUNT(DISTINCT x)."""
+    """Read COUNT(*), COUNT(x) or COUNT(DISTINCT x): add its measure to the query, and return its estimate."""
     node, label = call.node, call.label
     expect_only(node, "this")
     argument = node.this
@@ -121,7 +121,10 @@ def read_count(collector: Collector, call: AggregateCall) -> SingleMeasure:
 
 
 def read_count_if(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read COUNT_IF(condition), which counts the same rows as COUNT(*) FILTER (WHERE condition)."""
+    """Read COUNT_IF(condition): add its measure to the query, and return its estimate.
+
+    It counts the same rows as COUNT(*) FILTER (WHERE condition).
+    """
     expect_only(call.node, "this")
     source = collector.take_condition(call, call.node.this)
     return SingleMeasure.of_count(
@@ -130,7 +133,10 @@ def read_count_if(collector: Collector, call: AggregateCall) -> SingleMeasure:
 
 
 def read_distinct(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read APPROX_COUNT_DISTINCT(x) as COUNT(DISTINCT x): the exact number of different values is measured."""
+    """Read APPROX_COUNT_DISTINCT(x) as COUNT(DISTINCT x), and return its estimate.
+
+    What is measured, before the noise, is the exact number of different values.
+    """
     expect_only(call.node, "this")
     return _count_distinct(collector, call, call.node.this)
 

@@ -1,6 +1,7 @@
 """COUNT(DISTINCT x): how many different values, or individuals, there are.
 
-A value disappears when its only holder is left out (C4). Where x is the unit, everybody is the only holder of theirs.
+A value disappears when its only holder is left out (C4). Where x is the unit, everybody is the only holder of their
+value.
 """
 
 from __future__ import annotations
@@ -41,18 +42,21 @@ class CountDistinct(Reducible, Total):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts, values: int | None = None) -> CountDistinct:
-        """Return the measure with its sensitivities. ``values``: how many different values x can have, if known."""
+        """Return the measure with its sensitivities.
+
+        ``values``: how many different values x can have; None if that is not known.
+        """
         return cls(label, Fraction(1), Fraction(1), *count_different(facts, values), argument)
 
     def total(self) -> exp.Expression:
-        """Write COUNT(DISTINCT x)."""
+        """Write COUNT(DISTINCT x), which gives the exact answer."""
         return exp.Count(this=exp.Distinct(expressions=[self.column()]))
 
     def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
         return self.total()  # the profile keeps who holds a value alone, not how many values there are
 
     def native(self) -> Native:
-        """Return COUNT(DISTINCT x) as SQL's own aggregate, to check effects by really leaving records out."""
+        """Return COUNT(DISTINCT x), to run with and without somebody's records: a check of the computed effects."""
         counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
         return Native(counted, float(self.unit), 0, exact=True)
 
@@ -84,7 +88,7 @@ class CountDistinct(Reducible, Total):
         return exp.Paren(this=exp.Or(this=exp.Is(this=tree.copy(), expression=exp.Null()), expression=held))
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field that counts the values that nobody else in the group holds."""
+        """Return the one field that the profile must hold: how many values only this individual has in a group."""
         return (self._held_alone(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
@@ -96,7 +100,7 @@ class CountDistinct(Reducible, Total):
 
 
 def count_different(facts: SensitivityFacts, values: int | None) -> tuple[float, float]:
-    """Return by how much m rows can change the numbers of different values in G groups, in L1 and in L2 (Q3).
+    """Return by how much one individual can change the numbers of different values in all groups, in L1 and L2 (Q3).
 
     ``values``: how many different values one individual can have in a group; None if that is not known.
     """
@@ -118,23 +122,23 @@ class CountIndividuals(ArgumentMeasure, Total):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts) -> CountIndividuals:
-        """Return the measure. An individual changes it by 1 in each group that they can be in."""
+        """Return the measure. Its sensitivities count the groups that one individual can be in: each changes by 1."""
         return cls(label, Fraction(1), Fraction(1), *count_different(facts, 1), argument)  # Q3
 
     @property
     def adds_up(self) -> bool:
-        """Return False: an individual with rows in two groups counts once in both together."""
+        """Return False: an individual with rows in two groups counts only once in both groups together."""
         return False
 
     def total(self) -> exp.Expression:
-        """Write COUNT(DISTINCT unit)."""
+        """Write COUNT(DISTINCT unit), which gives the exact answer."""
         return exp.Count(this=exp.Distinct(expressions=[self.column()]))
 
     def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
         return self.total()  # the profile counts rows, and an individual may have several
 
     def native(self) -> Native:
-        """Return COUNT(DISTINCT unit) as SQL's own aggregate, to check effects by really leaving records out."""
+        """Return COUNT(DISTINCT unit), to run with and without somebody's records: a check of the computed effects."""
         counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
         return Native(counted, float(self.unit), 0, exact=True)
 
@@ -142,7 +146,7 @@ class CountIndividuals(ArgumentMeasure, Total):
         return np.ones(len(values))  # C1
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the field that counts an individual's rows in a group in which the unit is not NULL."""
+        """Return the one field that the profile must hold: how many rows with a unit an individual has in a group."""
         return (count_present(self.position),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:

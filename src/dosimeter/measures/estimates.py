@@ -1,4 +1,4 @@
-"""Estimates: the aggregates of the SELECT list, computed from measures. The arithmetic is the same with noise (N3).
+"""Estimates: the aggregates of a query, computed from measures. The arithmetic is the same with and without noise (N3).
 
 A new kind of estimate is a class that implements the abstract methods of Estimate.
 """
@@ -21,8 +21,8 @@ from dosimeter.measures.argument import Argument
 class Estimate(ABC):
     """One aggregate as the analyst wrote it, computed from measures.
 
-    ``measures``: the numbers of these measures in the plan; ``inputs`` of the methods are in the same order. ``label``:
-    the aggregate as messages and answers name it.
+    ``measures``: the indices of these measures in the plan; ``inputs`` of the methods are their numbers, in real units
+    and in the same order. ``label``: the aggregate as messages and answers name it.
     """
 
     measures: tuple[int, ...]
@@ -46,38 +46,52 @@ class Estimate(ABC):
     @property
     @abstractmethod
     def width(self) -> float | None:
-        """Return the width of the range that the estimate is clamped to; None where the range has no two ends."""
+        """Return the width of the range that the estimate is clamped to; None if the range has no two ends."""
 
     @property
     def counted(self) -> int | None:
-        """Return what is subtracted from the count, the first measure, to give the divisor; None without one (E1)."""
+        """Return d if the estimate divides by N − d, where N is its first measure, a count (E1).
+
+        It is 1 for VAR_SAMP and the like, otherwise 0; None if the estimate divides by no count.
+        """
         return None
 
     @abstractmethod
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> int | float:
-        """Return the aggregate from the numbers of its measures, in real units. ``clamp``: put it into its range."""
+        """Return the aggregate from the numbers of its measures. ``clamp``: put it into its range."""
 
     @abstractmethod
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the aggregate before its last step (clamping, or a square root), for arrays of each measure's numbers.
+        """Return the aggregate before its last step (clamping, or also a square root).
 
-        It is a smooth function of the measures, and NaN where a divisor is not positive.
+        ``inputs``: for each measure, an array of numbers. The result is a smooth function of these, and NaN where a
+        divisor is not positive.
         """
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the computed numbers, besides the count, that are divided by and must be known to be positive (E1)."""
+        """Return the numbers besides the count that the estimate divides by, which must surely be positive (E1).
+
+        By default there are none.
+        """
         return ()
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
-        """Return both ends of the range that the result of ``smooth`` is put back into; infinite by default."""
+        """Return both ends of the range that the result of ``smooth`` is put back into; infinite by default.
+
+        ``clamp``: whether released numbers are put back into their bounds. Some ends hold even if they are not.
+        """
         return -math.inf, math.inf
 
     def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return the aggregate from the result of ``smooth``: put it back into its range."""
+        """Return the aggregate from the result of ``smooth``, put back into the range that ``limits`` gives."""
         return np.clip(smooth, *self.limits(clamp=clamp))
 
     def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return how far the aggregate can be off if ``smooth`` can be by ``error``; the truth is within range (E1)."""
+        """Return how far the aggregate can be off where the result of ``smooth`` is off by at most ``error`` (E1).
+
+        The exact number lies within ``limits``, so no error is larger than the distance to the farther end of that
+        range.
+        """
         low, high = self.limits(clamp=clamp)
         inside = np.clip(smooth, low, high)
         return np.minimum(error, np.maximum(inside - low, high - inside))
@@ -87,7 +101,8 @@ class Estimate(ABC):
 class SingleMeasure(Estimate):
     """An estimate that is one measure itself.
 
-    ``integer``: whether it counts whole things. ``lower`` and ``upper``: its range in real units, None without an end.
+    ``integer``: whether its numbers are whole, as those of a count are. ``lower`` and ``upper``: the ends of its range,
+    in real units; None where there is no end.
     """
 
     integer: bool = False
@@ -96,12 +111,15 @@ class SingleMeasure(Estimate):
 
     @classmethod
     def of_count(cls, measure: int, label: str) -> SingleMeasure:
-        """Return the estimate of a count: a whole number, and not negative. ``measure``: the number of its measure."""
+        """Return the estimate of a count: a whole number, in a range that begins at 0.
+
+        ``measure``: the index of the measure that counts.
+        """
         return cls((measure,), label, integer=True, lower=Fraction(0))
 
     @classmethod
     def within(cls, measure: int, label: str, argument: Argument) -> SingleMeasure:
-        """Return the estimate of a number within the bounds of an argument. ``measure``: the number of its measure."""
+        """Return the estimate of a number within the bounds of an argument. ``measure``: the index of its measure."""
         return cls((measure,), label, lower=argument.lower * argument.unit, upper=argument.upper * argument.unit)
 
     @property
@@ -111,7 +129,7 @@ class SingleMeasure(Estimate):
 
     @property
     def whole(self) -> bool:
-        """Return whether the measure is a whole number."""
+        """Return whether the measure's numbers are whole."""
         return self.integer
 
     @property
@@ -125,7 +143,10 @@ class SingleMeasure(Estimate):
         return None if self.lower is None or self.upper is None else float(self.upper - self.lower)
 
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> int | float:
-        """Return the measure: an int where it counts whole things and the number is whole, otherwise a float."""
+        """Return the measure's number, put into its range if ``clamp``.
+
+        It is an int if the measure's numbers are whole and this one is, otherwise a float.
+        """
         value = inputs[0]
         if clamp and self.lower is not None:
             value = max(value, self.lower)
@@ -134,7 +155,7 @@ class SingleMeasure(Estimate):
         return int(value) if self.integer and value.denominator == 1 else float(value)
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
-        """Return the measure unchanged."""
+        """Return the measure's numbers unchanged."""
         return inputs[0]
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
@@ -145,7 +166,10 @@ class SingleMeasure(Estimate):
 
 @dataclass(frozen=True, slots=True)
 class FromSums(Estimate, ABC):
-    """An aggregate from COUNT and centred sums of one argument (S2). Its measures come in this order: COUNT first."""
+    """An aggregate that is computed from COUNT and centred sums of one argument (S2).
+
+    Its measures are, in this order, COUNT, the centred sum and, for variances, the sum of centred squares.
+    """
 
     argument: Argument
 
@@ -170,7 +194,7 @@ class MeanFromSums(FromSums):
         return float(2 * self.half)
 
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
-        """Return the mean; the middle of the bounds where the count is not positive."""
+        """Return the mean, put into the bounds even without ``clamp``; their middle if the count is not positive."""
         count, total = inputs
         offset = total / count if count > 0 else Fraction(0)  # S2
         return float(self.argument.middle + min(max(offset, -self.half), self.half))
@@ -201,7 +225,7 @@ class VarianceFromSums(FromSums):
         return min(variance, self.half**2) if clamp else variance
 
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
-        """Return the variance; 0 where the count is not positive."""
+        """Return the variance, never negative and, if ``clamp``, at most ``width``; 0 if the count is not positive."""
         return float(self._variance(inputs, clamp))
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
@@ -228,7 +252,7 @@ class DeviationFromSums(VarianceFromSums):
         return math.sqrt(self._variance(inputs, clamp))
 
     def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return the standard deviations, from the variances that ``smooth`` gives."""
+        """Return the standard deviations from the variances that ``smooth`` gives."""
         return np.sqrt(VarianceFromSums.finish(self, smooth, clamp=clamp))
 
     def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
@@ -279,11 +303,14 @@ class SampleDeviation(SampleVariance):
         return math.sqrt(SampleVariance.value(self, inputs, clamp=clamp))
 
     def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return the sample standard deviations, from the variances that ``smooth`` gives."""
+        """Return the sample standard deviations from the sample variances that ``smooth`` gives."""
         return np.sqrt(SampleVariance.finish(self, smooth, clamp=clamp))
 
     def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return how far the standard deviations can be off where the variances ``smooth`` can be off by ``error``."""
+        """Return how far sample standard deviations can be off where the sample variances can be off by ``error``.
+
+        ``smooth``: these sample variances.
+        """
         return _spread_root(smooth, error, self.limits(clamp=clamp))
 
 

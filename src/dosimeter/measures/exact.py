@@ -21,7 +21,10 @@ def find_largest(values: NDArray[Any]) -> int:
 
 
 def exact_total(values: NDArray[Any], people: IntArray) -> int:
-    """Return Σ value · people, exactly: in 64 bits where the sum fits, otherwise in Python's integers."""
+    """Return Σ value · people exactly: in 64 bits where the sum fits, otherwise in Python's integers.
+
+    ``people``: how many individuals have each value.
+    """
     if values.dtype != object and find_largest(values) * int(people.sum()) < FITS:
         return int(np.dot(values, people))
     return int(np.dot(values.astype(object), people.astype(object)))
@@ -41,7 +44,7 @@ def fits(largest: int) -> bool:
 def exact_sum(tree: exp.Expression, largest: int) -> exp.Expression:
     """Write a sum as BIGINT where 64 bits hold it, otherwise as DECIMAL(38, 0) (S8); an empty group sums to 0 (C6).
 
-    ``largest``: the largest absolute value of what one row adds.
+    ``tree``: what one row adds. ``largest``: the largest absolute value of that.
     """
     kind = "BIGINT" if fits(largest) else "DECIMAL(38, 0)"
     total = exp.Sum(this=exp.Cast(this=tree, to=exp.DataType.build(kind)))

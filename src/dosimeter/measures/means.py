@@ -25,7 +25,7 @@ from dosimeter.sql import as_double, expect_only
 
 @dataclass(frozen=True, slots=True)
 class _AnyMean(Bounded, ABC):
-    """mid + Σ(v − mid)/max(N, r): mid is the middle of the bounds, N the number of values, r a floor on the divisor."""
+    """A mean mid + Σ(v − mid)/max(N, r) of N values v: mid is the middle of the bounds, r a floor on the divisor."""
 
     depends_on: ClassVar[Dependence | None] = Dependence.MEAN
     by_group: ClassVar[bool] = True
@@ -66,11 +66,12 @@ class _AnyMean(Bounded, ABC):
         return entries.by_group(leave_out)
 
     def _leave_out(self, own_total: NDArray[Any], own_count: NDArray[Any], people: IntArray) -> FloatArray:
-        """Return T/M − (T − s)/A = (sM − T(M − A))/(MA), with M = max(N, r) and A = max(N − n, r) (S2, C2).
+        """Return by how much each individual moves the mean: T/M − (T − s)/A = (sM − T(M − A))/(MA) (S2, C2).
 
-        N and T are the group's count and total, n and s the individual's own; r is ``floor``, M ``here``, A ``after``.
-        T and s add up 2v − (L + U), so that an emptied group is 0: the middle of the bounds (C6). The numerator is
-        exact; the result is in real units. ``people``: how many individuals have each pair of n and s.
+        N and T are the group's count and total, n and s the individual's own (``own_count``, ``own_total``); r is
+        ``floor``, M = max(N, r) and A = max(N − n, r). T and s add up 2v − (L + U), so that an emptied group is 0: the
+        middle of the bounds (C6). The numerator is exact; the result is in real units. ``people``: how many individuals
+        have each pair of n and s.
         """
         count, total = exact_total(own_count, people), exact_total(own_total, people)
         here = max(count, self.floor)
@@ -93,7 +94,7 @@ class BoundedMean(_AnyMean):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts, min_rows: int) -> BoundedMean:
-        """Return the measure. Its sensitivity is mw/(r + m), or mw/(r + 1) with GROUP BY.
+        """Return the measure. Its sensitivity is mw/(r + m) for a single group, and mw/(r + 1) for several (S2).
 
         m: the most rows of one individual. w: the distance between the bounds. r: ``min_rows``.
         """
@@ -111,7 +112,7 @@ class BoundedMean(_AnyMean):
 
     @property
     def parameters(self) -> tuple[str | None, int | None]:
-        """Return the floor on rows."""
+        """Return None, as a mean has no fraction, and the floor on rows."""
         return None, self.min_rows
 
     @property
@@ -120,7 +121,11 @@ class BoundedMean(_AnyMean):
         return self.min_rows
 
     def native(self) -> Native:
-        """Return the distance of S2 from the middle of the bounds, in half steps: Σ(2v − (L + U)) / max(N, r)."""
+        """Return SQL to run with and without somebody's records: a check of the computed effects.
+
+        It gives how far the mean lies from the middle of the bounds, Σ(2v − (L + U))/max(N, r), in half grid steps
+        (S2).
+        """
         rows = exp.Greatest(this=exp.Count(this=self.column()), expressions=[exp.Literal.number(self.min_rows)])
         total = exp.Sum(this=self.argument.centred(self.column()))
         quotient = exp.Div(this=as_double(total), expression=as_double(rows), typed=False, safe=False)
@@ -147,12 +152,15 @@ class Mean(_AnyMean):
         return 1
 
     def native(self) -> Native:
-        """Return AVG(x) as SQL's own aggregate, to check effects by really leaving records out."""
+        """Return AVG(x), to run with and without somebody's records: a check of the computed effects."""
         return Native(exp.Avg(this=self.column()), float(self.unit), float(self.empty / self.unit))
 
 
 def read_mean(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read AVG(x): measured directly with a floor on rows or a sensitivity given by hand, otherwise through sums."""
+    """Read AVG(x): add its measures to the query, and return its estimate.
+
+    It is measured directly with a floor on rows or a sensitivity given by hand, otherwise through sums.
+    """
     expect_only(call.node, "this")
     source = take_spread(collector, call)
     if collector.by_hand:

@@ -43,8 +43,8 @@ class Dependence(Enum):
 class GroupColumn:
     """The distinct inputs of a measure in one group, with one element per input in each array. Private data.
 
-    ``values``: the inputs, in whole steps of the unit. ``present``: whether each is not NULL. ``people``: how many
-    individuals have each.
+    Those of all groups stand together where a measure needs no separate groups (``by_group`` is False). ``values``: the
+    inputs, in whole grid steps. ``present``: whether each is not NULL. ``people``: how many individuals have each.
     """
 
     values: IntArray
@@ -57,10 +57,10 @@ class GroupColumn:
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """A measure as SQL's own aggregate over a column: to check effects by really leaving records out.
+    """A measure as SQL's own aggregate, for a check of computed effects: it is run with and without somebody's records.
 
-    ``worth``: the real value of one unit of the result. ``empty``: the result of an empty group (C6). ``exact``:
-    whether results are whole numbers and are compared as such.
+    ``worth``: the real value of 1 in its result. ``empty``: the result of an empty group (C6). ``exact``: whether
+    results are whole numbers and are compared as such.
     """
 
     tree: exp.Expression
@@ -73,9 +73,9 @@ class Native:
 class Seen:
     """What one row of a profile holds of an argument, where this is not NULL. Private data.
 
-    ``reduced``: whether the profile keeps only what the measure reads of the value. ``kept`` returns all values that
-    the profile keeps of the group. ``held`` returns a query for the values that one individual holds alone (True), or
-    that several share (False).
+    ``value``: the argument's value or, if ``reduced``, what the profile keeps of it for the measure. ``kept`` returns
+    all values that the profile keeps of the group. ``held`` returns a query for the values that one individual holds
+    alone (True), or that several share (False).
     """
 
     value: int
@@ -91,8 +91,8 @@ class Seen:
 class Reduction:
     """The replacement of an argument in the profile by the few values that its measures read.
 
-    ``stages``: columns to add, by name; each stage is a query around the one before. ``columns``: the columns that
-    replace the argument, by name.
+    ``stages``: for each of several nested queries, the innermost first, the columns that it adds, by name. ``columns``:
+    the columns that then replace the argument, by name.
     """
 
     stages: tuple[dict[str, exp.Expression], ...]
@@ -103,9 +103,10 @@ class Reduction:
 class Measure(ABC):
     """One noisy number per group.
 
-    ``name``: what this class of measures is called in JSON and in the ledger. ``label``: the measure as messages name
-    it. ``unit``: the real value of one step of the exact integer. ``grid``: the step of the noise, in real units.
-    ``by_group``: whether the effect of leaving somebody out depends on the other people of their group.
+    ``name``: what this class of measures is called in JSON and in the ledger. ``depends_on``: what the effect of
+    leaving somebody out depends on besides their own rows; None for nothing. ``by_group``: whether that effect depends
+    on the other people of their group. ``label``: the measure as messages name it. ``unit``: the real value of one step
+    of the exact number. ``grid``: the step of the noise, in real units.
     """
 
     name: ClassVar[str]
@@ -150,19 +151,22 @@ class Measure(ABC):
     @property
     @abstractmethod
     def is_on_grid(self) -> bool:
-        """Return whether measured values need no rounding to the noise grid (M1)."""
+        """Return whether every exact number is a multiple of the noise grid, so that it needs no rounding (M1)."""
 
     @abstractmethod
     def largest_value(self, individuals: int | None) -> int:
-        """Return the largest absolute value over so many people (None: undeclared), in steps of the noise grid."""
+        """Return the largest absolute value that the measure can have, in steps of the noise grid.
+
+        ``individuals``: how many are declared; None if that is not declared.
+        """
 
     # ------------------------------------------------------------ answer
 
     @abstractmethod
     def total(self) -> exp.Expression | None:
-        """Write SQL that adds up the exact answer over a group's rows, in steps of the unit; None if it is no total.
+        """Write the SQL aggregate that gives a group's exact answer, in steps of ``unit``; None if there is none.
 
-        The SQL reads the argument from its column in a profile query.
+        The SQL reads the argument from its column in a profile query. Only counts and sums have one.
         """
 
     def value(self, column: GroupColumn) -> Fraction | exp.Expression:
@@ -182,7 +186,7 @@ class Measure(ABC):
     def native(self) -> Native:
         """Return the measure as SQL's own aggregate over the profile's columns.
 
-        It serves to check effects by really leaving records out.
+        It is run with and without somebody's records: a check of the computed effects.
         """
 
     # ------------------------------------------------------------ leaving one individual out
@@ -200,18 +204,24 @@ class Measure(ABC):
 
     @abstractmethod
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        """Return c_i in real units for each of these inputs, none of them NULL, where everybody has one row."""
+        """Return c_i = q(x) − q(x₋ᵢ) in real units for each of these inputs, where everybody has one row.
+
+        No input is NULL. ``people``: how many individuals have each.
+        """
 
     @abstractmethod
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the fields that the profile must hold per individual and group, where one can have several rows."""
+        """Return the fields that the profile must hold per individual and group, if somebody can have several rows."""
 
     @abstractmethod
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return c_i in real units for each individual in each group, if all their rows in the group are left out."""
+        """Return c_i = q(x) − q(x₋ᵢ) in real units for each entry: each individual in each of their groups.
+
+        All rows that the individual has in the group are left out.
+        """
 
     def unit_steps(self, entries: Entries) -> WholeNumbers | None:
-        """Return what each individual in each group adds to the group's answer, in steps of the unit.
+        """Return what each individual in each of their groups adds to the group's answer, in steps of ``unit``.
 
         None where the answer is not the sum of such parts.
         """
@@ -222,7 +232,7 @@ class Measure(ABC):
 class ArgumentMeasure(Measure, ABC):
     """A measure over the argument of an aggregate.
 
-    ``position``: the number of the argument in the plan. ``nth``: the number of this measure among those of its class
+    ``position``: the index of the argument in the plan. ``nth``: the index of this measure among those of its class
     that read the same argument.
     """
 
@@ -240,7 +250,7 @@ class ArgumentMeasure(Measure, ABC):
         return column_tree(self.column_name)
 
     def _centre(self, values: IntArray) -> IntArray:
-        """Return 2v − (L + U) for each value v, given in steps of the unit, with bounds L and U: in half steps (S2)."""
+        """Return 2v − (L + U): how far each value v lies from the middle of its bounds, in half grid steps (S2)."""
         return 2 * values - (self.argument.lower + self.argument.upper)
 
     def condition(self, seen: Seen | None) -> exp.Expression:
@@ -288,11 +298,11 @@ class Total(Measure, ABC):
 
     @property
     def is_on_grid(self) -> bool:
-        """Return whether every step of the unit is a whole number of steps of the noise grid."""
+        """Return whether ``unit`` is a multiple of the noise grid, so that exact numbers need no rounding."""
         return (self.unit / self.grid).denominator == 1
 
     def largest_value(self, individuals: int | None) -> int:
-        """Return what so many people (None: undeclared) can add up to at most, in steps of the noise grid."""
+        """Return what so many individuals (None: 2³⁰) can add up to at most, in steps of the noise grid."""
         people = individuals or UNDECLARED_PEOPLE
         return math.ceil(people * Fraction(self.sensitivity_l1) / self.grid)
 

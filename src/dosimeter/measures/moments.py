@@ -32,7 +32,10 @@ from dosimeter.sql import expect_only, refusal
 
 @dataclass(frozen=True, slots=True)
 class _Spread(ArgumentMeasure, ABC):
-    """A measure from the count, Σ and Σ² of centred values, in half steps. It is 0 for an emptied group (C6)."""
+    """A variance or standard deviation, from the count, sum and sum of squares of centred values, in half grid steps.
+
+    It is 0 for an emptied group (C6).
+    """
 
     by_group: ClassVar[bool] = True
 
@@ -60,7 +63,10 @@ class _Spread(ArgumentMeasure, ABC):
         return count_present(position), add_own_centred(argument, position), add_own_squares(argument, position)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the group's number minus its number without an individual's values, for each of them in each group."""
+        """Return the group's variance or standard deviation, less that without an individual's values.
+
+        There is one number for each individual in each of their groups.
+        """
         counts, totals, squares = (entries.whole(field) for field in self.unit_fields())
 
         def leave_out(indices: EntryIndices) -> FloatArray:
@@ -74,7 +80,7 @@ class _Spread(ArgumentMeasure, ABC):
         """Return the effect of leaving each individual out, in real units, from exact sums (S7).
 
         ``counts``, ``totals``, ``squares``: each individual's own sums. ``people``: how many individuals have the same
-        ones.
+        three.
         """
         count, total, square = (exact_total(own, people) for own in (counts, totals, squares))
         here = variance(count, total, square)
@@ -83,9 +89,9 @@ class _Spread(ArgumentMeasure, ABC):
 
     @abstractmethod
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
-        """Return by how much the measure falls, in real units, from the variance ``here`` to each variance in ``left``.
+        """Return the measure at the variance ``here``, less the measure at each variance in ``left``, in real units.
 
-        All variances are in quarter square steps.
+        All variances are in quarters of a squared grid step.
         """
 
 
@@ -104,7 +110,7 @@ class Variance(_Spread):
         return _measure_variance(self._centre(values), people) * (self.unit / 2) ** 2
 
     def native(self) -> Native:
-        """Return VAR_POP(x) as SQL's own aggregate, to check effects by really leaving records out."""
+        """Return VAR_POP(x), to run with and without somebody's records: a check of the computed effects."""
         return Native(exp.VariancePop(this=self.column()), float(self.unit) * float(self.unit), 0.0)
 
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
@@ -128,7 +134,7 @@ class Deviation(_Spread):
         return Fraction(math.sqrt(found) * float(self.unit) / 2)
 
     def native(self) -> Native:
-        """Return STDDEV_POP(x) as SQL's own aggregate, to check effects by really leaving records out."""
+        """Return STDDEV_POP(x), to run with and without somebody's records: a check of the computed effects."""
         return Native(exp.StddevPop(this=self.column()), float(self.unit), 0.0)
 
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
@@ -141,9 +147,10 @@ def _measure_variance(centred: IntArray, people: IntArray) -> Fraction:
 
 
 def variance(count: int, total: int, squares: int) -> Fraction:
-    """Return the variance, in quarter square steps, from the count, sum and sum of squares of 2v − (L + U).
+    """Return the variance, in quarters of a squared grid step; 0 without values (C6).
 
-    It is 0 without values (C6).
+    ``count``, ``total``, ``squares``: the number, sum and sum of squares of 2v − (L + U), for values v with bounds L
+    and U.
     """
     return Fraction(count * squares - total * total, count * count) if count else Fraction(0)
 
@@ -152,22 +159,22 @@ def variance(count: int, total: int, squares: int) -> Fraction:
 
 
 def read_variance(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read VAR_POP(x)."""
+    """Read VAR_POP(x): add its measures to the query, and return its estimate."""
     return _read_spread(collector, call, Variance, VarianceFromSums)
 
 
 def read_deviation(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read STDDEV_POP(x)."""
+    """Read STDDEV_POP(x): add its measures to the query, and return its estimate."""
     return _read_spread(collector, call, Deviation, DeviationFromSums)
 
 
 def read_sample_variance(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read VAR_SAMP(x), also written VARIANCE(x)."""
+    """Read VAR_SAMP(x), also written VARIANCE(x): add its measures to the query, and return its estimate."""
     return _read_sample(collector, call, SampleVariance)
 
 
 def read_sample_deviation(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read STDDEV_SAMP(x), also written STDDEV(x)."""
+    """Read STDDEV_SAMP(x), also written STDDEV(x): add its measures to the query, and return its estimate."""
     return _read_sample(collector, call, SampleDeviation)
 
 

@@ -32,8 +32,9 @@ def is_near(
 ) -> list[exp.Expression]:
     """Write the two tests that a value's ranks come within m + 1 of the quantile's rank p(N − 1).
 
-    That is one rank more than needed on either side, which also covers the rounding of a double. ``rows``: m, the most
-    rows of one individual. ``upto``: how many values are at most this one. ``same``: how many equal it. ``total``: N.
+    That is one rank more than needed on either side, which also covers the rounding of a double. ``fraction``: p.
+    ``rows``: m, the most rows of one individual. ``upto``: how many values are at most this one. ``same``: how many
+    equal it. ``total``: N.
     """
     reach = rows + 1
     last = exp.Sub(this=total, expression=exp.Literal.number(1))
@@ -55,7 +56,8 @@ def is_near(
 class NearValues(Joined):
     """The field that lists an individual's values, clamped to those around a quantile of their group.
 
-    Where few values lie around the quantile, each gets a column that counts it; otherwise they are listed in one text.
+    ``fraction``: which quantile, 1/2 for the median. Where few values lie around it, each gets a column that counts it;
+    otherwise they are listed in one text.
     """
 
     fraction: Fraction
@@ -108,8 +110,8 @@ class NearValues(Joined):
     def count_at(self, value: exp.Expression, places: Sequence[exp.Expression], at: int) -> exp.Expression:
         """Write the count of an individual's values that equal the one at index ``at`` of ``places``.
 
-        ``places``: the values around the quantile, ascending. The count at the first one includes all values below it,
-        the count at the last one all values above it.
+        ``value``: the SQL of the individual's value in a row. ``places``: the values around the quantile, ascending.
+        The count at the first one includes all values below it, the count at the last one all values above it.
         """
         if len(places) == 1:
             return exp.Count(this=value)

@@ -26,10 +26,10 @@ class SensitivityFacts:
 
 
 def noise_grid(unit: Fraction, largest: int, facts: SensitivityFacts) -> Fraction:
-    """Return the step of the noise: the unit itself, or a power-of-two multiple of it.
+    """Return the step of the noise: ``unit``, which is the step of the exact total, or a power-of-two multiple of it.
 
-    The grid is coarser than the unit where the total of all people, or the noise of a small ε, could exceed 64 bits.
-    ``largest``: by how many units one individual can move the total.
+    The grid is coarser than ``unit`` where the total of all people, or the noise of a small ε, could exceed 64 bits.
+    ``largest``: by how many steps of ``unit`` one individual can move the total.
     """
     people = facts.individuals or UNDECLARED_PEOPLE
     grid = unit
@@ -39,5 +39,5 @@ def noise_grid(unit: Fraction, largest: int, facts: SensitivityFacts) -> Fractio
 
 
 def on_grid(delta: Fraction, grid: Fraction) -> float:
-    """Return Δ rounded up to whole steps of the noise grid, since rounding totals to a coarser grid can increase it."""
+    """Return Δ rounded up to whole steps of the noise grid: totals rounded to this grid can differ by that much."""
     return float(math.ceil(delta / grid) * grid)

@@ -16,27 +16,30 @@ from dosimeter.sql import clause_of, expect_only, read_number, refusal
 
 
 def read_minimum(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read MIN(x)."""
+    """Read MIN(x): add its measure to the query, and return its estimate."""
     return _read(collector, call, Fraction(0))
 
 
 def read_maximum(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read MAX(x)."""
+    """Read MAX(x): add its measure to the query, and return its estimate."""
     return _read(collector, call, Fraction(1))
 
 
 def read_median(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read MEDIAN(x)."""
+    """Read MEDIAN(x): add its measure to the query, and return its estimate."""
     return _read(collector, call, Fraction(1, 2))
 
 
 def read_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read QUANTILE_CONT(x, fraction)."""
+    """Read QUANTILE_CONT(x, fraction): add its measure to the query, and return its estimate."""
     return _read(collector, call, _read_fraction(call.node), "expression")
 
 
 def read_discrete_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read QUANTILE_DISC(x, fraction): drawn by rank, as QUANTILE_CONT is. Refuse it where noise is asked for."""
+    """Read QUANTILE_DISC(x, fraction) as QUANTILE_CONT, and return its estimate.
+
+    Refuse it where order statistics get noise instead of being drawn by rank.
+    """
     if not collector.by_ranks:
         raise QueryError(
             f"{call.label} is answered by ranks only. Write QUANTILE_CONT, or leave ",
@@ -58,7 +61,7 @@ def _read_fraction(node: exp.Expression) -> Fraction:
 
 
 def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> SingleMeasure:
-    """Read the order statistic at this fraction. ``given``: which parts the node may have besides the values."""
+    """Read the order statistic at this fraction. ``given``: the parts that the call may have besides the values."""
     expect_only(call.node, "this", *given)
     if not collector.by_ranks:
         source = take_spread(collector, call)

@@ -52,7 +52,7 @@ class FromPairs(Estimate, ABC):
         return (-math.inf, math.inf) if not clamp or self.half is None else (-self.half, self.half)
 
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
-        """Return the aggregate; 0 where a divisor is not positive."""
+        """Return the aggregate, put into its range if ``clamp``; 0 where a divisor is not positive."""
         smooth = self.smooth([np.array([float(number)]) for number in inputs])
         return float(np.nan_to_num(self.finish(smooth, clamp=clamp))[0])
 
@@ -95,7 +95,7 @@ class SampleCovariance(Covariance):
 
 @dataclass(frozen=True, slots=True)
 class Correlation(FromPairs):
-    """CORR(x, y); 0 where x or y does not vary."""
+    """CORR(x, y): the covariance over both standard deviations; 0 where a variance is not positive."""
 
     @property
     def width(self) -> float:
@@ -114,7 +114,7 @@ class Correlation(FromPairs):
         return _covary(count, x, x, x_squares), _covary(count, y, y, y_squares)
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
-        """Return −1 and 1."""
+        """Return −1 and 1, whether ``clamp`` is set or not."""
         return -1.0, 1.0
 
 
@@ -128,7 +128,7 @@ class Slope(FromPairs):
         return divide(_covary(count, x, y, products), *self.divisors(inputs))
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the variance of x."""
+        """Return the variance of x, the only divisor besides the count."""
         return _x_variance(inputs)
 
 
@@ -145,7 +145,7 @@ class Intercept(FromPairs):
         return mean_y - slope * mean_x
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the variance of x."""
+        """Return the variance of x, the only divisor besides the count."""
         return _x_variance(inputs)
 
 
@@ -163,27 +163,27 @@ def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArra
 
 
 def read_covariance(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read COVAR_POP(x, y)."""
+    """Read COVAR_POP(x, y): add its measures to the query, and return its estimate."""
     return _read(collector, call, Covariance, "")
 
 
 def read_sample_covariance(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read COVAR_SAMP(x, y)."""
+    """Read COVAR_SAMP(x, y): add its measures to the query, and return its estimate."""
     return _read(collector, call, SampleCovariance, "")
 
 
 def read_correlation(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read CORR(x, y)."""
+    """Read CORR(x, y): add its measures to the query, and return its estimate."""
     return _read(collector, call, Correlation, "xy")
 
 
 def read_slope(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read REGR_SLOPE(y, x)."""
+    """Read REGR_SLOPE(y, x): add its measures to the query, and return its estimate."""
     return _read(collector, _exchange_arguments(call), Slope, "x")
 
 
 def read_intercept(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read REGR_INTERCEPT(y, x)."""
+    """Read REGR_INTERCEPT(y, x): add its measures to the query, and return its estimate."""
     return _read(collector, _exchange_arguments(call), Intercept, "x")
 
 

@@ -1,4 +1,4 @@
-"""MIN, MAX, MEDIAN and quantiles: order statistics. Who is left out moves them to neighbouring values only (C3, S3).
+"""MIN, MAX, MEDIAN and quantiles: order statistics. Leaving somebody out moves them to nearby values only (C3, S3).
 
 ``OrderStatistic`` says what the exact answer is and how individuals move it; a ``Quantile`` is one that gets noise.
 """
@@ -54,7 +54,10 @@ class OrderStatistic(Bounded, ABC):
         return (low + part * (high - low)) * self.unit
 
     def native(self) -> Native:
-        """Return SQL's MIN, MAX or, for other fractions, QUANTILE_CONT."""
+        """Return SQL's MIN, MAX or, for other fractions, QUANTILE_CONT.
+
+        It is run with and without somebody's records: a check of the computed effects.
+        """
         return Native(self._native_tree(), float(self.unit), float(self.empty / self.unit))
 
     def _native_tree(self) -> exp.Expression:
@@ -67,7 +70,10 @@ class OrderStatistic(Bounded, ABC):
     # ------------------------------------------------------------ individuals with one row
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        """Apply C3: without a value whose first rank is f, the j-th of the rest is the (j + [j ≥ f])-th of all."""
+        """Return c_i in real units for each of these values, where everybody has one row (C3).
+
+        Without one row of a value whose first rank is f, the j-th of the rest is the (j + [j ≥ f])-th of all.
+        """
         ordered, where = _sort(values, people)
         total = int(ordered.upto[-1])
         whole, part = _rank(self.fraction, total)
@@ -97,7 +103,7 @@ class OrderStatistic(Bounded, ABC):
         codes, lists = entries.whole(field), entries.values[field.name]
 
         def leave_out(indices: EntryIndices) -> FloatArray:
-            """Return the effects of one group's individuals, at these indices (C3). Equals are computed once."""
+            """Return the effect of each entry of one group, at these indices (C3). Equal entries are computed once."""
             distinct, where = np.unique(codes[indices], return_inverse=True)
             own = [lists[code] for code in distinct]
             people = np.zeros(len(distinct), dtype=np.int64)
@@ -137,7 +143,10 @@ class Quantile(Reducible, OrderStatistic):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts, fraction: Fraction) -> Quantile:
-        """Return the measure. With one row each, its sensitivity is max(p, 1 − p)·w: p the fraction, bounds w apart."""
+        """Return the measure. In one group its sensitivity is max(p, 1 − p)·w with one row each, otherwise w (S3).
+
+        p: ``fraction``. w: the distance between the bounds. An individual with several rows can be in several groups.
+        """
         share = max(fraction, 1 - fraction) if facts.rows == 1 else Fraction(1)  # S3
         delta = share * argument.width * argument.unit
         # MIN and MAX are values of the column or the middle of the bounds, so they are on the half grid at worst.
@@ -155,7 +164,7 @@ class Quantile(Reducible, OrderStatistic):
 
     @property
     def is_on_grid(self) -> bool:
-        """Return whether the quantile is MIN or MAX: these are multiples of half a step."""
+        """Return whether the quantile is MIN or MAX: these are multiples of half a grid step."""
         return self.fraction in (0, 1)
 
     @property

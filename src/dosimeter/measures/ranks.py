@@ -49,7 +49,7 @@ def _list_candidates(lower: int, upper: int, step: int) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class RankEstimate(SingleMeasure):
-    """A drawn candidate. It lies within the bounds; how far its value is off depends on the data (E3)."""
+    """An estimate that is a drawn candidate, and so within the bounds; how far it is off depends on the data (E3)."""
 
     @property
     def width(self) -> float | None:
@@ -61,8 +61,8 @@ class RankEstimate(SingleMeasure):
 class Rank(OrderStatistic):
     """An order statistic that is drawn from candidates (M4).
 
-    Candidates, to which values are rounded, are ``step`` steps of the unit apart, from the lower bound on; the last is
-    the upper bound. ``rows``: the most rows of one individual. Scores count b-ths of a row, where b is ``parts``.
+    Candidates, to which values are rounded, are ``step`` grid steps apart, from the lower bound on; the last is the
+    upper bound. ``rows``: the most rows of one individual. Scores count b-ths of a row, where b is ``parts``.
     """
 
     name: ClassVar[str] = "quantile"
@@ -72,7 +72,10 @@ class Rank(OrderStatistic):
 
     @classmethod
     def among(cls, argument: Argument, label: str, facts: SensitivityFacts, fraction: Fraction, step: int) -> Rank:
-        """Return the measure. Its sensitivity is the largest change of the exact answer (R12): U − L in each cell."""
+        """Return the measure. Its sensitivity is the largest change of the exact answer (R12): U − L in each cell.
+
+        L and U: the bounds. An individual with several rows can change several cells.
+        """
         moved = min(facts.rows, facts.groups)
         delta = argument.width * argument.unit
         return cls(
@@ -96,7 +99,7 @@ class Rank(OrderStatistic):
 
     @property
     def candidates(self) -> IntArray:
-        """Return the candidates, ascending, in steps of the unit."""
+        """Return the candidates, ascending, in grid steps."""
         return _list_candidates(self.argument.lower, self.argument.upper, self.step)
 
     @property
@@ -106,17 +109,20 @@ class Rank(OrderStatistic):
 
     @property
     def is_end(self) -> bool:
-        """Return whether this is MIN or MAX: their rank is sought a number of rows from the end (M5)."""
+        """Return whether this is MIN or MAX: the rank that is sought then lies some rows inside that end (M5)."""
         return self.fraction in (0, 1)
 
     @property
     def parts(self) -> int:
-        """Return b: scores count in b-ths of a row."""
+        """Return b: scores count in b-ths of a row. For the fraction a/b it is the denominator, for MIN and MAX 2."""
         return 2 if self.is_end else self.fraction.denominator
 
     @property
     def shift(self) -> int:
-        """Return by how many b-ths one row moves a score at most: max(a, b − a) (M4), 2 for MIN and MAX (M5)."""
+        """Return by how many b-ths of a row leaving out one row moves a score at most.
+
+        It is max(a, b − a) for the fraction a/b (M4), and 2 for MIN and MAX (M5).
+        """
         return 2 if self.is_end else max(self.fraction.numerator, self.parts - self.fraction.numerator)
 
     @property
@@ -127,7 +133,8 @@ class Rank(OrderStatistic):
     def rows_from_end(self, epsilon: float) -> int:
         """Return t: MIN is sought t rows from the lowest row, MAX t rows from the highest (M5).
 
-        ``epsilon``: the share of ε that this number gets. With fewer than 2t rows, ``target`` takes half of them.
+        ``epsilon``: the share of ε that this number gets. In a group of fewer than 2t rows, ``target`` takes half its
+        rows instead of t.
         """
         return math.ceil(4 * self.rows * math.log(self.candidate_count) / epsilon)
 
@@ -147,7 +154,10 @@ class Rank(OrderStatistic):
         return counts
 
     def scores(self, counts: IntArray, epsilon: float) -> IntArray:
-        """Return s(c) of each candidate (M4): by how much its rank misses the rank sought, in b-ths of a row."""
+        """Return s(c) of each candidate (M4): by how much its rank misses the rank sought, in b-ths of a row.
+
+        ``counts``: how many rows hold each candidate.
+        """
         above, below = self._misses(counts, epsilon)
         return np.clip(np.maximum(above, below), 0, HIGHEST_SCORE)
 
@@ -176,7 +186,10 @@ class Rank(OrderStatistic):
         return expected_distances(values, self.chances(counts, epsilon), points)
 
     def rank_error(self, epsilon: float, cells: int = 1) -> float:
-        """Return how many rows a drawn candidate lies from the best one at most, with 95 % for all cells (E3)."""
+        """Return how many rows the rank of a drawn candidate can be farther off than the best candidate's (E3).
+
+        With 95 % this holds for all of ``cells`` draws at once.
+        """
         return score_error(self.scale(epsilon), cells * self.candidate_count) / self.parts
 
     # ------------------------------------------------------------ own guarantees
@@ -184,7 +197,8 @@ class Rank(OrderStatistic):
     def own_shares(self, column: GroupColumn) -> FloatArray:
         """Return max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s for each distinct input, of somebody with that one row (R12).
 
-        For MIN and MAX return the bound that holds at every ε, since the rank that they seek depends on ε.
+        A NULL has 0. For MIN and MAX, whose rank sought depends on ε, and where one can have m > 1 rows, return 1/m
+        instead: a bound that holds at every ε.
         """
         shares = np.zeros(len(column.people))
         present = column.present
@@ -198,7 +212,10 @@ class Rank(OrderStatistic):
         return shares
 
     def _largest_moves(self, counts: IntArray) -> FloatArray:
-        """Return, for each candidate, how far leaving out a row with this value moves any score at most, times b."""
+        """Return how far leaving out a row of each candidate moves any score at most, in b-ths of a row.
+
+        ``counts``: how many rows hold each candidate. Not for MIN and MAX.
+        """
         above, below = self._misses(counts, 1.0)  # the target of a quantile does not depend on ε
         here = np.maximum(0, np.maximum(above, below))
         a, b = self.fraction.numerator, self.parts
@@ -214,10 +231,10 @@ class Rank(OrderStatistic):
         return most
 
     def unit_shares(self, entries: Entries) -> FloatArray:
-        """Return rows/m for each individual in each group, a bound on their share of Δ_s.
+        """Return r/m for each individual in each of their groups: a bound on their share of Δ_s.
 
-        ``rows``: how many rows they have in the group, m: how many one can have. The list of values around the quantile
-        holds every value of an individual, clamped, so that it tells how many rows they have.
+        r: how many rows they have in the group. m: how many one individual can have. The list of values around the
+        quantile holds every value of an individual, clamped, so that it tells r.
         """
         field = self._near_values()
         rows = np.array([sum(often for _, often in own) for own in entries.values[field.name]], dtype=np.float64)
@@ -237,7 +254,10 @@ class Rank(OrderStatistic):
         return f"{self.label} is the value that about {self.rows_from_end(epsilon):,} rows lie at or {side}."
 
     def describe_error(self, epsilon: float, cells: int, counted: str) -> str:
-        """Return the rank error E3 as a sentence. ``counted``: the word for what is counted, rows or people."""
+        """Return the rank error E3 as a sentence.
+
+        ``cells``: for how many draws at once it holds. ``counted``: the word for what is counted, rows or people.
+        """
         error = f"within about {math.ceil(self.rank_error(epsilon, cells)):,} {counted} of"
         if self.is_end:
             return f"{self.label}: {error} that rank (with 95 %)."
@@ -246,5 +266,5 @@ class Rank(OrderStatistic):
 
 
 def find_ranks(measures: Sequence[Measure]) -> Mapping[int, Rank]:
-    """Return the measures that are drawn by rank, by their numbers in the plan."""
+    """Return the measures that are drawn by rank, by their indices in the plan."""
     return {at: measure for at, measure in enumerate(measures) if isinstance(measure, Rank)}

@@ -71,7 +71,10 @@ class Collector(Protocol):
     def by_ranks(self) -> bool: ...
 
     def take(self, call: AggregateCall, node: exp.Expression | None, *, distinct: bool = False) -> Source:
-        """Return the source of an aggregate that reads if ``node`` is not NULL or, with ``distinct``, its raw value."""
+        """Return the source of an aggregate that reads whether ``node`` is NULL or, with ``distinct``, its raw value.
+
+        Refuse a ``node`` that is None: the aggregate has no argument.
+        """
         ...
 
     def take_distinct(self, call: AggregateCall, node: exp.Expression) -> Distinct:
@@ -83,7 +86,7 @@ class Collector(Protocol):
         ...
 
     def take_value(self, call: AggregateCall) -> Source:
-        """Return the source of an aggregate over values, which are whole steps of their grid."""
+        """Return the source of an aggregate that reads its argument's values, in whole grid steps."""
         ...
 
     def take_candidates(self, call: AggregateCall) -> tuple[Source, int]:
@@ -98,7 +101,7 @@ class Collector(Protocol):
         ...
 
     def measure(self, measure: Measure, source: Source | None = None) -> int:
-        """Add a measure to the query and return its number. An equal one over the same source is added only once."""
+        """Add a measure to the query and return its index. An equal one over the same source is added only once."""
         ...
 
 

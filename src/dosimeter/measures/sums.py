@@ -34,30 +34,33 @@ class _AnySum(ArgumentMeasure, Total, ABC):
 
     @abstractmethod
     def _term(self, value: exp.Expression) -> exp.Expression:
-        """Write what one value adds to the sum, in steps of the measure's unit."""
+        """Write the SQL of what one value adds to the sum, in steps of ``unit``."""
 
     @property
     @abstractmethod
     def _largest_term(self) -> int:
-        """Return the largest absolute value of what one value adds, in steps of the measure's unit."""
+        """Return the largest absolute value of what one value adds, in steps of ``unit``."""
 
     @abstractmethod
     def _steps(self, values: IntArray) -> NDArray[Any]:
-        """Return what each value adds to the sum, in steps of the measure's unit."""
+        """Return what each value of an array adds to the sum, in steps of ``unit``."""
 
     @abstractmethod
     def _field(self) -> UnitField:
         """Return the field that holds what all values of one individual in a group add up to."""
 
     def total(self) -> exp.Expression:
-        """Write the exact sum, in steps of the measure's unit."""
+        """Write the SQL that gives the exact sum, in steps of ``unit``."""
         return exact_sum(self._term(self.column()), self._largest_term)
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         return exact_total(self._steps(values), people) * self.unit
 
     def native(self) -> Native:
-        """Return SUM of what each value adds, to check effects by really leaving records out."""
+        """Return SUM of what each value adds, to run with and without somebody's records.
+
+        Its change is compared with the computed effect.
+        """
         return Native(exp.Sum(this=self._term(self.column())), float(self.unit), 0, exact=True)
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
@@ -72,7 +75,7 @@ class _AnySum(ArgumentMeasure, Total, ABC):
         return self._worth(entries.whole(self._field()))
 
     def unit_steps(self, entries: Entries) -> WholeNumbers:
-        """Return what the values of each individual in each group add up to, in steps of the measure's unit."""
+        """Return what the values of each individual in each group add up to, in steps of ``unit``."""
         return entries.whole(self._field())
 
     def _worth(self, steps: NDArray[Any]) -> FloatArray:
@@ -110,7 +113,7 @@ class Sum(_AnySum):
 
 @dataclass(frozen=True, slots=True)
 class CentredSum(_AnySum):
-    """Σ(2v − (L + U)) in half steps, with bounds L and U: a whole number (S2)."""
+    """The sum Σ(2v − (L + U)) over values v with bounds L and U: a whole number of half grid steps (S2)."""
 
     name: ClassVar[str] = "centred sum"
 
@@ -132,7 +135,10 @@ class CentredSum(_AnySum):
         return self.argument.width
 
     def total(self) -> exp.Expression:
-        """Write the sum as 2·Σv − (L + U)·COUNT(v) where 64 bits hold both terms: nothing is computed per row."""
+        """Write the sum as 2·Σv − (L + U)·COUNT(v), which computes nothing per row, where 64 bits hold both terms.
+
+        Otherwise write it as a sum of 2v − (L + U).
+        """
         argument, column = self.argument, self.column()
         if not fits(2 * argument.largest):
             return exact_sum(self._term(column), self._largest_term)
@@ -149,7 +155,7 @@ class CentredSum(_AnySum):
 
 @dataclass(frozen=True, slots=True)
 class CentredSquares(_AnySum):
-    """Σ(2v − (L + U))² in quarter square steps, with bounds L and U: a whole number (S2)."""
+    """The sum Σ(2v − (L + U))² over values v with bounds L and U: whole quarters of a squared grid step (S2)."""
 
     name: ClassVar[str] = "sum of centred squares"
 
@@ -181,7 +187,8 @@ class CentredSquares(_AnySum):
 def _find_grid(unit: Fraction, largest: int, facts: SensitivityFacts) -> tuple[Fraction, float]:
     """Return the noise grid and the sensitivity of a centred sum, both in real units.
 
-    ``largest``: by how many units one individual can move the sum. Raises OverflowError where that is too many.
+    ``unit``: the real value of one step of the sum. ``largest``: by how many steps one individual can move the sum.
+    Raises OverflowError where that is too many.
     """
     if largest >= LARGEST_TOTAL:
         raise OverflowError
@@ -193,7 +200,7 @@ def _find_grid(unit: Fraction, largest: int, facts: SensitivityFacts) -> tuple[F
 
 
 def read_sum(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read SUM(x)."""
+    """Read SUM(x): add its measure to the query, and return its estimate. Refuse bounds that allow only 0."""
     expect_only(call.node, "this")
     source = collector.take_value(call)
     if source.argument.largest == 0:
@@ -210,7 +217,10 @@ def read_through_sums(
     kind: type[FromSums],
     *sums: type[CentredSum] | type[CentredSquares],
 ) -> Estimate:
-    """Return an estimate of class ``kind`` from COUNT and the centred ``sums``: these alone are measured (S2)."""
+    """Add COUNT and the centred ``sums`` of a source to the query's measures (S2).
+
+    Return the estimate, of class ``kind``, that is computed from them.
+    """
     argument = source.argument
     counted = Count.over(argument, f"COUNT({argument.label})", collector.facts)
     measures = [collector.measure(counted, source)]
@@ -219,7 +229,7 @@ def read_through_sums(
 
 
 def measure_sum(collector: Collector, source: Source, kind: type[CentredSum] | type[CentredSquares]) -> int:
-    """Add a centred sum to the query's measures and return its number. Refuse one that cannot be counted exactly."""
+    """Add a centred sum to the query's measures and return its index. Refuse one that cannot be counted exactly."""
     argument = source.argument
     try:
         return collector.measure(kind.over(argument, collector.facts), source)

@@ -50,8 +50,8 @@ class UnitRows:
 class UnitField(ABC):
     """One field of an entry (what one individual contributes to one group). Fields are sorted by ``place``.
 
-    ``place``: the number of the argument, then the rank of the kind of field, then the number among fields of that
-    kind.
+    ``place``: the index of the argument (−1 without one), then a number for the kind of field, then the index among
+    fields of that kind.
     """
 
     name: str
@@ -99,7 +99,7 @@ class RowCount(Tally):
         return exp.Case(ifs=[exp.If(this=inside.copy(), true=exp.Literal.number(1))])
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the count."""
+        """Write COUNT of ``value``: how many rows the individual has, or how many that pass a test."""
         return exp.Count(this=value)
 
 
@@ -108,7 +108,7 @@ class PresentCount(ArgumentField, Tally):
     """The number of the individual's values that are not NULL."""
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the count."""
+        """Write COUNT of ``value``, the argument: how many of the individual's values are not NULL."""
         return exp.Count(this=value)
 
 
@@ -123,12 +123,15 @@ class OwnSum(ArgumentField, Tally):
     largest: int
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the sum."""
+        """Write the exact sum of what each ``value`` adds, over at most this many rows of one individual."""
         return _add_up(self.term(value), self.largest, rows)
 
 
 def _add_up(term: exp.Expression, largest: int, rows: int) -> exp.Expression:
-    """Write an exact sum of up to ``rows`` terms of at most this absolute value, in the type that engines add fast."""
+    """Write an exact sum of up to ``rows`` terms, in the type that engines add fastest; 0 without terms.
+
+    ``largest``: the largest absolute value of a term.
+    """
     if largest * rows >= LARGEST_SUM:
         term = exp.Cast(this=term, to=exp.DataType.build("DECIMAL(38, 0)"))
     elif largest <= LARGEST_TERM:
@@ -137,7 +140,10 @@ def _add_up(term: exp.Expression, largest: int, rows: int) -> exp.Expression:
 
 
 def count_present(position: int) -> PresentCount:
-    """Return the field n of the argument at this position: how many of an individual's values are not NULL."""
+    """Return the field that counts an individual's values of an argument that are not NULL.
+
+    ``position``: the index of the argument in the plan.
+    """
     return PresentCount(f"n{position}", (position, 0, 0))
 
 
@@ -147,12 +153,18 @@ def add_own(argument: Argument, position: int) -> OwnSum:
 
 
 def add_own_centred(argument: Argument, position: int) -> OwnSum:
-    """Return the field that adds up 2v − (L + U) over an individual's values v of an argument, in half steps (S2)."""
+    """Return the field that adds up 2v − (L + U) over an individual's values v of an argument (S2).
+
+    L and U: the bounds. The sum is in half grid steps.
+    """
     return OwnSum(f"s{position}", (position, 2, 0), argument.centred, argument.width)
 
 
 def add_own_squares(argument: Argument, position: int) -> OwnSum:
-    """Return the field q of an argument: Σ(2v − (L + U))² over an individual's values, in quarter square steps (S2)."""
+    """Return the field that adds up (2v − (L + U))² over an individual's values v of an argument (S2).
+
+    L and U: the bounds. The sum is in quarters of a squared grid step.
+    """
     largest = argument.width**2
 
     def square(value: exp.Expression) -> exp.Expression:
@@ -170,7 +182,7 @@ class Joined(ArgumentField, ABC):
 
     @abstractmethod
     def query(self, rows: UnitRows) -> exp.Select:
-        """Write the query: one row per individual and group, with these keys and this field."""
+        """Write the query: one row per individual and group, with the keys of ``rows`` and this field."""
 
     @abstractmethod
     def nothing(self) -> exp.Expression:
@@ -181,8 +193,9 @@ class Joined(ArgumentField, ABC):
 class Entries:
     """The entries of a unit profile: what each individual contributes to each group. Private data.
 
-    ``group``: the group of each entry. ``times``: how many individuals in that group have an equal entry. ``fields``:
-    its fields by name. Where a field is a list of values, ``fields`` holds indices into ``values``.
+    ``group``: the index of each entry's group. ``times``: how many individuals in that group have an equal entry.
+    ``fields``: by name, what each entry holds in this field. Where that is a list of values, ``fields`` holds indices
+    into ``values``.
     """
 
     group: IntArray

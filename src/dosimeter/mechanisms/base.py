@@ -40,7 +40,11 @@ class SparseRows(Protocol):
 
 
 class RatioWarning(Enum):
-    """A reason why the ratio of two RDRs, each as its upper bound, can be larger than their exact ratio (R7)."""
+    """A reason why the ratio of two RDRs, each as its upper bound, can be larger than their exact ratio (R7).
+
+    ALWAYS: with this noise it is, unless all PIS are equal. EVERYBODY_MOVES: nobody has a PIS of 0. COARSE_GRID: the
+    steps of the noise are large beside its scale.
+    """
 
     ALWAYS = auto()
     EVERYBODY_MOVES = auto()
@@ -150,11 +154,14 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _sum_error(self, terms: int, probability: float) -> float:
-        """Return how far the sum of so many continuous noises of scale 1 is off at most, with this probability."""
+        """Return what the sum of ``terms`` continuous noises of scale 1 stays within, with this probability."""
 
     @abstractmethod
     def _error(self, steps: float, probability: float) -> float:
-        """Return the smallest whole m with P(|noise| ≤ m) ≥ probability, in grid steps, as is the scale ``steps``."""
+        """Return the smallest whole number m of grid steps with P(|noise| ≤ m) ≥ probability.
+
+        ``steps``: the noise scale, in grid steps.
+        """
 
     def quantiles(self, shares: FloatArray) -> FloatArray:
         """Return the inverse distribution function of continuous noise of scale 1, at each share between 0 and 1."""
@@ -217,11 +224,14 @@ class Mechanism(ABC):
 
     @abstractmethod
     def mass(self, values: FloatArray) -> FloatArray:
-        """Return what each of these differences in a cell adds to the sum from which ``distance`` is computed."""
+        """Return what each of these differences in a cell adds to the sum from which ``distance`` is computed.
+
+        It is the absolute difference in L1, and its square in L2.
+        """
 
     @abstractmethod
     def mass_change(self, here: FloatArray, changes: FloatArray) -> FloatArray:
-        """Return mass(here + changes) − mass(here), computed without cancellation."""
+        """Return mass(here + changes) − mass(here) (see ``mass``), computed without cancellation."""
 
     @abstractmethod
     def distance(self, sums: FloatArray) -> FloatArray:
@@ -249,31 +259,41 @@ class Mechanism(ABC):
 
     @abstractmethod
     def scale_for_variance(self, spread: float, k: int, threshold: float, sensitivity: float) -> float | None:
-        """Return the smallest noise scale at which the variance of normalised bounds is at most the threshold.
+        """Return the smallest noise scale at which RDR bounds over the ceiling have at most the variance ``threshold``.
 
-        None where there is no formula. ``spread``: the standard deviation of the normalised RDRs without noise.
+        None where there is no formula. ``spread``: the standard deviation of PIS/Δ, which these quotients are without
+        noise. k: how many noisy numbers there are.
         """
 
     # ------------------------------------------------------------ finding ε privately (V5, V6)
 
     @abstractmethod
     def level_width(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
-        """Return w: the length of the interval in which all normalised RDRs lie at this ε, over k noisy numbers."""
+        """Return w: how long the interval is in which all normalised RDRs (RDR over the ceiling) lie at this ε.
+
+        k: how many noisy numbers there are.
+        """
 
     @abstractmethod
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
-        """Return u in [0, 1]: where each normalised RDR lies in that interval of length w. ``relative``: PIS/Δ."""
+        """Return u in [0, 1] for each individual: where their normalised RDR lies in the interval of ``level_width``.
+
+        It is 0 at the lower end and 1 at the upper. ``relative``: each individual's PIS/Δ.
+        """
 
     @abstractmethod
     def tested_values(self, relative: FloatArray) -> FloatArray:
-        """Return t in [0, 1] for each PIS/Δ. It does not depend on ε.
+        """Return t in [0, 1] for each PIS/Δ: what the noisy test reads of an individual. It does not depend on ε.
 
-        For two people, w·u differs by at most ``tested_slope`` times the difference of t.
+        The normalised RDRs of two people differ by at most ``tested_slope`` times the difference of their t.
         """
 
     @abstractmethod
     def tested_slope(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
-        """Return the slope: by how much two normalised RDRs differ at most, divided by the difference of their t."""
+        """Return a bound on the difference of two people's normalised RDRs, divided by the difference of their t.
+
+        t is what ``tested_values`` returns. k: how many noisy numbers there are.
+        """
 
 
 # ---------------------------------------------------------------- guards

@@ -63,7 +63,7 @@ class _AnyGaussian(Mechanism):
         """Return own guarantees (P1) by the conversion of M3, whatever the calibration: what this noise really gives.
 
         More than 16,384 distinct PIS are rounded up to as many steps between a millionth of the largest and the
-        largest, 0.09 % apart: the ε is then slightly too high, and never too low.
+        largest, less than 0.09 % apart: the ε is then slightly too high, and never too low.
         """
         with np.errstate(divide="ignore"):
             distinct, codes = np.unique(distances / scale, return_inverse=True)
@@ -78,8 +78,8 @@ class _AnyGaussian(Mechanism):
     ) -> FloatArray:
         """Return P4: on fine grids that of continuous noise, corrected for the grid; on coarse grids the exact sum.
 
-        On a coarse grid, for an individual who moves several numbers, it is an upper bound: that of a normal
-        distribution, shifted for each step as far as one step of the noise amounts to.
+        On a coarse grid, for individuals who can move several numbers, it is an upper bound: that of normal noise and a
+        shift in which every grid step counts as the shift that is as easy to notice (``_unit_shift``).
         """
         if scale == 0.0:
             return np.ones(len(distances))
@@ -103,11 +103,14 @@ class _AnyGaussian(Mechanism):
         return math.sqrt(terms) * NormalDist().inv_cdf(0.5 + probability / 2.0)
 
     def norm_quantile(self, probability: float, numbers: int) -> float:
-        """Return the quantile of the root of the sum of ``numbers`` squared noises."""
+        """Return what the root of the sum of ``numbers`` squared noises of scale 1 exceeds with this probability."""
         return math.sqrt(2.0 * invert_gamma_tail(numbers, probability))
 
     def find_excess(self, scale: float, probability: Fraction) -> int:
-        """Solve e^(−t²/2σ²) ≤ probability for t (H1): the tail of integer Gaussian noise is at most that."""
+        """Return the least whole t with e^(−t²/2σ²) ≤ probability, rounded up slightly (H1).
+
+        The tail of integer Gaussian noise is at most that.
+        """
         logarithm = math.log(probability.denominator) - math.log(probability.numerator)
         return max(0, math.ceil(scale * math.sqrt(2.0 * max(logarithm, 0.0)) * (1.0 + 1e-12)))
 
@@ -186,7 +189,10 @@ class _AnyGaussian(Mechanism):
         return min(Fraction(1), Fraction(1.0 / (root * (root + ratio))))  # V5: 1 − s/√(1 + s²), without cancellation
 
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
-        """Return u (V5). It uses only +, ×, / and √, which are correctly rounded: equal PIS give equal bits."""
+        """Return u of each individual (V5). ``relative``: their PIS/Δ.
+
+        It uses only +, ×, / and √, which are correctly rounded: equal PIS give equal bits.
+        """
         ratio = self._noise_ratio(k, sensitivity, epsilon)
         squares = relative * relative
         top = math.sqrt(1.0 + ratio * ratio) + ratio
@@ -278,7 +284,10 @@ def _upper_tails(steps: float) -> FloatArray:
 
 
 def _sum_between(steps: float, shifts: FloatArray) -> FloatArray:
-    """Return the advantage of the best test of Z against Z + d, for whole d: ½ (P(|Z| < d/2) + P(|Z| ≤ d/2))."""
+    """Return the advantage of the best test of Z against Z + d: ½ (P(|Z| < d/2) + P(|Z| ≤ d/2)) (P4).
+
+    Z: the discrete Gaussian with σ = ``steps``. d: each of the whole numbers in ``shifts``.
+    """
     tails = np.append(_upper_tails(steps), 0.0)
     last = len(tails) - 1
     reached = tails[np.minimum(np.ceil(0.5 * shifts), last).astype(np.int64)]

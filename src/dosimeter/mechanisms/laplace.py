@@ -55,7 +55,10 @@ class Laplace(Mechanism):
     def advantage(
         self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int
     ) -> FloatArray:
-        """Return tanh(ε/2) of each own guarantee ε (P4); the best test reaches it on the coarsest grid."""
+        """Return tanh(ε/2) of each own guarantee ε (P4): an upper bound.
+
+        The best test reaches it where an individual changes a number by one grid step.
+        """
         own = self.own_epsilon(distances, sensitivity=sensitivity, scale=scale, epsilon=epsilon)
         return np.tanh(0.5 * own)
 
@@ -68,7 +71,10 @@ class Laplace(Mechanism):
         return _find_sum_error(terms, probability)
 
     def norm_quantile(self, probability: float, numbers: int) -> float:
-        """Return the quantile of the sum of ``numbers`` absolute noises: each is an exponential variable."""
+        """Return what the sum of ``numbers`` absolute noises of scale 1 exceeds with this probability.
+
+        Each of them is an exponential variable.
+        """
         return invert_gamma_tail(2 * numbers, probability)
 
     def find_excess(self, scale: float, probability: Fraction) -> int:
@@ -100,7 +106,10 @@ class Laplace(Mechanism):
     def expect(
         self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
     ) -> FloatArray:
-        """Compute R5: E|noise| = g/sinh(g/b) in each cell; in one that is changed by c, |c| + e^(−|c|/b)·E|noise|."""
+        """Compute R5: E|noise| = g/sinh(g/b) in each cell; in one that is changed by c, |c| + e^(−|c|/b)·E|noise|.
+
+        g: the cell's grid. b: ``scale``.
+        """
         if len(grids) == 0 or k % len(grids):
             raise ValueError("the number of cells must be a multiple of the number of measures")
         steps = grids / scale
@@ -162,7 +171,11 @@ class Laplace(Mechanism):
 
 @lru_cache(maxsize=256)
 def _find_sum_error(terms: int, probability: float) -> float:
-    """Invert the characteristic function (1 + u²)^(−terms) on a fine grid, and round up by one step of that grid."""
+    """Return what the sum of ``terms`` Laplace noises of scale 1 stays within, with this probability.
+
+    The characteristic function (1 + u²)^(−terms) is inverted on a fine grid, and the result rounded up by one step of
+    that grid.
+    """
     count, reach = 2**14, 8.0 * math.sqrt(2.0 * terms) + 40.0
     step = 2.0 * reach / count
     waves = 2.0 * math.pi * np.fft.fftfreq(count, d=step)

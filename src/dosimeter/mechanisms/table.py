@@ -30,7 +30,10 @@ def make_pure(name: str) -> Mechanism | None:
 
 
 def make_with_delta(name: str, delta: float, calibration: Calibration | None = None) -> Mechanism:
-    """Return the mechanism of this name with this δ and calibration; None takes the first calibration of the table."""
+    """Return the mechanism of this name, one that has a δ, with this δ and calibration.
+
+    If ``calibration`` is None, the first one in the table is taken.
+    """
     check_option("mechanism", name)
     ways = WITH_DELTA[name]
     chosen = next(iter(ways)) if calibration is None else calibration

@@ -19,7 +19,7 @@ _STEPS = 200
 
 
 def invert_gamma_tail(doubled: int, probability: float) -> float:
-    """Return x with Q(a, x) = probability: what the sum of a exponential variables exceeds. ``doubled``: 2a, whole.
+    """Return x with Q(a, x) = probability: what a gamma variable of shape a exceeds. ``doubled``: 2a, a whole number.
 
     By Newton's method on ln Q, which is concave for a ≥ 1: from the first step on it comes down to x from above.
     """
@@ -37,7 +37,10 @@ def invert_gamma_tail(doubled: int, probability: float) -> float:
 
 
 def _gamma_tail(doubled: int, x: float) -> tuple[float, float]:
-    """Return Q(a, x) and the density at x, by adding x^(a − 1) e^(−x)/Γ(a) for a, a − 1, … down to 1 or ½."""
+    """Return Q(a, x) and the density at x of a gamma variable of shape a. ``doubled``: 2a.
+
+    Q is the sum of x^(a − 1) e^(−x)/Γ(a) over a, a − 1, … down to 1; for an a with a half, down to 1½, plus erfc(√x).
+    """
     if doubled % 2:
         total, power, shape = math.erfc(math.sqrt(x)), math.exp(-x) / math.sqrt(math.pi * x), 0.5
     else:

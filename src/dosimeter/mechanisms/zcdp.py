@@ -61,7 +61,10 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_epsilons(rhos: FloatArray, delta: float) -> FloatArray:
-    """Return the ε of each ρ at this δ, as ``zcdp_epsilon`` does, by one bisection of all at once."""
+    """Return the ε of each ρ at this δ, as ``zcdp_epsilon`` does.
+
+    More than 64 are found by one bisection of all at once, and rounded up slightly more.
+    """
     if len(rhos) <= _FEW:
         return np.array([zcdp_epsilon(rho, delta) for rho in rhos.tolist()], dtype=np.float64)
     _check_delta(delta)
@@ -173,7 +176,10 @@ def pure_rho(epsilon: Decimal) -> Decimal:
 
 
 def round_rho(rho: Fraction) -> Decimal:
-    """Return ρ as a decimal of 20 digits, rounded up, so that sums of such ρ stay exact and short."""
+    """Return ρ as a decimal of 20 significant digits, rounded up, so that sums of such ρ stay exact and short.
+
+    A positive ρ becomes 1e-300 at least.
+    """
     if rho == 0:
         return Decimal(0)
     context = Context(prec=20, rounding=ROUND_CEILING)

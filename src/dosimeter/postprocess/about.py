@@ -21,7 +21,10 @@ NOT_COMPUTED = (
 
 @dataclass(frozen=True, slots=True)
 class BoundedValue:
-    """A value that is cut to its bounds. ``step``: the values are rounded to its multiples; None if that is 1."""
+    """What an aggregate reads, by its ``label``, where values are cut to bounds: ``lower`` and ``upper``.
+
+    ``step``: values are rounded to multiples of it; None if it is 1.
+    """
 
     label: str
     lower: Fraction
@@ -34,10 +37,11 @@ class AnswerFacts:
     """What is public about an answer besides its numbers.
 
     ``most_rows``: how many rows of each individual count; None if everybody has one row. ``bounded``: the values cut to
-    bounds. ``totals``: some rows add up groups. ``selected``: from how many noisy numbers the shown ones were chosen;
-    None if none was chosen. ``without_error``: the columns that have no error, as they read other groups than their
-    own. ``has_too_few``: somewhere there are too few people to tell. ``negative``: some count is below 0. ``clamped``:
-    numbers were put back into their bounds. ``failed``: what comes after the noise could not be computed.
+    bounds. ``grouped``: it has declared groups; ``thresholded``: it has thresholded ones. ``totals``: some rows add up
+    groups. ``selected``: from how many noisy numbers the shown ones were chosen; None if none was chosen.
+    ``without_error``: the columns that have no error, as they read other groups than their own. ``has_too_few``:
+    somewhere there are too few people to tell. ``negative``: some count is below 0. ``clamped``: numbers were put back
+    into their bounds. ``failed``: what comes after the noise could not be computed.
     """
 
     most_rows: int | None

@@ -102,7 +102,7 @@ def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[Re
 def _find_shown(plan: QueryPlan, noises: Sequence[Noise], released: Sequence[ReleasedRow]) -> BoolArray:
     """Return which rows would be shown, at an even chance or a better one (H1): a row of booleans per noise.
 
-    Declared groups always are. Where no row would be, all count: the answer is worth as little as they are.
+    Declared groups are always shown. Where no row would be shown, all are taken to be.
     """
     shown = np.ones((len(noises), len(released)), dtype=np.bool_)
     if plan.threshold is None:
@@ -198,7 +198,11 @@ def _is_noisy(formula: exp.Expression) -> bool:
 def error_95(
     plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None, keys: Keys | None = None
 ) -> tuple[float | None, ...]:
-    """Return the 95 % error of each aggregate column, the largest over these groups; None if no group has one."""
+    """Return the 95 % error of each aggregate column, the largest over these groups; None if no group has one.
+
+    ``scale``: in the units of the norm. ``values`` and ``keys``: the measured numbers and the groups of the plan's only
+    block. Without ``values``, only errors that the scale alone decides are known, such as those of a COUNT.
+    """
     numbers = None if values is None else [(keys, values)]
     return tuple(each.worst for each in foresee_accuracy(plan, mechanism, [scale], numbers)[0])
 
@@ -236,7 +240,7 @@ def _list_errors(plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow])
 
 
 def _list_public(plan: QueryPlan) -> tuple[ReleasedRow, ...]:
-    """Return one row per grouping set, without numbers; ``terms`` says how many groups it adds up. Public."""
+    """Return one row per grouping set, with 0 for every number; ``terms`` says how many groups it adds up. Public."""
     sizes = [len(group.values or ()) for group in plan.groups]
     empty = [Fraction(0)] * len(plan.measures)
     sets = plan.sets or (tuple(range(len(sizes))),)

@@ -189,7 +189,8 @@ def _withheld(
 ) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
     """Set quotients of an outer SELECT to NULL, in ``rows``, if they have too few people to tell.
 
-    ``places``: where each row comes from. Return the rows, ``places`` and False, as ``_run`` does.
+    ``places``: where each row comes from (see ``_run``); if None, nothing is changed. Return the rows, ``places`` and
+    False, as ``_run`` does.
     """
     for row, (block, place) in zip(rows, places or (), strict=False):
         part = parts[block]
@@ -259,7 +260,10 @@ def _align(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def assemble_groups(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow]:
-    """Return, for every group, the columns of the answer that are computed from its own numbers."""
+    """Return, for every group, the columns of the answer that are computed from its own numbers, without errors.
+
+    If the embedded engine fails on these numbers, return every group with its aggregates.
+    """
     released = tuple(ReleasedRow(key, measured) for key, measured in zip(keys, values, strict=True))
     own = {output.name: output.formula for output in plan.outputs if output.formula is not None}
     if all(isinstance(formula, exp.Column) for formula in own.values()):
@@ -289,7 +293,7 @@ def _estimate(
 def _read_directly(
     plan: QueryPlan, released: Sequence[ReleasedRow], has_enough: EnoughPeople, clamp: bool
 ) -> list[JsonRow]:
-    """Return, for every released row, the columns that are just a group column or an aggregate."""
+    """Return, for every released row, the columns that are just a group column, an aggregate or a public value."""
     rows = []
     picked = look_up(plan, released)
     direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
@@ -319,7 +323,8 @@ def _released_table(
 ) -> dict[str, Values]:
     """Return the released table by column: for each row its number, its group's values and its aggregates.
 
-    ``first``: the number of the first row; the others count on from it.
+    With ROLLUP and the like, also whether the row adds up over each group column. ``first``: the number of the first
+    row; the others count on from it.
     """
     estimates = _estimate(plan, released, has_enough, clamp)
     table = {CELL: Values(Type.INTEGER, range(first, first + len(released)))}

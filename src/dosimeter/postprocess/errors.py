@@ -44,7 +44,7 @@ class Noise:
     def of(cls, plan: QueryPlan, mechanism: Mechanism, scale: float) -> Noise:
         """Return the noise of a plan. ``scale``: in the units of the norm.
 
-        If noisy numbers choose which rows are shown, the tail is divided by how many there are (E2).
+        If noisy numbers choose which rows are shown, the tail is divided by how many noisy numbers there are (E2).
         """
         return cls.at_each(plan, mechanism, [scale])[0]
 
@@ -68,15 +68,15 @@ class Noise:
 
     @property
     def telling_tail(self) -> float:
-        """Return the probability at which a divisor's error may be exceeded: that of three scales, or less (E1)."""
+        """Return the probability at which a divisor's error may be exceeded (E1).
+
+        It is that of continuous noise beyond three noise scales, or ``tail`` if that is less.
+        """
         three = math.exp(-_SCALES) if self.mechanism.norm == 1 else math.erfc(_SCALES / math.sqrt(2.0))
         return min(self.tail, three)
 
     def error(self, measure: int, terms: int) -> float:
-        """Return the error of the sum of ``terms`` noisy numbers of one measure: an exact quantile of their noise.
-
-        ``measure``: the measure's index.
-        """
+        """Return the error, at ``tail``, of the sum of ``terms`` noisy numbers of the measure with this index."""
         scale = float(self.scales[measure])
         grid = float(self.grids[measure]) or scale * 1e-6
         return self.mechanism.error_of_sum(scale, grid, terms, 1.0 - self.tail)
@@ -88,7 +88,10 @@ def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> Float
 
 
 def count_selectable(plan: QueryPlan) -> int:
-    """Return K: the number of cells times the number of measures that a clause could have selected by (E2). Public."""
+    """Return K: how many noisy numbers a clause could have selected by (E2). Public.
+
+    In each block it is the number of cells times that of measures or of aggregate columns, whichever is larger.
+    """
     columns = sum(1 for output in plan.outputs if output.is_aggregate)
     return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.blocks)
 
@@ -172,7 +175,10 @@ class CellErrors:
         return has_enough
 
     def divisor_is_sure(self, tree: exp.Expression) -> BoolArray:
-        """Return where a divisor in the query's own arithmetic is known not to be 0."""
+        """Return where a divisor in the query's own arithmetic is known not to be 0.
+
+        One that reads a number drawn by rank is taken to be so everywhere, as noise does not move it.
+        """
         if self._reads_rank(tree):  # drawn from values, not moved by noise: the engine makes NULL of a quotient by 0
             return np.ones(len(self._everywhere), dtype=bool)
         if isinstance(tree, exp.Column):
@@ -196,7 +202,7 @@ class CellErrors:
         return np.logical_and.reduce(known) if known else np.ones(len(self._everywhere), dtype=bool)
 
     def column_has_enough(self, tree: exp.Expression) -> BoolArray:
-        """Return where a column has enough people to tell: so has every aggregate and every quotient in its formula."""
+        """Return where every aggregate and every quotient in a column's formula has enough people to tell."""
         found = self._all_have_enough(tree)
         for divisor in find_divisors([tree]):
             found = found & self.divisor_is_sure(divisor)
@@ -243,7 +249,10 @@ class CellErrors:
         return any(at in ranks for number in list_estimates(tree) for at in self._plan.estimates[number].measures)
 
     def _estimate(self, at: int, tail: float) -> FloatArray:
-        """Return the error of the aggregate with index ``at``, exceeded with at most the probability ``tail``."""
+        """Return the error of the aggregate with index ``at``, exceeded with at most the probability ``tail``.
+
+        For an aggregate that is one measure itself, the tail is always that of the noise.
+        """
         estimate = self._plan.estimates[at]
         everywhere = np.ones(len(self._everywhere), dtype=bool)
         sources = self._sources(estimate.measures, everywhere)
@@ -355,7 +364,7 @@ _Function = Callable[[Mapping[int, FloatArray], IntArray], FloatArray]
 
 
 def _strip_rounding(tree: exp.Expression) -> tuple[exp.Expression, float]:
-    """Return a formula without the ROUND and the casts around it, and the most by which these can change its value."""
+    """Return a formula without the ROUND and the casts around it, and the most that these can add to its error."""
     moved = 0.0
     while isinstance(tree, (exp.Paren, exp.Round)) or _is_double(tree):
         if isinstance(tree, exp.Round):
@@ -460,7 +469,7 @@ def find_largest_error(errors: Sequence[float | None]) -> float | None:
 
 
 def needs_values(plan: QueryPlan, only: object = None) -> bool:
-    """Return whether an error depends on the measured numbers themselves, as that of a quotient does.
+    """Return whether an error can depend on the measured numbers themselves, as that of a quotient does.
 
     ``only``: the formula of the one column to look at; by default all columns.
     """

@@ -97,7 +97,8 @@ def _group_rows(sources: SourceNumbers) -> Iterator[tuple[IntArray, int, int]]:
 def _spread_sizes(mechanism: Mechanism, numbers: int, count: int, tail: float) -> tuple[FloatArray, FloatArray]:
     """Return ``count`` sizes of noise and, for each, the logarithm of the probability that noise exceeds it.
 
-    ``numbers``: how many noisy numbers there are. ``tail``: the probability that the error will be asked for.
+    ``numbers``: how many noisy numbers there are. ``tail``: the probability at which an error will be sought; sizes go
+    on until noise exceeds them with a hundredth of it.
     """
     tails = np.geomspace(0.9, tail / 100.0, count)
     sizes, log_tails = np.array([mechanism.norm_quantile(each, numbers) for each in tails.tolist()]), np.log(tails)
@@ -141,10 +142,10 @@ def _move(
 
 
 def _find_largest(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> FloatArray:
-    """Return, for each row, the largest change by noise up to the size that it exceeds with this probability.
+    """Return, for each row, the largest change by noise of a size that is exceeded with the probability sought.
 
-    ``moves``: the changes, rows × sizes × directions. ``log_tails``: for each size, the logarithm of the probability
-    that noise exceeds it. ``log_tail``: the logarithm of the probability asked for.
+    ``moves``: the changes, rows × sizes × directions, each by noise of at most that size. ``log_tails``: for each size,
+    the logarithm of the probability that noise exceeds it. ``log_tail``: the logarithm of the probability sought.
     """
     outermost = int(np.searchsorted(-log_tails, -log_tail))
     largest: FloatArray = moves[:, outermost].max(axis=1)
@@ -181,7 +182,10 @@ def _find_quantile(moves: FloatArray, log_tails: FloatArray, log_tail: float) ->
 
 
 def _look(moves: FloatArray, log_tails: FloatArray, limit: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the logarithm of the probability that noise exceeds each row's limit, and its derivative in the limit."""
+    """Return the logarithm of the probability that noise moves the number by more than each row's limit.
+
+    Return also the derivative of that logarithm in the limit. ``moves`` and ``log_tails``: see ``_find_largest``.
+    """
     rows, last, width = moves.shape
     inner = _count_within(moves, limit)
     outer = np.minimum(inner, last - 1)
@@ -237,7 +241,7 @@ def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatAr
 
 
 def _round_up(values: FloatArray, top: FloatArray) -> FloatArray:
-    """Return ``values`` rounded up, never down, to a small fraction of ``top``, the largest change of each row."""
+    """Return ``values`` rounded up, never down, to multiples of 2⁻³² of ``top``, the largest change of each row."""
     parts = 2.0**_HALVINGS
     with np.errstate(all="ignore"):
         steps = np.ceil(values / top * parts * (1.0 - 1e-15))
@@ -248,9 +252,10 @@ def _round_up(values: FloatArray, top: FloatArray) -> FloatArray:
 def spread_directions(mechanism: Mechanism, half: int, numbers: int) -> FloatArray:
     """Return evenly spread directions of noise, each with its opposite: 2·``half`` rows of norm 1.
 
-    ``numbers``: how many noisy numbers there are, a column each. A point of the unit cube becomes noise through the
-    inverse distribution function, which is then divided by its norm. The points are multiples of powers of 1/φ, where φ
-    is the root of φ^(d+1) = φ + 1, modulo 1: they are spread evenly in every dimension.
+    ``numbers``: how many noisy numbers there are, a column each; for a single one there are two rows. A point of the
+    unit cube becomes noise through the inverse distribution function, which is then divided by its norm. The points are
+    multiples of powers of 1/φ, where φ is the root of φ^(d+1) = φ + 1, modulo 1: they are spread evenly in every
+    dimension d.
     """
     if numbers == 1:
         return np.array([[1.0], [-1.0]])

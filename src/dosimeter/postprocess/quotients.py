@@ -48,7 +48,10 @@ def find_divisors(trees: Sequence[exp.Expression | None], table: str | None = No
 
 
 def _find_table(divisor: exp.Expression) -> str | None:
-    """Return the name of the released table that a divisor reads; None if it reads several or names none."""
+    """Return the name of the released table that a divisor's SELECT reads.
+
+    None if the divisor is in no SELECT, or its SELECT reads a subquery.
+    """
     select = divisor.parent_select
     source = None if select is None else select.args["from_"].this
     return source.name if isinstance(source, exp.Table) else None
@@ -83,7 +86,7 @@ def _read_scalar(tree: exp.Subquery) -> exp.Expression | None:
 
 
 def withhold_quotients(query: exp.Expression, name: Callable[[str], str | None]) -> exp.Expression:
-    """Return a copy of the query in which each divisor is NULL where a Boolean column says so.
+    """Return a copy of the query in which each divisor is NULL unless its Boolean column is true.
 
     ``name``: gives, for a divisor's SQL, the name of the column that is true where the divisor may be used; None if
     there is no such column, and the divisor stays.
@@ -110,5 +113,5 @@ def _pass_on(select: exp.Select | None, flag: str) -> None:
 
 
 def passes_null_on(tree: exp.Expression) -> bool:
-    """Return whether a NULL in any part of the tree makes the whole tree NULL."""
+    """Return whether a NULL in any part of the tree makes the whole tree NULL: it has no COALESCE, CASE or the like."""
     return tree.find(*_REPLACES_NULL) is None
