@@ -26,11 +26,11 @@ Column: TypeAlias = "pa.ChunkedArray | list[Any]"
 
 
 _FEW = 4096
-"""So few cells are told apart in Python: Arrow would have to load its functions first."""
+"""Shorter columns are encoded in Python: Arrow would have to load its functions first."""
 
 
 def fetch_rows(engine: Engine, query: exp.Select, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return the rows of a query as dictionaries of Python values. ``names``: what to call its columns instead."""
+    """Return the rows of a query as dictionaries of Python values. ``names``: other names for its columns, in order."""
     table: pa.Table = engine.fetch(query)
     if names is not None:
         table = table.rename_columns(list(names))
@@ -109,7 +109,7 @@ def _present(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def _bits(array: pa.Array, buffer: int) -> NDArray[np.bool_]:
-    """Return one bit per value of a packed buffer: number 0 says which are not NULL, number 1 holds truth values."""
+    """Return one bit per value of a packed Arrow buffer: 0 says which values are not NULL, 1 holds truth values."""
     if not len(array):
         return np.zeros(0, dtype=np.bool_)
     packed = np.frombuffer(array.buffers()[buffer], dtype=np.uint8)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read the source. ``table`` is for a database; delimiter, encoding, null, decimal, date_format are for CSV.
+    """The options for reading a source. ``table``: the table to read in a database, or the name to give a file's table.
 
     ``tables``: further tables in memory, by name, for joins. ``one_row_each``: whether each row is one individual,
-    which decides how queries are run and what is read again; no answer depends on it.
+    which decides how queries are run and what is read again; no answer depends on it. All others are for CSV.
     """
 
     table: str | None = None
@@ -40,9 +40,10 @@ class ReadOptions:
     one_row_each: bool = False
 
     def wording(self) -> tuple[str | None, ...]:
-        """Return the options that change what a file's bytes mean, for digests: read otherwise, they are other data.
+        """Return the options that decide what a file's bytes mean, for digests: read with others, they are other data.
 
-        Options that were added later are left out where they were not given, so that earlier digests stay valid.
+        ``decimal`` and ``date_format`` were added later. They are left out where both are as without them, so that
+        earlier digests stay valid.
         """
         later = (None if self.decimal == "." else self.decimal, self.date_format)
         return (self.table, self.delimiter, self.encoding, self.null, *(later if any(later) else ()))
@@ -103,7 +104,7 @@ class Engine(Protocol):
         ...
 
     def doubtful_columns(self) -> frozenset[str]:
-        """Return the columns that are known to hold odd cells from when the source was opened, without another scan."""
+        """Return the columns that opening the source has shown to hold odd cells, without another scan."""
         ...
 
     def joined(self, table: JoinTable) -> exp.Expression:
@@ -117,7 +118,8 @@ class Engine(Protocol):
     def fetch_few(self, query: exp.Select) -> FewRows:
         """Run a query that Dosimeter wrote and that gives few rows, and return them as Python values.
 
-        It must read no date or timestamp that nobody declared: Python cannot represent all that a source may hold.
+        The query must give no dates or timestamps other than declared ones: Python cannot represent all that a source
+        may hold.
         """
         ...
 
@@ -137,7 +139,7 @@ class Engine(Protocol):
         ...
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return the identities of the stored data that are read, whatever their names; see ``engines/identities.py``.
+        """Return texts that identify the stored data that are read, whatever their names (``engines/identities.py``).
 
         They cover the table itself and the private tables that the schema declares beside it, whether or not a query
         joins them; with ``public``, only the declared public tables. A declared table that does not exist has none.
@@ -241,7 +243,10 @@ class ClosableEngine(EngineInFront):
         return self._open
 
     def progress(self) -> float | None:
-        """Return how much of the running query is done, in percent; None once closed: another thread may still ask."""
+        """Return how much of the running query is done, in percent; None where that is unknown, or once closed.
+
+        Another thread may still ask after the engine was closed.
+        """
         engine = self._open
         return None if engine is None else engine.progress()
 
@@ -276,7 +281,7 @@ def unreadable(path: str) -> SourceUnreachable:
 def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
     """Return a digest of the files' bytes and of the options that they are read with, the same on every engine.
 
-    Raises SourceUnreachable for a file that cannot be read.
+    ``kind``: csv, parquet or duckdb. Raises SourceUnreachable for a file that cannot be read.
     """
     digest = hashlib.sha256()
     for path in paths:
@@ -289,7 +294,10 @@ def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
 
 
 def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:
-    """Return one digest of a table and of its joined tables, by name; without joined tables, the table's own digest."""
+    """Return one digest of a table's own digest and of those of its joined tables, which are given by name.
+
+    Without joined tables it is the table's own digest.
+    """
     if not joined:
         return own
     return hashlib.sha256(json.dumps([own, sorted(joined.items())]).encode()).hexdigest()

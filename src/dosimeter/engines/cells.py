@@ -24,7 +24,7 @@ BEYOND_INTEGERS = "9223372036854775808"  # 2^63, a double: whole numbers lie fro
 
 @dataclass(frozen=True, slots=True)
 class CellForm:
-    """How cells of one type are written as text.
+    """The form in which cells of one type are written as text.
 
     ``pattern``: a regular expression for the text without the blanks around it. ``words``: the form as messages name
     it. ``ends``: marks after which the text adds nothing to the value; the rest is cut off, since engines' casts
@@ -77,28 +77,34 @@ def _parse(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.
 
 
 def without_blanks(text: exp.Expression) -> exp.Expression:
-    """Write a text without the spaces around it. Only spaces are named, since engines differ in what else they trim."""
+    """Return SQL for a text without the spaces around it. Only spaces: engines differ in what else they trim."""
     return exp.Trim(this=text.copy(), expression=exp.Literal.string(" "))
 
 
 def matches(text: exp.Expression, pattern: str) -> exp.Expression:
-    """Write the test that a whole text matches the pattern. (A $ would also match before a last line break.)"""
+    """Return SQL for the test that the pattern matches a whole text. ($ would also match before a last line break.)"""
     return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(f"^({pattern})\\z"))
 
 
 def keep_if(test: exp.Expression, value: exp.Expression) -> exp.Expression:
-    """Write the value where the test holds, otherwise NULL. It is a CASE, so that the value is computed only there."""
+    """Return SQL for the value where the test holds, otherwise NULL: a CASE, so that it is computed only there."""
     return exp.Case(ifs=[exp.If(this=test, true=value.copy())])
 
 
 def is_within(value: exp.Expression, low: str, high: str, native: exp.DataType) -> exp.Expression:
-    """Write the test that a value lies between low and high, both included. NaN counts as above all numbers."""
+    """Return SQL for the test that a value lies between low and high, both included.
+
+    ``native``: the engine's type, in which ``low`` and ``high`` are written. NaN counts as above all numbers.
+    """
     ends = [exp.Cast(this=exp.Literal.string(end), to=native.copy()) for end in (low, high)]
     return exp.Between(this=exp.Paren(this=value.copy()), low=ends[0], high=ends[1])
 
 
 def is_whole(value: exp.Expression, native: exp.DataType) -> exp.Expression:
-    """Write the test that a double is a whole number that 64 bits hold. ``native``: the engine's type of doubles."""
+    """Return SQL for the test that a double is a whole number that fits into 64 bits.
+
+    ``native``: the engine's type of doubles.
+    """
     ends = [
         exp.Cast(this=exp.Literal.string(end), to=native.copy()) for end in (f"-{BEYOND_INTEGERS}", BEYOND_INTEGERS)
     ]

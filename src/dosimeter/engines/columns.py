@@ -21,7 +21,7 @@ class NativeColumn:
 
 @dataclass(frozen=True, slots=True)
 class NativeTypes:
-    """Which of an engine's own types can be read as each column type.
+    """The engine's own types that can be read as each column type.
 
     ``fits``: the engine's types by the column type that they have without a schema. ``also_fits``: further ones that a
     schema may declare as that column type. ``unknown``: the engine's type of a column without values, which fits all.
@@ -44,10 +44,11 @@ class NativeTypes:
         find: Callable[[str], str | None],
         advise: Callable[[Column, NativeColumn], str],
     ) -> dict[str, str]:
-        """Return for each declared column the name of the data's column to read. Refuse a type that does not fit.
+        """Return for each declared column the name of the data's column to read.
 
         ``natives``: the data's columns. ``find``: looks a declared name up in the data. ``advise``: returns a sentence
-        on how a column that does not fit could be cast.
+        on how a column that does not fit could be cast. Raises DataError for a column that is missing, or whose type
+        does not fit.
         """
         reading = {}
         for column in columns.values():

@@ -202,7 +202,7 @@ class DuckDBEngine:
         return {name: native.split("(")[0] for name, native in self._native.items() if name not in described}
 
     def _infer_types(self) -> dict[str, str]:
-        """Return DuckDB's type for each CSV column by how its cells are written, where DuckDB cannot infer it."""
+        """Return DuckDB's type for each column of a CSV with decimal commas or other dates, which it cannot infer."""
         cells = {name: exp.column(exp.to_identifier(name, quoted=True)) for name in self._native}
         query = inference_query(cells, exp.Table(this=exp.to_identifier("cells")), self._writing, native_type)
         text = query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
@@ -238,7 +238,7 @@ class DuckDBEngine:
         )
 
     def doubtful_columns(self) -> frozenset[str]:
-        """Return the columns of a CSV that hold cells which are not written as the declared type."""
+        """Return the columns of a CSV with cells that are not written as the declared type; none of other sources."""
         if self._typed:
             return frozenset()
         found = {name for name, (source, kind) in self._reading.items() if not is_read_as(self._native[source], kind)}
@@ -306,7 +306,7 @@ class DuckDBEngine:
         return table
 
     def fetch_few(self, query: exp.Select) -> FewRows:
-        """Run the query as one statement: a relation, which gives Arrow, would be planned twice."""
+        """Run the query and read its rows as Python values: by way of Arrow, DuckDB would plan the query twice."""
         with self._translated():
             found = self._connection.execute(_write(query))
             names = [str(column[0]) for column in found.description or ()]
@@ -342,9 +342,9 @@ class DuckDBEngine:
         """Read joined tables again, and void what was found out about the data before.
 
         Nothing is read again where each row is one individual, no further tables are declared, and no file changed
-        since the last time. Where individuals have several rows, how far one can move an answer depends on who has too
-        many of them, which is found out anew for every release. A table in memory can change without a sign. Views of
-        another generation have other names, so that an old name never reads a new table.
+        since the last time. With several rows per individual it always is: who has too many of them decides how far one
+        can move an answer. So is a table in memory, which can change without a sign. Views of another generation have
+        other names, so that an old name never reads a new table. Raises DataError if columns changed.
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])
@@ -360,7 +360,7 @@ class DuckDBEngine:
         self.generation += 1
 
     def _require_columns(self) -> None:
-        """Refuse files behind a link that was moved, which cannot be read, and Parquet files with other columns.
+        """Refuse paths that lead to other files now, which DuckDB may not read, and Parquet files with other columns.
 
         Also refuse a DuckDB file that was replaced: it stays attached, so that queries would read what it was before.
         """
@@ -384,7 +384,7 @@ class DuckDBEngine:
             raise self._reading_error(error) from None
 
     def _read_headers(self) -> list[bytes]:
-        """Return the first line of every CSV. Columns are read by position: a changed line means other columns."""
+        """Return the first line of every CSV; no lines for other sources. A changed line means other columns."""
         if self._form is None or self._files is None:
             return []
         for path in self._files.paths:
@@ -494,7 +494,7 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _read_place(path: str) -> tuple[int, ...]:
-    """Return device, inode, size and time of the last change of a file, by which another file in its place shows."""
+    """Return a file's device, inode, size and time of last change: they differ if another file takes its place."""
     try:
         found = Path(path).stat()
     except OSError:

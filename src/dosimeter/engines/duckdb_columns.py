@@ -71,10 +71,10 @@ def guess_type(native: str) -> ColumnType | None:
 def match_columns(
     columns: Mapping[str, Column], natives: Mapping[str, str], *, text: bool
 ) -> dict[str, tuple[str, ColumnType]]:
-    """Return for each declared column the data's column to read, and the type. Refuse a type that does not fit.
+    """Return for each declared column the data's column to read, and the declared type.
 
     ``natives``: DuckDB's types of the data's columns. ``text``: the data are a CSV, whose cells can be read as any
-    type.
+    type. Raises DataError for a column that is missing, or whose type does not fit.
     """
     named = {name.lower(): name for name in natives}
     if not any(column.name.lower() in named for column in columns.values()):
@@ -99,7 +99,10 @@ def _advise_days(column: Column, native: NativeColumn) -> str:
 
 
 def read_text_column(name: str, kind: ColumnType, writing: CellWriting) -> exp.Expression:
-    """Write the value of a column whose cells are text, read as this type; odd cells are NULL."""
+    """Return SQL for the value of a column whose cells are text, read as this type; odd cells are NULL.
+
+    ``writing``: how the cells are written.
+    """
     column = exp.column(exp.to_identifier(name, quoted=True))
     if kind not in FORMS:
         return column
@@ -112,7 +115,7 @@ def native_type(kind: ColumnType) -> exp.DataType:
 
 
 def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
-    """Write the value of a column of this DuckDB type, read as this column type; odd cells are NULL."""
+    """Return SQL for the value of a column of this DuckDB type, read as this column type; odd cells are NULL."""
     column = exp.column(exp.to_identifier(name, quoted=True))
     bare, target = _bare(native), _type(_NATIVE[kind])
     match kind:
@@ -148,12 +151,12 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
 
 
 def is_read_as(native: str, kind: ColumnType) -> bool:
-    """Return whether cells that DuckDB found to be all of its type ``native`` can be read as this column type."""
+    """Return whether a CSV column in which DuckDB found only cells of its type ``native`` can be read as ``kind``."""
     return kind not in FORMS or _bare(native) in _TYPES.fits[kind]
 
 
 def _bare(native: str) -> str:
-    """Return a DuckDB type's name without its parameters, as an ENUM's lists its values. List types are unchanged."""
+    """Return a DuckDB type's name without its parameters, such as the values of an ENUM. List types are unchanged."""
     return native if native.endswith("]") else native.split("(")[0]
 
 

@@ -72,7 +72,7 @@ def write_parquet_reader(files: Files) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CsvForm:
-    """How a CSV is written. It is found out once, when the CSV is opened, and not guessed again.
+    """The form in which a CSV is written. It is found out once, when the CSV is opened, and not guessed again.
 
     ``columns``: DuckDB's type of each column.
     """
@@ -103,7 +103,8 @@ def _sniff_first(
 ) -> CsvForm:
     """Return how the first file is written. Where DuckDB's sniffer fails or skips lines, go by the file's first line.
 
-    Then reading the file finds the malformed row and names its line.
+    Then reading the file finds the malformed row and names its line. If the sniffer fails and no delimiter was given,
+    its error is raised.
     """
     try:
         form = _sniff_file(connection, path, settings)
@@ -147,9 +148,10 @@ def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapp
 
 
 def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
-    """Return the form, or one by the header where a malformed row made DuckDB's sniffer see a single wide column.
+    """Return the form; where DuckDB's sniffer saw a single wide column, the form that the header line shows.
 
-    Then reading the file finds the malformed row. Refuse a given delimiter that is not the header's.
+    It sees one because of a malformed row, which is then found by reading the file. Refuse a given delimiter that is
+    not the header's.
     """
     if len(form.columns) != 1:
         return form

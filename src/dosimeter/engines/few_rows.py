@@ -30,7 +30,7 @@ class FewRows:
         return self.columns[name]
 
     def slice(self, offset: int, length: int) -> FewRows:
-        """Return ``length`` rows from number ``offset`` on."""
+        """Return ``length`` rows from index ``offset`` on."""
         columns = {name: values[offset : offset + length] for name, values in self.columns.items()}
         return FewRows(columns, len(range(self.num_rows)[offset : offset + length]))
 

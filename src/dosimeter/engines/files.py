@@ -20,7 +20,7 @@ _SECRET = re.compile(r"(?i)(^jdbc:|\b(ssl)?(password|passwd|pwd)\s*=)")
 
 
 def refuse_database_url(source: str) -> None:
-    """Refuse a source that looks like a database URL or a URI with a password in it, unless it is a file."""
+    """Refuse a source that looks like a database URL, or that seems to hold a password and is not a file."""
     named = _POSTGRES.match(source)
     if _SECRET.search(source) is not None and not Path(source).exists():
         raise OptionError(
@@ -40,7 +40,10 @@ def refuse_database_url(source: str) -> None:
 
 
 def find_kind(source: str, readable: str) -> str:
-    """Return ``csv`` or ``parquet``, by the source's ending; refuse others. ``readable``: what could be read."""
+    """Return ``csv`` or ``parquet``, by the source's ending; refuse others.
+
+    ``readable``: the sources that can be read, for the message.
+    """
     refuse_database_url(source)
     lowered = source.lower().rstrip("/")
     if lowered.endswith(_PARQUET_ENDINGS):
@@ -64,6 +67,6 @@ def name_table(path: str) -> str:
 
 
 def say_how(start: str) -> Hint:
-    """Return the hint to give the options for how a CSV file is written. ``start``: the hint's first word."""
+    """Return the hint to give the options for how a CSV file is written. ``start``: the hint's first words."""
     options = (Option("delimiter"), ", ", Option("encoding"), ", ", Option("decimal"), " and ", Option("null"))
     return for_controller(f"{start} say how it is written with ", *options, ".")

@@ -19,7 +19,8 @@ from dosimeter.engines.file_digests import digest_bytes
 def identify_files(paths: Iterable[str]) -> frozenset[str]:
     """Return one identity per file: the digest of its bytes, wherever it is and whatever it is called.
 
-    A gzipped file also has the identity of its unpacked bytes. An empty file has none: it holds nobody's data.
+    A gzipped file also has the identity of its unpacked bytes. An empty file has none: it holds nobody's data. Raises
+    SourceUnreachable for a file that cannot be read.
     """
     found = set()
     for path in paths:
@@ -33,7 +34,10 @@ def identify_files(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _identify_packed(path: str) -> set[str]:
-    """Return the digest of a packed file's unpacked bytes; empty where it cannot be unpacked, and so not be read."""
+    """Return the identity of a packed file's unpacked bytes, in a set; an empty set if it cannot be unpacked.
+
+    Such a file cannot be read by an engine, either.
+    """
     digest = hashlib.sha256()
     try:
         with gzip.open(path, "rb") as stream:
@@ -54,7 +58,7 @@ def _name_bytes(digest: str) -> str:
 
 
 def identify_rows(columns: Sequence[str], rows: int, sums: Sequence[object]) -> frozenset[str]:
-    """Return the identity of a table's content; none for a table without rows.
+    """Return a set of one identity, of a table's content; an empty set for a table without rows.
 
     ``rows``: how many there are. ``sums``: sums over a hash of each row. Neither the table's name nor the order of its
     rows and columns changes the identity.

@@ -134,7 +134,10 @@ class PostgresEngine:
         return read_through_casts(self._relation, self._reading, "dosimeter_table")
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """Return another table of the same database, and of the same schema unless its ``source`` names another."""
+        """Return another table of the same database, and of the same schema unless its ``source`` names another.
+
+        Raises OptionError for a table in memory.
+        """
         if table.name in self._options.tables:
             raise OptionError(
                 f"{table.name} is in memory and cannot be joined in PostgreSQL. Load it into the database."
@@ -201,7 +204,10 @@ class PostgresEngine:
         return self._snapshot_digest == digest or self.fingerprint() == digest
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return server, database and OID of every stored table that is read, as seen by the current snapshot."""
+        """Return an identity for every stored table that is read: its server, database and OID.
+
+        Which tables a view reads is found out in the current snapshot.
+        """
         relations = [] if public else [self._relation]
         for table in self._declared.values():
             if table.public is not public:
@@ -409,7 +415,7 @@ def _with_collations(query: exp.Select) -> exp.Expression:
 
 
 def _as_arrow(cursor: psycopg.Cursor[Any]) -> pa.Table:
-    """Return the cursor's rows as an Arrow table. Whole numbers and decimals stay exact."""
+    """Return the cursor's rows as an Arrow table. Whole numbers of up to 38 digits stay exact."""
     import pyarrow as pa
 
     description = cursor.description or []
@@ -489,7 +495,7 @@ def _not_found(error: psycopg.Error, table: str | None, label: str) -> Dosimeter
 
 
 def _translate(error: Exception, label: str) -> DosimeterError:
-    """Return the error for PostgreSQL's, by its SQLSTATE alone: its text can quote cells. ``label``: the table."""
+    """Return the error for PostgreSQL's, mostly by its SQLSTATE: its text can quote cells. ``label``: the table."""
     state = cast("str | None", getattr(error, "sqlstate", None))
     match state:
         case "57014" if "user request" in str(error):

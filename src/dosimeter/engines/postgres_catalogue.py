@@ -237,7 +237,7 @@ def odd_cells_query(relation: CatalogueTable, reading: Reading, names: Collectio
 
 
 def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
-    """Write the value of an attribute of the PostgreSQL type ``held``, read as this column type; odd cells are NULL.
+    """Return SQL for an attribute of the PostgreSQL type ``held``, read as this column type; odd cells are NULL.
 
     NaN lies above all numbers in PostgreSQL, and infinities lie before and after all dates. A numeric can be too large
     or too small for a double, and a cast would fail.

@@ -131,7 +131,7 @@ def _open_table(session: SparkSession, table: str | None, options: ReadOptions) 
 
 
 class SparkEngine:
-    """An engine over one source. Another thread may call ``interrupt``. Closing the engine leaves the session open."""
+    """An engine over one source, in Spark. Another thread may call ``interrupt``. Closing keeps the session open."""
 
     name = "spark"
     runs_with_once = False  # sqlglot moves them to the top of the query
@@ -427,7 +427,7 @@ def _column_type(native: str) -> ColumnType | None:
 
 
 def find_session() -> SparkSession:
-    """Return the active session, or start one without logs where Spark's defaults say (local[*], SPARK_REMOTE …)."""
+    """Return the active session or start one, without logs, where Spark's defaults say (local[*], SPARK_REMOTE …)."""
     try:
         with _without_version_warnings():
             from pyspark.errors import PySparkException
@@ -520,7 +520,7 @@ class SparkLostError(SourceUnreachable):
 def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]:
     """Raise Spark's errors as this project's, and keep its loggers silent, while the block runs.
 
-    ``label``: the source's name, for messages.
+    ``label``: the source's name, for messages. ``engine``: the one whose query runs, where it can be interrupted.
     """
     with _without_version_warnings():
         from pyspark.errors import PySparkException

@@ -100,7 +100,10 @@ def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataF
 
 
 def _spark_paths(session: SparkSession, files: Files) -> list[str]:
-    """Return local paths as file: URIs, with Hadoop's glob characters escaped; over Connect, the paths unchanged."""
+    """Return local paths as file: URIs, with glob characters escaped for Hadoop; other paths are unchanged.
+
+    Over Connect all paths are unchanged.
+    """
     if not files.local or is_remote(session):
         return list(files.paths)
     return ["file://" + _escape(str(Path(path).absolute())) for path in files.paths]

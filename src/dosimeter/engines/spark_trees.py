@@ -79,7 +79,10 @@ def _becomes_bigint(rounding: exp.Floor | exp.Ceil) -> bool:
 
 
 def _whole_double(rounding: exp.Floor | exp.Ceil) -> exp.Expression:
-    """Write FLOOR or CEIL as a double, as on the other engines: Spark gives BIGINT, which cannot hold 1e300."""
+    """Return FLOOR or CEIL as a double, as on the other engines: Spark gives BIGINT, which cannot hold 1e300.
+
+    Raises QueryError if they are nested too deeply.
+    """
     value = _cast(rounding.this.copy(), "DOUBLE")
     if sum(1 for _ in value.walk()) > MOST_NODES:
         raise QueryError("FLOOR and CEIL are nested too deeply for Spark. Simplify the expression.")
@@ -89,7 +92,7 @@ def _whole_double(rounding: exp.Floor | exp.Ceil) -> exp.Expression:
 
 
 def read_column(name: str, native: str, kind: ColumnType, null: str | None, writing: CellWriting) -> exp.Expression:
-    """Write a column of the source in its column type ``kind``, odd cells as NULL (N4).
+    """Return SQL for a column of the source in its column type ``kind``, odd cells as NULL (N4).
 
     ``native``: the name of Spark's own type, without its parameters. ``null``: the text that stands for NULL in a CSV,
     whose cells are all text; None where the source has types. ``writing``: how such a CSV's cells are written. In Spark
@@ -126,12 +129,15 @@ def read_column(name: str, native: str, kind: ColumnType, null: str | None, writ
 
 
 def held_cells(name: str, null: str | None) -> exp.Expression:
-    """Write a column as the source holds it. ``null``: the text for NULL in a CSV; None where there are types."""
+    """Return SQL for a column as the source holds it.
+
+    ``null``: the text that stands for NULL in a CSV; None where the source has types.
+    """
     return _column(name) if null is None else _cell(name, null)
 
 
 def _cell(name: str, null: str) -> exp.Expression:
-    """Write a CSV cell as text, NULL where it is the text ``null``.
+    """Return SQL for a CSV cell as text, NULL where it is the text ``null``.
 
     Spark reads an empty cell as NULL whatever nullValue says, so NULL is first turned back into the empty text.
     """

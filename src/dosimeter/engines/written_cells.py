@@ -35,7 +35,7 @@ _TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class CellWriting:
-    """How the cells of a CSV are written, where that is not the standard way.
+    """The way in which the cells of a CSV are written.
 
     ``comma``: whether the decimal mark is a comma. ``days``: the pattern of a date with one group for each part, and
     the numbers of the groups for year, month and day; None for dates in the standard way.
@@ -58,7 +58,7 @@ class CellWriting:
         return not self.comma and self.days is None
 
     def standardize(self, text: exp.Expression, kind: ColumnType) -> exp.Expression:
-        """Write the text of a cell in the standard way, if it is to be read as this type.
+        """Return SQL for a cell's text in the standard way, so that it can be read as a value of this type.
 
         Where the decimal mark is a comma, a number with a decimal point is no number. Dates may be in the standard way
         too.
@@ -119,7 +119,7 @@ def inference_query(
 ) -> exp.Select:
     """Return the query that counts the cells of each column, and how many of them can be read as each type.
 
-    cells: the text of each column. native: gives the engine's own type.
+    ``cells``: SQL for the text of each column. ``native``: returns the engine's own type for a column type.
     """
     items = []
     for at, cell in enumerate(cells.values()):
@@ -136,9 +136,9 @@ def inference_query(
 
 
 def infer_types(names: Mapping[str, object], row: Mapping[str, int]) -> dict[str, ColumnType]:
-    """Return for each column the first type that all its cells can be read as, otherwise text.
+    """Return for each column the first type of INFERRED that all its cells can be read as; otherwise, text.
 
-    ``row``: the counts that ``inference_query`` gave.
+    A column without cells is text. ``names``: the columns that ``inference_query`` counted. ``row``: its counts.
     """
     kinds = {}
     for at, name in enumerate(names):

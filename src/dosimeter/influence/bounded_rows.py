@@ -1,10 +1,10 @@
 """Individuals with many rows: how many there are, and which of their rows count.
 
-Of an individual with more than m rows, the m with the smallest md5 of (unit, row key) are kept: inside the engine,
-before the WHERE, the same on every engine, for risk and for release. Rows with the same key, or without one, are
-ordered by all their cells; rows that agree in every cell need no order. So the rows that count depend on the
-individual's own rows alone. Rows with a NULL unit belong to nobody and are left out (N4). ``BoundedEngine`` wraps an
-engine so that every query sees only the rows that count.
+Of an individual with more than m rows (``max_rows_per_unit``), the m with the smallest md5 of (unit, row key) are kept:
+inside the engine, before the WHERE, the same on every engine, for risk and for release. Rows with the same key, or
+without one, are ordered by all their cells; rows that agree in every cell need no order. So the rows that count depend
+on the individual's own rows alone. Rows with a NULL unit belong to nobody and are left out (N4). ``BoundedEngine``
+wraps an engine so that every query sees only the rows that count.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 
 
 def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int:
-    """Return how many pairs of individual and row key do not tell one row: the key is NULL, or several rows have it.
+    """Return how many pairs of an individual and a row key stand for several rows, or have NULL as the key.
 
     Such rows are ordered by all their cells where the rows that count are chosen.
     """
@@ -125,8 +125,9 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
 def bounded_relation(schema: Schema, relation: exp.Expression, *, once: bool) -> exp.Expression:
     """Return the rows that count: all rows of individuals with at most m, and m chosen rows of each of the others.
 
-    Written with two joins rather than IN and NOT IN, which engines run very differently. ``once``: find the individuals
-    with more than m rows in a WITH that both joins read, for engines that run it once.
+    m is the schema's ``max_rows_per_unit``. Written with two joins rather than IN and NOT IN, which engines run very
+    differently. ``once``: find the individuals with more than m rows in a WITH that both joins read, for engines that
+    run it once.
     """
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
     source, found, same = _aliased(relation, "own"), _find_busy(schema, relation), _is_busy(schema)
@@ -157,7 +158,7 @@ def bounded_relation(schema: Schema, relation: exp.Expression, *, once: bool) ->
 
 
 def _find_busy(schema: Schema, relation: exp.Expression) -> exp.Select:
-    """Return the query for the individuals with more than m rows."""
+    """Return the query for the individuals with more rows than ``max_rows_per_unit``."""
     many = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(schema.max_rows_per_unit))
     found = exp.select(exp.alias_(column_tree(schema.unit), UNIT)).from_(relation.copy(), copy=False)
     return found.group_by(exp.Literal.number(1), copy=False).having(many, copy=False)
@@ -168,9 +169,9 @@ def _is_busy(schema: Schema) -> exp.Expression:
 
 
 def _choice_keys(schema: Schema) -> list[exp.Expression]:
-    """Return what orders an individual's rows, of which the first m count.
+    """Return the keys by which an individual's rows are ordered; the first ``max_rows_per_unit`` rows count.
 
-    That is md5 of (unit, row key), then the row key, then all other cells; without a row key, the other cells alone.
+    These are md5 of (unit, row key), then the row key, then all other cells; without a row key, the other cells alone.
     """
     cells: list[exp.Expression] = [_own(name) for name in schema.columns if name not in (schema.unit, schema.row_key)]
     if schema.row_key is None:

@@ -39,13 +39,13 @@ def _add_shares(shares: Sequence[FloatArray | None]) -> FloatArray | None:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Contributions:
-    """Everybody's contributions: how far leaving one out moves each cell. Those who move all cells alike share a row.
+    """Everybody's contributions: how far leaving one out moves each cell. Those who share a row move all cells alike.
 
     ``k``: how many cells there are. Cell = group index × number of measures + measure index. The cells of a further
     block (another SELECT that measures) follow those of the block before it. ``people``: how many individuals, or empty
     slots, share each row. Row r moves ``cells[starts[r]:starts[r + 1]]``, and ``changes`` has by how much, at the same
-    indices, scaled by ``plan.weights(norm)``. Empty slots and people outside the WHERE are in a row without cells.
-    ``attributes``: for each row, whether it meets a preference's FILTER, or its value of the ``--by`` column.
+    indices, scaled by ``plan.weights(norm)``. Empty slots and people outside the WHERE are in rows without cells.
+    ``attributes``, by name: for each row, whether it meets a preference's FILTER, or its value of the ``--by`` column.
     ``shares``: for each row, the share of ε that bounds its own guarantee (R12); None if nothing is drawn by rank.
     """
 
@@ -127,7 +127,7 @@ class Contributions:
     def with_empty_slots(self, count: int) -> Contributions:
         """Return the same contributions and one more row, of ``count`` empty slots, which move nothing.
 
-        Without empty slots there is no such row, unless there would be no row at all.
+        If ``count`` is 0 no row is added, unless there would be no row at all.
         """
         if not count and len(self.people):
             return self

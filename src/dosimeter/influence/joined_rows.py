@@ -1,7 +1,8 @@
 """Wrap an engine so that every query sees the plan's joined rows as one relation.
 
-Private tables are bounded to their own m rows per individual before they are joined, and a public table's key is
-checked to be unique, so that each joined row belongs to one individual and their number stays within the plan's m.
+Private tables are bounded to ``max_rows_per_unit`` rows of each individual before they are joined, and a public table's
+key is checked to be unique. So each joined row belongs to one individual, and nobody has more joined rows than the
+plan's schema says.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from dosimeter.sql import column_tree, conjunction
 
 
 class JoinedEngine(EngineInFront):
-    """An engine whose relation is the plan's joined rows."""
+    """An engine whose relation is the plan's joined rows.
+
+    ``base``: the declared schema of the first table. ``first``: the engine that shows that table's own rows.
+    """
 
     def __init__(self, engine: Engine, plan: QueryPlan, base: Schema, first: Engine) -> None:
         super().__init__(engine)
@@ -42,7 +46,7 @@ class JoinedEngine(EngineInFront):
         return joined_relation(self._plan.joins, self._engine.relation(), self._plan.schema, self._others[1])
 
     def _rows(self, table: JoinTable | None) -> exp.Expression:
-        """Return the rows of a table that may be joined (``bound_table``); without a table, those of the first one."""
+        """Return the rows of a table that may be joined (``bound_table``); None stands for the first table."""
         return self._first.relation() if table is None else bound_table(self._engine, table, self._base)
 
     def keeping_everybody(self) -> tuple[QueryPlan, JoinedEngine]:
@@ -73,8 +77,8 @@ class JoinedEngine(EngineInFront):
 def bound_table(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
     """Return the rows of a table that may be joined: of a private table, at most m per individual.
 
-    A public table keeps all rows; its key must be unique, otherwise SchemaError is raised. ``base``: the schema of the
-    first table.
+    m is the table's own ``max_rows_per_unit``. A public table keeps all rows; its key must be unique, otherwise
+    SchemaError is raised. ``base``: the schema of the first table.
     """
     relation = engine.joined(table)
     if table.public or table.unit is None:

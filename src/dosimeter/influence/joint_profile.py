@@ -23,7 +23,7 @@ class JointProfile:
     """One profile per block (SELECT that measures). Row r of every part stands for the same individuals.
 
     ``touched``: how many individuals at least one block touches, if a query has counted them; None if the parts tell.
-    (In a wide unit profile an individual with zeros may be touched or not.)
+    The parts do not tell where zeros may stand for somebody who is touched or for somebody who is not.
     """
 
     plan: QueryPlan

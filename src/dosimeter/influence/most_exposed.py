@@ -99,15 +99,18 @@ def _list_row_parts(profile: Profile | JointProfile) -> tuple[Profile, ...]:
 
 
 def _asked(parts: Sequence[Profile]) -> QueryPlan:
-    """Return a plan whose WHERE all shown records meet. With several blocks (SELECTs that measure) it has no WHERE."""
+    """Return the plan whose WHERE every shown record meets; of several blocks, the first one's plan without a WHERE.
+
+    A block is a SELECT that measures; ``parts`` has the profile of each.
+    """
     return parts[0].plan if len(parts) == 1 else replace(parts[0].plan, where=None)
 
 
 def _most_exposed_first(parts: Sequence[Profile], norms: FloatArray) -> NDArray[np.intp]:
     """Return the indices of the rows, largest norm first; rows outside the WHERE of every block come last.
 
-    Among rows with equal norms those with fewer people come first. The rest are ordered by group and inputs, so that
-    the order in which the engine gave them does not matter.
+    Among rows with equal norms those with fewer people come first. Rows that are still equal are ordered by group and
+    inputs, so that the order in which the engine gave them does not matter.
     """
     inputs = [column for part in parts for name in sorted(part.inputs) for column in part.inputs[name]]
     inside = np.any([part.inside for part in parts], axis=0)
@@ -150,7 +153,10 @@ def _query_alike(profile: UnitProfile | JointProfile, relation: exp.Expression, 
 
 
 def _own_texts(profile: UnitProfile | JointProfile) -> UnitProfile:
-    """Return a UnitProfile whose ``identities`` tell rows apart; those of all parts of a JointProfile are equal."""
+    """Return the profile whose ``identities`` tell rows apart: itself, or the first part of a JointProfile.
+
+    All parts of a JointProfile have the same ``identities``.
+    """
     part = profile if isinstance(profile, UnitProfile) else profile.parts[0]
     assert isinstance(part, UnitProfile)
     return part
@@ -159,8 +165,8 @@ def _own_texts(profile: UnitProfile | JointProfile) -> UnitProfile:
 def _most_exposed_units(profile: UnitProfile | JointProfile, norms: FloatArray, count: int) -> list[int]:
     """Return the indices of up to ``count`` rows, largest norm first, without rows outside the WHERE.
 
-    Among rows with equal norms those with fewer people come first. The rest are ordered by what they contribute, so
-    that the order in which the engine gave them does not matter.
+    Among rows with equal norms those with fewer people come first. Rows that are still equal are ordered by what they
+    contribute, so that the order in which the engine gave them does not matter.
     """
     inside = np.flatnonzero(profile.inside)
     least = np.sort(norms[inside])[-count:][:1]
@@ -200,7 +206,10 @@ def show_cell(value: Any) -> JsonScalar:
 
 
 def take_row(contributions: Contributions, row: int) -> Contributions:
-    """Return the contribution of one individual of this row, as Contributions with one row of one person."""
+    """Return the contribution of one individual of this row, as Contributions with one row of one person.
+
+    The attributes are left out.
+    """
     entries = slice(int(contributions.starts[row]), int(contributions.starts[row + 1]))
     cells = contributions.cells[entries]
     return Contributions(

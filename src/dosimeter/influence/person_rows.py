@@ -18,7 +18,10 @@ from dosimeter.schema import JoinTable, Schema
 
 
 class PersonEngine(EngineInFront):
-    """An engine that shows the rows which a person stage computes from each individual's own rows."""
+    """An engine that shows the rows which a person stage computes from each individual's own rows.
+
+    ``declared``: the schema of the table that ``engine`` shows.
+    """
 
     def __init__(self, engine: Engine, stage: PersonStage, declared: Schema) -> None:
         super().__init__(engine)

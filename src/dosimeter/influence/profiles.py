@@ -80,7 +80,7 @@ def measure_influence(
     ``n``: the number of slots; empty ones contribute nothing. ``norm``: 1 or 2, for which the contributions are scaled
     (``plan.weights``). ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name. With
     attributes the profile has everybody, also those outside the WHERE. Raises DataError if somebody moves the answer by
-    more than Δ.
+    more than a Δ that follows from the schema.
     """
     _require_bounded(plan, engine)
     everybody = None
@@ -144,6 +144,9 @@ def _measure_block(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) 
 
 
 def _require_bounded(plan: QueryPlan, engine: Engine) -> None:
-    """Require an engine that shows at most m rows of each individual if there is a unit: Δ holds only for these."""
+    """Require an engine that shows at most m rows of each individual if there is a unit column.
+
+    Δ holds only for these rows; m is the schema's ``max_rows_per_unit``.
+    """
     bounded = isinstance(_first_table(engine), BoundedEngine)
     assert plan.schema.unit == "row" or bounded, "bound_rows stands in front of the engine"

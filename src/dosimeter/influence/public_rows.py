@@ -31,8 +31,8 @@ class PublicReader:
     def read(self, plan: QueryPlan, engine: Engine) -> QueryPlan:
         """Return the plan with the rows of the public tables that it joins after the noise.
 
-        What happens after the noise is tried with these rows, on made-up numbers. Raises QueryError if it cannot be
-        computed, or if a table is too large; SchemaError if a key is not unique.
+        All that the query computes after the noise is tried out with these rows, on made-up numbers. Raises QueryError
+        if it cannot be computed, or if a table has too many rows or too long texts; SchemaError if a key is not unique.
         """
         if not plan.after.public:
             return plan

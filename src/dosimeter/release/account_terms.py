@@ -48,7 +48,7 @@ class Agreement:
     """The terms of the account that a release is charged to, and what is recorded in it before the charge.
 
     At most one of the last three is set: ``opening`` opens a new account, ``continuation`` carries an account on to
-    changed data or a changed schema, ``identification`` adds which individuals the data hold.
+    changed data or a changed schema, ``identification`` adds the identities by which the same data are recognised.
     """
 
     terms: AccountSummary | AccountOpening
@@ -60,7 +60,7 @@ class Agreement:
 def require_running(ledger: Ledger, schema: Schema) -> AccountSummary | None:
     """Return the dataset's account as it is now; None if it has none.
 
-    Raises DatasetStopped if an incident has stopped the dataset (N4). Nothing else is looked at before.
+    Raises DatasetStopped if an incident has stopped the dataset (N4). A release checks this before anything else.
     """
     account = ledger.summary(schema.account_name)
     stopped = ledger.stopped(schema.account_name) if account is None else account.stopped
@@ -72,11 +72,12 @@ def require_running(ledger: Ledger, schema: Schema) -> AccountSummary | None:
 def check_account(
     ledger: Ledger, prepared: PreparedRelease, source: str, engine: Engine, account: AccountSummary | None = None
 ) -> tuple[AccountSummary | None, Agreement, frozenset[str] | None]:
-    """Return the account as it is now, what a release would record in it, and the identities of the data's individuals.
+    """Return the account, if there is one, what a release would record in it, and the identities of the data.
 
     Refuses, before any data are measured, what contradicts the account's terms, and data that another account holds.
-    Identities need a scan of the whole table; they are None if the account already knows them. ``account``: as it was
-    when the release began, if it was read already. ``source``: the digest of the data.
+    Identities tell whether two accounts hold the same data. Finding them takes a scan of the whole table; they are None
+    if the account already knows them. ``account``: as it was when the release began, if it was read already.
+    ``source``: the digest of the data.
     """
     account = account or ledger.summary(prepared.dataset)
     agree_on_terms(account, prepared, source, None)  # first what can be refused without a scan
@@ -111,8 +112,8 @@ def agree_on_terms(
 ) -> Agreement:
     """Return the terms of a new account, or those of ``account`` with what must be recorded to go on with it.
 
-    ``source``: the digest of the data. ``identities``: those of the data's individuals, if known. Refuses terms that
-    contradict the account's, and changed data or a changed schema unless the order says ``continued``.
+    ``source``: the digest of the data. ``identities``: those of the data, if known. Refuses terms that contradict the
+    account's, and changed data or a changed schema unless the order says ``continued``.
     """
     order, terms = prepared.order, prepared.order.terms
     schema = prepared.schema_digest
@@ -169,7 +170,7 @@ def _read_cap(terms: Terms) -> Decimal | None:
 def find_charges(terms: AccountSummary | AccountOpening, prepared: PreparedRelease) -> RequestCharges:
     """Return what the release would be charged at each ε, and which ε's its account admits.
 
-    An account that is about to be opened has the terms it will have, and a reading of nothing spent.
+    ``terms``: the account, or the terms that it is about to be opened with; then nothing is spent yet.
     """
     reading = terms.reading if isinstance(terms, AccountSummary) else terms.policy.start(terms.delta_total)
     return _compute_charges(terms.policy, terms.max_epsilon, reading, prepared)
@@ -178,7 +179,7 @@ def find_charges(terms: AccountSummary | AccountOpening, prepared: PreparedRelea
 def expect_charges(terms: Terms, prepared: PreparedRelease) -> RequestCharges:
     """Return what the release would be charged at each ε by a new account with these terms, and which ε's it admits.
 
-    For a dataset that has no account yet: its reading is that of nothing spent.
+    For a dataset that has no account yet, and so has spent nothing.
     """
     policy = Policy.parse(terms.policy or "")
     reading = policy.start(policy.agree_on_delta(_read_delta_total(terms), prepared.n))
@@ -202,7 +203,7 @@ def _compute_charges(
 def recall_number(ledger: Ledger, prepared: PreparedRelease, source: str) -> PreparedRelease:
     """Return the release with the noisy number that an earlier request paid for, if the ledger keeps one (V8).
 
-    ``source``: the digest of the data.
+    The release is unchanged if it keeps none, or if the order says ``again``. ``source``: the digest of the data.
     """
     of = prepared.order.way.name_number(prepared, source)
     if of is None or prepared.order.again:

@@ -97,7 +97,8 @@ class ExPostRisk:
 def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> ExPostRisk:
     """Return everybody's RDR (R1) and loss (R2) by a released answer. The data must be those it was released from.
 
-    ``sql``: if given, the entry must be the answer to this query.
+    ``sql``: if given, the entry must be the answer to this query. Raises LedgerError if the entry is no such answer, or
+    if its groups were thresholded or a number was drawn by rank.
     """
     request = entry.request
     if entry.status != "released":
@@ -162,7 +163,10 @@ def recall_look(entry: Entry) -> LookOptions:
 def _find_residual(
     plan: QueryPlan, exact: Measured, released: Sequence[MeasuredTexts], mechanism: Mechanism
 ) -> FloatArray:
-    """Return o − q(x) in every cell, in the units of the norm (S5): the noise that was drawn."""
+    """Return o − q(x), the released numbers minus the exact ones: the noise that was drawn in every cell.
+
+    It is scaled by ``plan.weights``, as contributions are (S5).
+    """
     found = []
     for block, texts, whole in zip(plan.blocks, released, exact.blocks, strict=True):
         rows = zip(texts, whole.values, strict=True)

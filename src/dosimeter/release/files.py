@@ -26,7 +26,7 @@ def find_companion(path: Path) -> Path:
 
 
 def check_target(path: Path) -> None:
-    """Refuse, before anything is charged, a table that cannot be written."""
+    """Refuse, before anything is charged, a path without one of the ``ENDINGS``, or in a folder that does not exist."""
     if path.suffix.lower() not in ENDINGS:
         raise OptionError(f"{path}: an answer is written as {' or '.join(ENDINGS)}. Change the ending.")
     for each in (path, find_companion(path)):
@@ -35,9 +35,9 @@ def check_target(path: Path) -> None:
 
 
 def describe_release(answer: Answer, entry: Entry, head: str) -> JsonObject:
-    """Return everything that an analyst may see of an answer, for readers of its table; ε only if G2 allows it.
+    """Return everything that an analyst may see of an answer, for readers of its table.
 
-    ``head``: the digest of the ledger's last record.
+    ε and δ are None where ε was found from the data (G2). ``head``: the digest of the ledger's last record.
     """
     hidden = entry.hides_epsilon
     request = entry.request

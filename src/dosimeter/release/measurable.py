@@ -33,7 +33,7 @@ class Measurable(Protocol):
         ...
 
     def engine_for(self, plan: QueryPlan) -> Engine:
-        """Return the engine that a plan runs on: the table's own, or one that sees the rows that the plan joins."""
+        """Return the engine that a plan runs on: the table's own, or one that shows joined or computed rows."""
         ...
 
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:

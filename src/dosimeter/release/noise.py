@@ -117,7 +117,7 @@ def draw_discrete_laplace(scale: float, count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedSelection:
-    """How one of several candidates is drawn by their scores, with the privacy loss that OpenDP certifies for it.
+    """The way in which one of several candidates is drawn by their scores, with the privacy loss that OpenDP certifies.
 
     ``scale`` and ``sensitivity`` (Δ_s) are in the units of scores. ``certified``: the ε of all cells of the measure
     together, by OpenDP's own map. ``share``: the ε that these may spend.

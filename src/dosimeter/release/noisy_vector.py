@@ -38,7 +38,7 @@ _EXACT_INTEGERS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class NoisyVector:
-    """The mechanism's output: a row of numbers per group, one per measure, in real units on the measure's grid."""
+    """The mechanism's output: a row of numbers per group, one per measure, in the data's units and on its grid."""
 
     keys: tuple[GroupKey, ...]
     values: tuple[tuple[Fraction, ...], ...]
@@ -47,7 +47,10 @@ class NoisyVector:
 def calibrate_plan(
     plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal
 ) -> tuple[Calibrated | CalibratedSelection, ...]:
-    """Return how every measure is drawn, certified: by noise or by rank. Public: reads SQL, schema and ε alone."""
+    """Return how every measure is drawn, certified: by noise or by rank. Public: reads SQL, schema and ε alone.
+
+    Raises OptionError for a sensitivity given by hand, and for a measure that cannot be drawn so at this ε.
+    """
     if plan.hand_sensitivity is not None:
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
@@ -110,7 +113,7 @@ def add_noise_to(
     noise: Sequence[Calibrated | CalibratedSelection],
     columns: RankColumns | None = None,
 ) -> NoisyVector:
-    """Draw every measure, by noise or by rank, and return the noisy numbers in real units.
+    """Draw every measure, by noise or by rank, and return the noisy numbers in the data's units.
 
     ``keys`` and ``values``: the groups and their exact numbers, one per measure. ``noise``: how each measure is drawn.
     ``columns``: for each measure that is drawn by rank, the counts of its values in each group.

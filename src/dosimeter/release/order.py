@@ -60,7 +60,12 @@ class ReleaseOrder:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
-    """The outcome of a release. ``describe`` gives what the analyst may see, and only that."""
+    """The outcome of a release. ``describe`` gives what the analyst may see, and only that.
+
+    ``answer``: the rows. ``epsilon_svt``: the ε that finding ε costs. ``error_95``: the largest 95 % error of each
+    aggregate column. ``guarantee``: the sentence on privacy. ``entry``: its id in the ledger. ``repeated``: whether it
+    was given before, and now again at no charge. Fields are None, empty or false where they do not apply.
+    """
 
     status: Literal["released", "denied"]
     answer: list[JsonRow] | None = None

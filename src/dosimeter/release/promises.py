@@ -37,7 +37,10 @@ def promise_found(
 
 
 def promise_violation(violation: float | None, variance: float, n: int) -> str:
-    """Return the sentence on how often the noisy test may pass an ε above the threshold (V7); "" without a promise."""
+    """Return the sentence on how often the noisy test may pass an ε that violates the threshold (V7).
+
+    It is empty if ``violation`` is None: nothing is promised.
+    """
     if violation is None:
         return ""
     return (
@@ -48,7 +51,7 @@ def promise_violation(violation: float | None, variance: float, n: int) -> str:
 
 
 def promise_chosen() -> str:
-    """Return the sentence that an answer carries whose ε was found from a preference: what is not promised (G2)."""
+    """Return the sentence for an ε that was found from a preference: it says what is not promised (G2)."""
     return (
         "ε was chosen from the data and is withheld. Because the amount of noise depends on the data, this answer is "
         "not differentially private at the chosen ε, nor at any candidate; it hides individuals only as far as the "

@@ -155,7 +155,7 @@ def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
 def _measure_or_stop(
     dataset: Measurable, prepared: PreparedRelease, request: Request, ledger: Ledger, identities: frozenset[str] | None
 ) -> tuple[Measured, Decide]:
-    """Measure the data. If that fails, record an incident, which stops the dataset (N4).
+    """Measure the data, as ``_measure`` does. If that fails, record an incident, which stops the dataset (N4).
 
     Whether measuring fails can depend on what the data hold, so a failure must not end as a denial of one query. An
     error that nobody foresaw reveals as much as any other, and stops the dataset too. An unreachable source, a lost
@@ -188,7 +188,7 @@ def _measure_or_stop(
 
 
 def _measure(dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
-    """Read everything that needs the data, before the transaction: the exact numbers, and a function that grants ε."""
+    """Read all that needs the data, before the transaction. Return the exact numbers, and a function that grants ε."""
     return prepared.order.way.measure(dataset, prepared)
 
 
@@ -238,7 +238,8 @@ def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) ->
 def _assemble_noisy(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbers]) -> AssembledAnswer:
     """Return the answer made from noisy numbers, clamped if the order says so, with the error of every number.
 
-    ``noisy``: the groups and numbers of each block (a SELECT that measures).
+    ``noisy``: the groups and numbers of each block (a SELECT that measures). If what the query computes after the noise
+    fails on these numbers, they are the answer themselves (Q4).
     """
     plan, mechanism = prepared.plan, prepared.mechanism
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
@@ -273,7 +274,10 @@ def repeat_answer(entry: Entry, prepared: PreparedRelease) -> Answer:
 
 
 def recall_answer(entry: Entry) -> Answer:
-    """Return the answer that the ledger holds for an entry: everybody gets the same, now and on every later request."""
+    """Return the answer that the ledger holds for an entry; a denial if the entry was not released.
+
+    Everybody gets the same, now and on every later request.
+    """
     if entry.status != "released":
         return Answer("denied", entry=entry.id)
     hidden = entry.hides_epsilon

@@ -241,7 +241,10 @@ def draw_number(problem: SelectionProblem) -> int:
 
 
 def find_passing(problem: SelectionProblem, number: int) -> float | None:
-    """Return the first candidate whose threshold the noisy number does not exceed; None without one. Reads no data."""
+    """Return the first candidate whose threshold the noisy number does not exceed; None if it exceeds all.
+
+    Reads no data.
+    """
     thresholds = zip(problem.candidates, _sharp_thresholds(problem), strict=True)
     passing = (epsilon for epsilon, most in thresholds if number <= most)
     return next(passing, None)
@@ -299,7 +302,7 @@ def violation_share(problem: SelectionProblem, outcome: OutcomeProbabilities) ->
 def noisy_test_accuracy(
     problem: SelectionProblem, beta: float = 0.05, *, method: Selection = "sharp"
 ) -> NoisyTestAccuracy:
-    """Return α, within which the noisy test errs with probability 1 − β: the paper's, and the exact ones (V4).
+    """Return by how much the noisy test may err: with probability 1 − β, by at most α (V4).
 
     Public: it reads no PIS. The paper's α is for its budget split 1/3 : 2/3. In the sharp test, noise on Var(t) changes
     q_svt slope² times as much, so that each candidate has its own α; it includes the margin of a promise (V7), by which
@@ -323,8 +326,8 @@ def noisy_test_accuracy(
 def is_two_valued(plan: QueryPlan) -> bool:
     """Return whether everybody moves the answer by nothing or by Δ, whatever the data (V6).
 
-    True if there is one measure, in whole units, and nobody moves all groups together by more than one unit: a COUNT
-    with one row per individual, in any groups, or the number of individuals.
+    True if there is one measure, a total of whole grid steps, and nobody moves all groups together by more than one
+    step: a COUNT with one row per individual, in any groups, or the number of individuals.
     """
     if len(plan.all_measures) != 1 or plan.hand_sensitivity is not None:
         return False
@@ -493,8 +496,8 @@ def _one_number_outcome(gaps: FloatArray, scale: float) -> OutcomeProbabilities:
 def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> OutcomeProbabilities:
     """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr, p_l(r) = P(own ≥ r − gap_l), for every candidate.
 
-    ``gaps``: threshold minus level of each candidate; like ``own_scale``, in scales of the shared noise. The integral
-    is computed piece by piece between the kinks of the densities.
+    f is the density of the shared noise r. ``gaps``: threshold minus level of each candidate; like ``own_scale``, in
+    scales of the shared noise. The integral is computed piece by piece between the kinks of the densities.
     """
     kinks = np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH)
     longest = 2.0 * min(1.0, own_scale) / max(1.0, len(gaps) / 8.0)  # a product of |E| factors bends |E| times as fast

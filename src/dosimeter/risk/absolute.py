@@ -110,7 +110,7 @@ def lee_clifton(n: int, epsilon: float, sensitivity: float, largest_difference: 
 
 
 def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float, bool]:
-    """Return P2's Δv, the largest ‖c_i − c_j‖ over pairs of individuals, and False if it is only an upper bound.
+    """Return P2's Δv, the largest ‖c_i − c_j‖ over pairs of individuals, or an upper bound, and whether it is exact.
 
     A cluster is a set of rows that share cells, directly or through other rows. The distance of rows in different
     clusters follows from their two norms, so only rows of one cluster are compared pair by pair. If nobody is in
@@ -138,7 +138,10 @@ def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float,
 
 
 def _merge_attributes(contributions: Contributions) -> Contributions:
-    """Return the rows that stand for at least one individual, without attributes and with equal rows merged."""
+    """Return the rows that stand for at least one individual, without attributes.
+
+    If there were attributes, rows that are equal without them are merged.
+    """
     people = np.flatnonzero(contributions.people > 0)
     rows = replace(contributions.take(people, contributions.people[people]), attributes={})
     if not contributions.attributes:

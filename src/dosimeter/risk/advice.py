@@ -77,7 +77,7 @@ class AnswerAccuracy:
 
     @property
     def is_mostly_noise(self) -> bool:
-        """Return whether at least half of the numbers are at most as large as their error, or have too few people."""
+        """Return whether half of the numbers or more are no larger than their error, or have too few people to tell."""
         numbers, lost = self.numbers + self.too_few, self.drowned + self.too_few
         return numbers > 0 and 2 * lost >= numbers
 
@@ -136,13 +136,13 @@ class ConditionRange:
 class Advice:
     """What a controller should know before taking an ε. Private.
 
-    ``at``: the ε that the preference gives, or the largest candidate if it gives none. ``up`` and ``down``: the next
-    larger and the next smaller candidate. ``decides``: whether some candidate meets the preference and another does not
-    (F4); None without a preference. ``met``: whether any candidate meets it. ``safe``: the largest candidate at which
-    nobody's membership advantage exceeds 0.25. ``coarser``: a query with fewer groups, of whose numbers fewer are
-    smaller than their errors. ``exposed``: how many people share the largest PIS. ``touched``: how many individuals the
-    query touches (N5). ``by_cell``: the ε that the cell indicator finds; ``cell_differs``: whether that ε is smaller,
-    or the cell indicator finds none (R11).
+    ``columns``: the names of the aggregate columns. ``at``: the ε that the preference gives, or the largest candidate
+    if it gives none. ``up`` and ``down``: the next larger and the next smaller candidate. ``decides``: whether some
+    candidate meets the preference and another does not (F4); None without a preference. ``met``: whether any candidate
+    meets it. ``safe``: the largest candidate at which nobody's membership advantage exceeds 0.25. ``coarser``: the
+    query with fewer groups and a smaller share of numbers that are at most as large as their errors. ``exposed``: how
+    many people share the largest PIS. ``touched``: how many individuals the query touches (N5). ``by_cell``: the ε that
+    the cell indicator finds; ``cell_differs``: whether that ε is smaller, or the cell indicator finds none (R11).
     """
 
     columns: tuple[str, ...]
@@ -173,7 +173,7 @@ class Advice:
 
 
 def find_safe(candidates: Iterable[Candidate]) -> float | None:
-    """Return the largest candidate at which nobody's membership advantage exceeds 0.25, that of ``balanced`` (P4).
+    """Return the largest candidate at which nobody's membership advantage exceeds 0.25, the limit of ``balanced`` (P4).
 
     Where nobody moves the answer, the largest that would be safe for somebody who moves it as far as anybody can. None
     if there is no such candidate.

@@ -35,7 +35,7 @@ _WIDEST = 2.0**200
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JudgedCandidates:
-    """The verdict on each candidate, in the order given, and the largest candidate that meets the preference (F1).
+    """The verdict on each available candidate, in the order given, and the largest that meets the preference (F1).
 
     ``epsilon`` is None if no available candidate meets it.
     """

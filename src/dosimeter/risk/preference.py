@@ -141,7 +141,8 @@ class Preference:
     def shift_free(self) -> bool:
         """Return whether the verdict stays the same if one number is added to everybody's RDR (R8).
 
-        The bound indicator under Laplace noise adds one such number to everybody's RDR.
+        The bound indicator under Laplace noise adds one such number to everybody's RDR. False for a callable, of which
+        nothing is known.
         """
         return bool(self.comparisons) and all(is_shift_free(comparison) for comparison in self.comparisons)
 
@@ -161,6 +162,7 @@ def parse_preference(source: str | PreferenceFunction, *, threshold: float | Non
     """Return the preference that a text, a short name, a preset or a callable stands for.
 
     ``threshold``: only for a callable that returns a number; the preference is met if the number is at least this.
+    Raises PreferenceError for anything else.
     """
     if isinstance(source, str):
         if threshold is not None:

@@ -69,7 +69,7 @@ class Function:
 
 
 def _weighted_variance(values: FloatArray, counts: IntArray) -> float:
-    """Return the population variance of values that ``counts`` people have each.
+    """Return the population variance of the values over people. ``counts``: how many people have each value.
 
     It takes two passes; the term that is subtracted removes the rounding error of the mean.
     """

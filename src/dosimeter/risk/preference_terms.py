@@ -82,10 +82,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
-    """The verdict on one ε: whether its RDRs meet a preference, and by how much. Private, as the RDRs are.
+    """The verdict on one ε: whether its RDRs meet a preference (``satisfied``). Private, as the RDRs are.
 
-    ``value``: the left-hand side of a single comparison, or a callable's number. ``empty``: whether a FILTER matched
-    nobody, so that its aggregate is NULL. ``parts``: whether each of the comparisons joined by AND is met.
+    ``value``: the left-hand side of a single comparison, or a callable's number; otherwise None. ``empty``: whether a
+    FILTER matched nobody, so that its aggregate is NULL. ``parts``: whether each of the comparisons joined by AND is
+    met.
     """
 
     value: float | None
@@ -170,7 +171,10 @@ _COMBINED: Mapping[str, Callable[[float, float], float]] = {"+": add, "-": sub, 
 
 
 def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
-    """Return the term's value on these RDRs; None is SQL's NULL, which division by zero and overflow also give."""
+    """Return the term's value on these RDRs; None is SQL's NULL, which division by zero and overflow also give.
+
+    Without RDRs (None), everything that is read off them is NULL.
+    """
     match term:
         case Number(value):
             return value
@@ -261,7 +265,10 @@ def list_aggregates(term: Term) -> Iterator[PeopleAggregate]:
 
 
 def constant_of(term: Term) -> float | None:
-    """Return the value of a term that reads no aggregate and no number of the answer; None for any other term."""
+    """Return the value of a term that reads no aggregate and no number of the answer; None for any other term.
+
+    None also for a constant that is NULL, as 1/0 is.
+    """
     return None if any(True for _ in list_measured(term)) else evaluate_term(term, None)
 
 

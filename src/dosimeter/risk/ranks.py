@@ -41,7 +41,10 @@ class RankCell:
     weight: float
 
     def distances(self, epsilon: float, points: FloatArray) -> FloatArray:
-        """Return the expected distance of the drawn number from each of ``points``, in the units of the norm."""
+        """Return the expected distance of the drawn number from each of ``points``, in the units of the norm.
+
+        ``points``: in the measure's own units. ``epsilon``: the share of ε that this number is drawn with.
+        """
         counts = self.rank.count(self.column)
         return self.weight * self.rank.distances(counts, epsilon, points)
 
@@ -76,9 +79,9 @@ class RankCells:
         return cls(tuple(cells), plan, np.flatnonzero(noisy))
 
     def level(self, epsilon: float) -> float:
-        """Return Σ E|M(x) − q(x)| over the cells drawn by rank, in the units of the norm.
+        """Return how far the numbers drawn by rank are expected to lie from the exact ones, in the units of the norm.
 
-        ``epsilon``: that of the whole answer.
+        That is Σ E|M(x) − q(x)| over these cells. ``epsilon``: that of the whole answer.
         """
         if epsilon not in self._levels:
             share = self.plan.rank_share(epsilon)
@@ -96,9 +99,10 @@ class RankCells:
         return self._levels[epsilon]
 
     def expect(self, vectors: Contributions, epsilon: float) -> FloatArray:
-        """Return Σ E|M(x) − q(x₋ᵢ)| over the cells drawn by rank, one sum per row of ``vectors``.
+        """Return, for each row of ``vectors``, how far the numbers drawn by rank are expected to lie from q(x₋ᵢ).
 
-        ``vectors``: the contributions. ``epsilon``: that of the whole answer.
+        q(x₋ᵢ) is the exact answer without one individual of the row. The distance is Σ E|M(x) − q(x₋ᵢ)| over the cells
+        drawn by rank, in the units of the norm. ``vectors``: the contributions. ``epsilon``: that of the whole answer.
         """
         share = self.plan.rank_share(epsilon)
         more = np.zeros(len(vectors.changes))

@@ -25,7 +25,8 @@ _EXACT_INTEGERS = 2.0**53
 def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_vectors: bool) -> Sensitivities:
     """Merge rows into classes of equal PIS and attributes, ascending by PIS, with the number of people in each.
 
-    ``keep_vectors``: also tell apart rows that differ in any cell, and keep each class's contributions (C9).
+    If something is drawn by rank, the shares of ε must be equal too. ``keep_vectors``: also tell apart rows that differ
+    in any cell, and keep each class's contributions (C9).
 
     A PIS that needed no rounding (one cell, or integers) is merged only with an equal one. Any other PIS within a
     relative 1e-12 of the next smaller one counts as the same number, and the smallest stands for all; but if a run of
@@ -69,7 +70,7 @@ def _norms_are_exact(rows: Contributions, norm: Norm) -> bool:
 
 
 def _merge_equal(norms: FloatArray, *, exact: bool) -> tuple[FloatArray, IntArray]:
-    """Return the distinct norms, ascending, and for each norm the index of its distinct one.
+    """Return the distinct norms, ascending, and for each norm the index of its equal among these.
 
     ``exact``: whether no norm was rounded; otherwise norms within the tolerance count as equal.
     """

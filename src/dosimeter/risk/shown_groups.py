@@ -23,7 +23,7 @@ HARDLY = 0.01
 class ShownAt:
     """The number of thresholded groups that would be shown at one ε.
 
-    ``threshold``: a group of as many individuals is shown about half of the time, a smaller one less often.
+    ``threshold``: a group with this many individuals is shown about half of the time, a smaller one less often.
     ``expected``: how many groups are shown on average. ``hidden_people``: how many individuals are in groups that are
     shown less than once in 100 answers; somebody in several such groups counts once in each.
     """
@@ -73,8 +73,9 @@ def foresee_groups(
 ) -> ShownGroups:
     """Return how many thresholded groups are expected to be shown at each ε.
 
-    ``sizes``: the number of individuals in each group. ``scales``: for each ε, the scale of the noise that is added to
-    it. ``group_delta``: the δ that the threshold costs. ``most``: in how many groups one individual can be.
+    ``sizes``: the exact number of individuals in each group. ``scales``: for each ε, the scale of the noise that is
+    added to this number. ``group_delta``: the δ that the threshold costs. ``most``: in how many groups one individual
+    can be.
     """
     distinct, times = np.unique(sizes, return_counts=True)
     lines = []

@@ -26,10 +26,10 @@ class Sensitivities:
     """Per-instance sensitivities (PIS), one per class of equally exposed individuals, ascending.
 
     ``values``: the PIS of each class. ``counts``: how many individuals are in it. Individuals are in one class if their
-    PIS, their attributes and, if these are kept, their vectors are equal. ``vectors``: one row of Contributions per
-    class, kept if the RDR depends on more than the PIS (C9). ``k``: how many noisy numbers count in everybody's RDR;
-    with the cell indicator, those that one individual can reach (R11). ``shares``: for a query with measures drawn by
-    rank, the share of ε that bounds the own guarantee of each class (R12).
+    PIS, their attributes, their shares and, if these are kept, their vectors are equal. ``vectors``: one row of
+    Contributions per class, kept if the RDR depends on more than the PIS (C9). ``k``: how many noisy numbers count in
+    everybody's RDR; with the cell indicator, those that one individual can reach (R11). ``shares``: for a query with
+    measures drawn by rank, the share of ε that bounds the own guarantee of each class (R12).
     """
 
     values: FloatArray
@@ -81,8 +81,8 @@ class ExposedPerson:
     """A record among the most exposed, and why it is; individuals with the same record count together. Private.
 
     ``people``: how many individuals have it. ``sensitivity``: their PIS. ``columns``: the values shown of their record,
-    identifying columns masked. ``times_average``: their RDR divided by the average person's. ``own_epsilon``: their own
-    guarantee, in ε (P1).
+    identifying columns masked unless they were to be revealed. ``times_average``: their RDR divided by the average
+    person's. ``own_epsilon``: their own guarantee, in ε (P1).
     """
 
     people: int

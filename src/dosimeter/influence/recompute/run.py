@@ -65,13 +65,14 @@ def recompute_contributions(
 ) -> Contributions:
     """Return how far each individual moves the plan's numbers, by really leaving out each distinct record.
 
-    Records are compared in ``plan.columns``. With a unit column, an individual is left out with all the rows that the
-    engine shows of them. ``n``: the number of slots; empty ones contribute nothing. The contributions are scaled by
-    ``plan.weights(norm)``.
+    Records are distinct if they differ in ``plan.columns``. With a unit column, an individual is left out with all the
+    rows that the engine shows of them. ``n``: the number of slots; empty ones contribute nothing. The contributions are
+    scaled by ``plan.weights(norm)``.
 
-    ``progress`` is called with how many records are done and how many there are; raising from it stops the work.
-    Without ``processes`` there are as many as the work is worth, at most one per CPU. With several, a script that calls
-    this needs ``if __name__ == "__main__":``, as always with multiprocessing.
+    ``progress`` is called with how many records are done and how many there are, counting each once per block (SELECT
+    that measures); raising from it stops the work. Without ``processes`` there are as many as the work is worth, at
+    most one per CPU. With several, a script that calls this needs ``if __name__ == "__main__":``, as always with
+    multiprocessing.
     """
     jobs = []
     for block in plan.blocks:
@@ -93,8 +94,9 @@ def recompute_study(
 ) -> Contributions:
     """Return how far each individual moves the numbers of a study, by really leaving out each distinct record.
 
-    A study is a query that cannot be released, with a sensitivity given by hand. It has observed groups × numeric
-    outputs cells; NULL and NaN count as 0 (``study.notes``). The parameters are those of ``recompute_contributions``.
+    A study is a query that cannot be released, with a sensitivity given by hand. It has one cell for each numeric
+    output in each observed group; NULL and NaN count as 0 (``study.notes``). The parameters are those of
+    ``recompute_contributions``.
     """
     pairs = zip(study.outputs, study.weights(norm), strict=True)
     numbers = tuple(GroupNumber(output.tree, float(weight), 0.0) for output, weight in pairs)
@@ -147,9 +149,10 @@ def _recompute(
 
 
 def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tuple[list[Effects], int]:
-    """Return the effects on several jobs as effects on one vector, with the cells of job after job, and its length.
+    """Return the effects on several jobs as effects on one vector, and how many cells it has.
 
-    ``found``: for each job, its effects and how many cells it has. ``people``: how many individuals are of each kind.
+    The cells of each job follow those of the job before it. ``found``: for each job, its effects and how many cells it
+    has. ``people``: how many individuals are of each kind.
     """
     parts = []
     for effects, k in found:
@@ -212,7 +215,9 @@ def _fetch_rows(job: WorkerSelect, engine: Engine) -> Rows:
 def _rows_of_individuals(job: WorkerSelect, table: pa.Table, records: pa.Table, times: IntArray) -> Rows:
     """Return the records of each individual. Individuals are of one kind if they have the same records equally often.
 
-    Raises DataError if an individual has more rows than the schema allows.
+    ``table``: each individual's distinct records, with the individual in the column after those of ``job``.
+    ``records``: the same rows without the individual. ``times``: how often each individual has each record. Raises
+    DataError if an individual has more rows than the schema allows.
     """
     _, owners = code_rows(table, [f"c{len(job.columns)}"])
     _, record = code_rows(records, job.columns) if job.columns else ([], np.zeros(len(times), dtype=np.int64))
@@ -243,7 +248,7 @@ def _leave_out_here(
 
 
 def _gather(effects: Iterable[Effects], people: IntArray, k: int, empty_slots: int) -> Contributions:
-    """Return Contributions with one row per distinct vector (C9).
+    """Return Contributions with one row per distinct vector of changes (C9).
 
     Those who move nothing and empty slots share one row without cells (N2). ``people``: how many individuals are of
     each kind.
@@ -281,7 +286,8 @@ def _leave_out_in_parallel(
 ) -> list[Effects]:
     """Return the effects of all batches, computed by several processes. However this ends, no process outlives it.
 
-    ``batches``: the first kind of individuals of each batch and the one after its last. ``total``: the number of kinds.
+    ``load``: what every process is sent first. ``batches``: the first kind of individuals of each batch and the one
+    after its last. ``total``: the number of kinds.
     """
     effects: list[Effects] = []
     pending = iter(batches)
@@ -360,7 +366,10 @@ def _workers(count: int) -> Iterator[list[Connection]]:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Block Ctrl-C while a worker starts. The worker inherits the block; this process gets the signal afterwards."""
+    """Block Ctrl-C while a worker starts. The worker inherits the block; this process gets the signal afterwards.
+
+    Where the system cannot block signals, nothing is blocked.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -375,9 +384,10 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _serve(connection: Connection) -> None:
-    """Run a worker process until its connection closes: leave out each batch that it gets, and send back the effects.
+    """Run a worker process until its connection closes or its work fails.
 
-    Ctrl-C is left to the parent process, which then ends the workers.
+    It is sent the work, then one batch of kinds after the other: it leaves out each of these kinds and sends back the
+    effects, or a ``_Failure``. Ctrl-C is left to the parent process, which then ends the workers.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _Table = TypeVar("_Table", "pa.Table", FewRows)
 
 FEW = 4096
-"""So few rows are read as Python values, which loads no Arrow."""
+"""The most rows of a result that are read as Python values, which loads no Arrow."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,8 +85,8 @@ class Profile:
 class Measured:
     """The exact numbers that get noise: one row per group, one number per measure, in the data's units. Private.
 
-    ``columns``: for the index of each measure that is drawn by rank, the values in each group and how many individuals
-    have each; None for an empty group. ``further``: the numbers of the plan's other blocks (SELECTs that measure).
+    ``columns``, by the index of each measure that is drawn by rank: for each group its values and how many individuals
+    have each, or None if it is empty. ``further``: the numbers of the plan's other blocks (SELECTs that measure).
     """
 
     keys: tuple[GroupKey, ...]
@@ -142,7 +142,7 @@ def measure_profiles(
 
 
 def _count_contributions(plan: QueryPlan) -> float:
-    """Return how many different contributions the declared groups and bounds leave, at most; ∞ if they leave any."""
+    """Return how many different contributions the declared groups and bounds allow at most; ∞ if they set no limit."""
     if any(group.values is None for group in plan.groups) or any(each.role == "distinct" for each in plan.arguments):
         return math.inf
     groups = [len(group.values or ()) + 1 for group in plan.groups]
@@ -150,7 +150,7 @@ def _count_contributions(plan: QueryPlan) -> float:
 
 
 def _without_nobody(table: _Table) -> _Table:
-    """Return the rows of a profile, none if nobody meets the WHERE: a total without GROUP BY always has a row."""
+    """Return a profile's rows; none if the only row counts nobody, as a query without GROUP BY gives over no rows."""
     return table.slice(0, 0) if table.num_rows == 1 and not read_integers(table.column(PEOPLE))[0][0] else table
 
 
@@ -215,9 +215,9 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
 
 
 def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
-    """Return everybody's contributions, scaled by ``plan.weights(norm)``. ``n``: the number of slots.
+    """Return everybody's contributions where an individual has one row, scaled by ``plan.weights(norm)``.
 
-    Slots that nobody fills contribute nothing (N2).
+    ``n``: the number of slots. Slots that nobody fills contribute nothing (N2).
     """
     plan = profile.plan
     weights = plan.weights(norm)
@@ -288,7 +288,10 @@ def _read_column(profile: Profile, measure: Measure, rows: NDArray[np.intp]) -> 
 
 
 def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = None) -> Measured:
-    """Return the exact numbers that get noise (S6): computed from the profile if there is one, otherwise by a query."""
+    """Return the exact numbers that get noise (S6), computed from the profile if there is one, otherwise by queries.
+
+    Totals that a profile does not tell are fetched by a query as well.
+    """
     query = answer_query(plan, engine.relation()) if profile is None else None
     if query is not None:
         return _read_totals(plan, _fetch_totals(plan, engine, query))
@@ -358,7 +361,7 @@ def _add_totals(
 
 
 def _fetch_totals(plan: QueryPlan, engine: Engine, query: exp.Select) -> pa.Table | FewRows:
-    """Fetch the totals of every group: few rows, unless many groups are declared or those of the data are observed."""
+    """Fetch the totals of every group, as FewRows if at most ``FEW`` groups are declared, otherwise as Arrow."""
     few = plan.group_keys is not None and len(plan.group_keys) <= FEW
     return engine.fetch_few(query) if few else engine.fetch(query)
 

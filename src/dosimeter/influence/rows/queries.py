@@ -93,7 +93,7 @@ def input_column(plan: QueryPlan, measure: ArgumentMeasure) -> str:
 
 
 def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None:
-    """Return the query for the exact totals of every group, each in whole steps of its measure's unit.
+    """Return the query for the exact totals of every group, each in whole grid steps of its measure.
 
     None if a measure is not a plain total.
     """
@@ -163,7 +163,7 @@ def people_query(
 def held_values_query(
     plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression | None, *, alone: bool
 ) -> exp.Select:
-    """Return the query for the values that an expression has for exactly one individual; not ``alone``: for several.
+    """Return the query for the values that an expression has for several individuals; ``alone``: for exactly one.
 
     Only individuals who meet the plan's WHERE and ``within`` are counted.
     """
@@ -216,7 +216,10 @@ class _Part:
         return [self.name(name) for name in [*names, *([INSIDE] if self.apart else [])]]
 
     def columns(self) -> list[exp.Expression]:
-        """Return the block's groups, its arguments, and whether a row is inside; the others are NULL outside."""
+        """Return the block's groups and arguments and, if ``apart``, whether a row is inside the block's WHERE.
+
+        Groups and arguments are NULL for rows outside it.
+        """
         plan, inside = self.plan, None
         if plan.where is not None and self.apart and plan.where != self.where:
             inside = exp.Coalesce(this=wrap(plan.where.copy()), expressions=[exp.Boolean(this=False)])

@@ -15,14 +15,14 @@ from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import column_tree
 
 MOST_CELLS = 2**17
-"""Combinations of declared cells, at most."""
+"""The most combinations of declared cells for which raw cells are grouped first."""
 
 
 def group_raw_first(query: exp.Select, schema: Schema) -> exp.Select:
     """Return a query for the same histogram, grouped by the columns that it reads and then by what it computes of them.
 
     ``query``: named columns, the last of them a count, grouped by all the others. Unchanged if the schema declares too
-    many combinations of cells, or if nothing is computed.
+    many combinations of cells, if nothing is computed, or if a column is written with its table.
     """
     *keys, counted = query.selects
     read = [node for key in keys for node in key.find_all(exp.Column)]
@@ -47,7 +47,7 @@ def group_raw_first(query: exp.Select, schema: Schema) -> exp.Select:
 
 
 def _count_cells(column: Column | None) -> float:
-    """Return how many different cells the schema declares for a column, counting NULL; ∞ if it declares no number."""
+    """Return how many different cells the schema declares for a column, counting NULL; ∞ if it sets no limit."""
     if column is None:
         return math.inf
     if column.values is not None:

@@ -30,7 +30,11 @@ BLOCK, TOUCHED = "block", "touched"
 
 
 def is_wide(plan: QueryPlan) -> bool:
-    """Return whether each field of each block has a column of its own: all are totals, and at most MOST_COLUMNS."""
+    """Return whether each field of an entry has a column of its own, for every group of every block.
+
+    It has if all fields are totals and at most MOST_COLUMNS columns are needed. An entry is what one individual
+    contributes to one group.
+    """
     fields = [field for block in plan.blocks for field in unit_fields(block)]
     return all(isinstance(field, Tally) for field in fields) and len(_list_fields(plan)) <= MOST_COLUMNS
 
@@ -55,8 +59,8 @@ def joint_profile_query(
     """Return the query for distinct contributions of individuals to all blocks, and how many individuals have each.
 
     Whoever has no row in a block has NULL for its text, or zeros in its columns. With attributes (conditions of
-    FILTERs, the ``--by`` column) everybody is profiled. ``everybody``: the rows that attributes are read from, if not
-    those of ``relation``.
+    FILTERs, the ``--by`` column) everybody is profiled; whoever is in no block has NULL in all columns. ``everybody``:
+    the rows that attributes are read from, if not those of ``relation``.
     """
     names = [name for at in range(len(plan.blocks)) for name in list_columns(plan, at)]
     per_unit = _per_unit(plan, relation)

@@ -391,9 +391,9 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
 
 
 def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contributions:
-    """Return everybody's contributions, scaled by ``plan.weights(norm)``. ``n``: the number of slots.
+    """Return everybody's contributions where individuals have several rows, scaled by ``plan.weights(norm)``.
 
-    Slots that nobody fills contribute nothing (N2).
+    ``n``: the number of slots. Slots that nobody fills contribute nothing (N2).
     """
     plan = profile.plan
     weights = plan.weights(norm)

@@ -76,9 +76,9 @@ class Layout:
 def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layout:
     """Choose how one individual's entries (contributions to one group each) are written in a row of the profile.
 
-    Wide: one column per field and group, if at most ``MOST_COLUMNS`` are needed. Otherwise: all in one text column.
-    Without GROUP BY the row is always wide, and a field with too many values is a text column of its own. ``near``: the
-    values near each quantile in each group, by field; those that fit get columns.
+    Wide: one column per field and group, if at most ``MOST_COLUMNS`` are needed. Otherwise, and with thresholded
+    groups: all in one text column. Without GROUP BY the row is always wide, and a field with too many values is a text
+    column of its own. ``near``: the values near each quantile in each group, by field; those that fit get columns.
     """
     kept: dict[str, tuple[tuple[int, ...], ...]] = {}
     for name, values in near.items():
@@ -225,9 +225,10 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 
 def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
-    """Return ``entries`` cross-joined with one row that holds the values near each quantile, to count rows at each.
+    """Return ``entries`` cross-joined with the values near each quantile, so that rows can be counted at each value.
 
-    If there is no other field, rows whose argument is NULL are left out: they move no quantile.
+    The values of a quantile are one row; it is joined only if some group has several. If there is no other field, rows
+    whose argument is NULL are left out: they move no quantile.
     """
     plan, near = layout.plan, find_near(layout)
     for field in near:
@@ -288,9 +289,10 @@ def _join_field(query: exp.Select, field: Joined, rows: UnitRows) -> exp.Select:
 
 
 def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group: int) -> list[exp.Expression]:
-    """Return what stands in each column of a field for one group. ``value``: what the field aggregates, NULL elsewhere.
+    """Return what stands in each column of a field for one group.
 
-    Raises TypeError for a field that needs a query of its own.
+    ``value``: what the field aggregates, which is NULL for rows outside the group. Raises TypeError for a field that
+    needs a query of its own.
     """
     match field:
         case Tally():

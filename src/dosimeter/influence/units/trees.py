@@ -84,7 +84,10 @@ def group_number(groups: tuple[Group, ...]) -> exp.Expression:
 
 
 def observed_number(groups: tuple[Group, ...]) -> exp.Expression:
-    """Return the number of a row's group among the observed ones; the same in every query over the same rows."""
+    """Return the number of a row's group among the observed ones, as a tree.
+
+    The number is the same in every query over the same rows.
+    """
     order = exp.Order(expressions=[exp.Ordered(this=wrap(each.tree.copy()), nulls_first=False) for each in groups])
     return exp.Window(this=exp.DenseRank(), order=order, over="OVER")
 

@@ -77,7 +77,7 @@ class Way(ABC):
 
     @property
     def text_identifies_request(self) -> bool:
-        """Return whether equal texts mean equal requests; False for a callable preference, which has no text."""
+        """Return whether equal texts mean equal requests: not for callable preferences, which may share a text."""
         return True
 
     @property
@@ -91,11 +91,14 @@ class Way(ABC):
 
     @abstractmethod
     def list_tried(self, candidates: Collection[float]) -> set[float]:
-        """Return the ε's at which a release is tried on empty groups; if it works at these, it works at all."""
+        """Return the ε's at which a release is tried on empty groups; what works at these works at all candidates."""
 
     @abstractmethod
     def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
-        """Return what about this way makes requests different. A change here makes every ledger in use charge again."""
+        """Return the settings of this way that make one request differ from another, for the request's digest.
+
+        A change of what this returns makes every ledger in use charge again.
+        """
 
     def name_number(self, prepared: PreparedRelease, source: str) -> str | None:
         """Return a digest of what a noisy number is drawn for; None if this way has none to use again (V8).

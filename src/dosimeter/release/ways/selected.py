@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selected(Way):
-    """The way to set ε by a noisy test: release at the first candidate that passes it, the largest first.
+    """The way to set ε by a noisy test: try the candidates, the largest first, and release at the first that passes.
 
     A candidate passes if the noisy variance of the normalised RDRs is at most ``variance``. ``svt``: the ε that the
     test costs. ``violation``: the promised probability of releasing an ε whose exact variance is larger, whatever the

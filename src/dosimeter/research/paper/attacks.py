@@ -23,7 +23,7 @@ _PREFERENCE = "ratio:0.95"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What happens on one of the two tables. ``epsilon``: found there by algorithm 1; ``scale``: of its Laplace noise.
+    """The releases from one of the two tables. ``epsilon``: as algorithm 1 finds it there; ``scale``: of Laplace noise.
 
     ``hits``: in how many releases the test says that the person is there.
     """
@@ -114,8 +114,8 @@ def _attack(
 ) -> Attack:
     """Run one attack. Its test says yes if the answer is at least ``reach`` away from the total without the person.
 
-    ``test``: this in words. ``tables``: everybody's values with the person, then without. ``sensitivity``: Δ of the
-    query.
+    ``test``: this in words. ``tables``: everybody's values with the person, then without. ``bounds``: those of a value.
+    ``sensitivity``: Δ of the query.
     """
     people = max(map(len, tables))
     absent_total = sum(tables[1])

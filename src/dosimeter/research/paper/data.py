@@ -68,7 +68,10 @@ def default_folder() -> Path:
 
 
 def fetch_adult(folder: Path, *, source: str = ARCHIVE, files: Sequence[ArchiveFile] = ARCHIVE_FILES) -> list[Fetched]:
-    """Fetch both files into ``folder``. Keep files that are already right; refuse one with a wrong checksum."""
+    """Fetch both files into ``folder``. Keep files that are already right; refuse one with a wrong checksum.
+
+    ``source``: the address of the folder to fetch them from. ``files``: what they must be.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -33,7 +33,10 @@ class Demonstration:
 
 
 def _open(values: Sequence[int], *, bounds: tuple[int, int], slots: int | None = None) -> Dataset:
-    """Open a table ``people`` with one number ``v`` for each person. ``slots``: declared individuals, if more."""
+    """Open a table ``people`` with one number ``v`` for each person.
+
+    ``slots``: how many individuals are declared; None for as many as there are values.
+    """
     import pyarrow as pa
 
     facts = {"v": {"type": "integer", "bounds": list(bounds)}}
@@ -287,7 +290,7 @@ def show_violations() -> Demonstration:
 
 
 def show_reruns() -> Demonstration:
-    """Compute what 50 runs of the noisy test cost, and the chance that one of them gives a large ε, to be picked."""
+    """Compute what 50 runs of the noisy test cost, and the chance that at least one of them gives ε ≥ 1."""
     runs = 50
     problem = _adult_count(1e-5)
     outcome = outcome_distribution(problem, method="paper")

@@ -189,5 +189,5 @@ DIFFERENCES = (
 
 
 def show_differences() -> tuple[Shown, ...]:
-    """Run the demonstration of every difference. Takes a few seconds: two of them draw 40,000 real releases."""
+    """Run the demonstration of every difference. Takes a few seconds: two of them draw 40,000 real releases each."""
     return tuple(Shown(difference, difference.demonstrate()) for difference in DIFFERENCES)

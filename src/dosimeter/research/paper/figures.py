@@ -134,7 +134,7 @@ _WIDTH, _GAP = 1.05, 4.0  # one column's width, and the distance from one thresh
 def draw_variance(study: VarianceStudy) -> Figure:
     """Draw what the noisy tests release: a row of panels per mechanism, a panel per query.
 
-    Candidates are evenly spaced on the axis, so that areas are probabilities.
+    Candidates are evenly spaced on the axis, so that the areas of a column's bars are in proportion to probabilities.
     """
     import altair as alt
 
@@ -386,7 +386,7 @@ _LOOK = {
 
 
 def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
-    """Save the figure in the folder as ``stem``.svg and ``stem``.png (twice the size); return both paths."""
+    """Save the figure in the folder as ``stem``.svg and, at twice the size, ``stem``.png; return both paths."""
     return [
         write_file(folder / f"{stem}.svg", figure.svg.encode()),
         write_file(folder / f"{stem}.png", figure.png),
@@ -394,7 +394,7 @@ def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
 
 
 def write_file(path: Path, content: bytes) -> Path:
-    """Write a file, creating its folder if needed; return its path."""
+    """Write a file, creating its folder if needed; return its path. Raises OptionError if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -20,7 +20,10 @@ SHIFTED = ("age", "fnlwgt", "education_num", "hours_per_week")
 
 
 def generate_adult(adult: pa.Table, rows: int, *, seed: int = 1) -> pa.Table:
-    """Return a table of this many records: a sample without replacement, or shifted copies."""
+    """Return a table of this many records: a sample of Adult without replacement or, for more, also shifted copies.
+
+    The same number of records and the same ``seed`` give the same table. Raises OptionError for fewer than one record.
+    """
     import pyarrow as pa
 
     if rows < 1:

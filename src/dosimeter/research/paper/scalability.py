@@ -154,8 +154,8 @@ def measure_scalability(
 ) -> Scalability:
     """Time both algorithms by both ways, on every query and size, ``runs`` times each.
 
-    ``limit``: how many seconds recomputing may take on one query and size; 0 leaves recomputing out. ``seed``: decides
-    the generated tables.
+    ``limit``: on one query and size, no run of recomputing is started that is expected to end after so many seconds; 0
+    leaves recomputing out. ``seed``: decides the generated tables. ``progress``: called with (done, total).
     """
     if runs < 1:
         raise OptionError("--runs must be at least 1.")

@@ -112,7 +112,7 @@ class Thresholds:
 
 
 def write_cell(cell: Cell) -> str:
-    """Write the published ε; after ✗ that of the authors' convention, and after → our own, where these differ."""
+    """Return the published ε as text; after ✗ that of the authors' convention, after → our own, where these differ."""
     text = format_epsilon(cell.published)
     if not cell.reproduced:
         text += f" ✗ {_write(cell.authors)}"

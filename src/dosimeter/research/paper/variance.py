@@ -276,8 +276,9 @@ def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> Releas
 def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
     """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr for each candidate ε_j, and P(denial).
 
-    ``gaps``: threshold − q_svt of each candidate, and ``own_scale``: the scale of a candidate's own noise, both in
-    scales of the shared noise r. Integrates piecewise, from kink to kink.
+    f is the density of the shared noise r, and p_l(r) the probability that candidate l passes. ``gaps``: threshold −
+    q_svt of each candidate, and ``own_scale``: the scale of a candidate's own noise, both in scales of the shared
+    noise. Integrates piecewise, from kink to kink.
     """
     kinks = np.unique(np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH))
     edges = np.unique(np.concatenate([np.linspace(a, b, 1 + math.ceil(4.0 * (b - a))) for a, b in pairwise(kinks)]))

@@ -32,7 +32,8 @@ KNOWLEDGE = {"all": "everybody", "no": "do not know differential privacy", "yes"
 class MannWhitney:
     """A Mann–Whitney test. ``u``: pairs in which the first sample's answer is larger, ties as half a pair.
 
-    ``share``: ``u`` divided by the number of pairs. ``p``: the p-value. ``exact``: not by the normal distribution.
+    ``share``: ``u`` divided by the number of pairs. ``p``: the p-value. ``exact``: whether it is exact, and not by the
+    normal distribution.
     """
 
     u: float
@@ -73,7 +74,8 @@ def compare_locations(first: Sequence[float], second: Sequence[float]) -> MannWh
 def compare_spreads(first: Sequence[float], second: Sequence[float]) -> BrownForsythe | None:
     """Compare the spreads of two samples by a Brown–Forsythe test; None where it is not defined.
 
-    It is not defined if a sample has fewer than two answers, or if all answers are equally far from their median.
+    It is not defined if a sample has fewer than two answers, or if in each sample all answers are equally far from its
+    median.
     """
     if min(len(first), len(second)) < 2:
         return None
@@ -93,8 +95,8 @@ def compare_spreads(first: Sequence[float], second: Sequence[float]) -> BrownFor
 class Summary:
     """The ε's that one group chose for one query.
 
-    ``knowledge``: whose answers: ``all``, or of those who said yes or no to prior knowledge. ``counts``: by ε.
-    ``densest``: the two neighbouring ε's that were chosen most often together, ``densest_n`` times.
+    ``knowledge``: whose answers: ``all``, or of those who said yes or no to prior knowledge. ``counts``: how often each
+    ε was chosen. ``densest``: the two neighbouring ε's that were chosen most often together, ``densest_n`` times.
     """
 
     query: str
@@ -127,8 +129,9 @@ class GroupComparison:
 class Analysis:
     """Everything that is reported about the study. Dictionaries are by group.
 
-    ``answers``: of those who are analysed. ``used``: how many answered yes and no to the follow-up question, per
-    treatment group.
+    ``answers``: of those who are analysed. ``first_query``: how many saw each query first. ``knowledge``: how many said
+    yes and no to prior knowledge. ``used``: how many answered yes and no to the follow-up question, per treatment
+    group.
     """
 
     answers: tuple[StudyAnswer, ...]

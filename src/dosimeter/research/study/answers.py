@@ -20,7 +20,7 @@ CONTROL = "control"
 class StudyAnswer:
     """What is stored of one participant. ``quiz``: the letters they chose.
 
-    None: they did not get so far, or were not asked.
+    A field is None if they did not get so far, or were not asked.
     """
 
     participant: int
@@ -64,9 +64,9 @@ def _write_cell(cell: object) -> str:
 
 
 def read_answers(path: Path) -> tuple[StudyAnswer, ...]:
-    """Read the answers of an exported CSV. Refuse a missing column, or a cell that does not fit its column.
+    """Read the answers of an exported CSV. Further columns are ignored.
 
-    Further columns are ignored.
+    Raises DataError for a missing column, a cell that does not fit its column, or a participant who is there twice.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as lines:

@@ -34,7 +34,10 @@ class Assignment:
 
 
 def draw_sample(rows: int, size: int, *, seed: int) -> list[int]:
-    """Return the row numbers of the sample of ``size`` rows: drawn without replacement, in ascending order."""
+    """Return the row numbers of a sample of ``size`` of ``rows`` rows: without replacement, in ascending order.
+
+    Raises DataError if there are too few rows.
+    """
     if rows < size:
         raise DataError(
             f"The data has {rows} records, and the study shows {size}. Give the whole of Adult with --data."

@@ -38,7 +38,7 @@ SQL: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells as text, ready to be shown."""
+    """A table whose cells are text, ready to be shown."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -46,7 +46,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Stimulus:
-    """Everything that is shown with one query. ``words``: what it asks; ``accuracy``: for every group.
+    """Everything that is shown with one query. ``words``: what it asks; ``accuracy``: the table that every group sees.
 
     The rest is for the treatment groups only: ``ranges`` and ``histograms`` as SVG, and the same as tables.
     """
@@ -70,7 +70,10 @@ class Instrument:
 
 
 def build_instrument(adult: pa.Table, *, seed: int) -> Instrument:
-    """Draw the sample, measure both queries on it, and draw every picture. The same seed gives the same material."""
+    """Draw the sample, measure both queries on it, and draw every picture. The same seed gives the same material.
+
+    Raises DataError if nobody in the sample matches one of the queries.
+    """
     import pyarrow as pa
 
     sample = adult.take(pa.array(draw_sample(adult.num_rows, ROWS, seed=seed)))

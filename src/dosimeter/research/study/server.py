@@ -66,7 +66,10 @@ class Site:
 
 
 def make_app(instrument: Instrument, store: StudyStore, *, name: str, approval: str = "", secure: bool = False) -> Any:
-    """Return the application. ``secure``: the site is reached over HTTPS only."""
+    """Return the application. ``name``: the study's, which its cookie carries.
+
+    ``approval``: the ethics approval, shown to participants. ``secure``: the site is reached over HTTPS only.
+    """
     environment = Environment(
         loader=PackageLoader("dosimeter.research.study"),
         autoescape=True,
@@ -126,7 +129,7 @@ At = Annotated[Site, Depends(_read_site)]
 
 
 def show_page(request: Request, site: At) -> Response:
-    """Show the page that this participant is on."""
+    """Show the page that this participant is on: without a cookie the consent form, and at the end a message."""
     token = request.cookies.get(site.cookie)
     if token is None:
         return _render(site, "consent.html")
@@ -150,7 +153,10 @@ def accept_consent(request: Request, site: At, form: Form) -> Response:
 
 
 def take_step(request: Request, step: str, site: At, form: Form) -> Response:
-    """Store the answer and go to the next page. An answer to another page than the current one is ignored."""
+    """Store the answer and go to the next page; show the page again if the answer is missing.
+
+    An answer to another page than the current one is ignored.
+    """
     token = request.cookies.get(site.cookie)
     progress = None if token is None else site.store.find_progress(token)
     if token is None or progress is None or progress.step != step:
@@ -191,7 +197,7 @@ def show_picture(request: Request, query: str, number: int, site: At) -> Respons
 
 
 class _Missing(Exception):
-    """A form was sent without a usable answer."""
+    """The error that a form was sent without a usable answer."""
 
 
 def _read_answer(step: str, form: Mapping[str, str]) -> JsonScalar:

@@ -84,7 +84,7 @@ class Progress:
 
 
 class StudyStore:
-    """The SQLite file of one study. ``existing``: whether to refuse a file that does not exist, and not make one."""
+    """The SQLite file of one study. ``existing``: refuse a file that does not exist, instead of making it."""
 
     def __init__(self, path: Path, *, existing: bool = False) -> None:
         self.path = path
