@@ -1,4 +1,4 @@
-"""What can stand in a JSON document, as types: documents are checked where they are written and where they are read."""
+"""Types of what can stand in a JSON document, and functions that check the type of a value that was read."""
 
 from __future__ import annotations
 

@@ -146,10 +146,10 @@ def _find_highest(risk: Risk) -> tuple[FloatArray, FloatArray | None]:
 
 
 def list_own(risk: Risk, value: FloatArray, share: FloatArray | None, epsilons: Sequence[float]) -> FloatArray:
-    """Return the own guarantee, in ε, of somebody with this PIS, one per ε of the answer (P1).
+    """Return the own guarantee, in ε, of somebody at each ε of the answer (P1).
 
-    ``value``: the PIS. ``share``: if something is drawn by rank, the share of ε that bounds the guarantee, otherwise
-    None. Both are arrays of one number.
+    ``value``: their PIS. ``share``: None, unless something is drawn by rank: then the guarantee is this share of ε, and
+    the PIS is not used. Both are arrays of one number.
     """
     scales = np.array([risk.noise_scale(epsilon) for epsilon in epsilons])
     return own_epsilon(

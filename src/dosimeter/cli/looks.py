@@ -47,8 +47,8 @@ def check_ledger_options(target: str | None, release: str | None, schema: object
 def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSummary | None:
     """Record in the ledger that the risk was looked at, before anything is shown (G1). Return the dataset's account.
 
-    Return None if the dataset has no account yet. Without a ledger (``target``), record nothing and return None. Refuse
-    a study by --sensitivity.
+    Return None if the dataset has no account yet. Without a ledger (``target`` is None), record nothing and return
+    None. With one, refuse a study: SQL that cannot be planned, looked at with --sensitivity.
     """
     if target is None:
         return None

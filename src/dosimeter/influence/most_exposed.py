@@ -99,9 +99,9 @@ def _list_row_parts(profile: Profile | JointProfile) -> tuple[Profile, ...]:
 
 
 def _asked(parts: Sequence[Profile]) -> QueryPlan:
-    """Return the plan whose WHERE every shown record meets; of several blocks, the first one's plan without a WHERE.
+    """Return the plan whose WHERE limits the records to show; with several blocks, one that has no WHERE.
 
-    A block is a SELECT that measures; ``parts`` has the profile of each.
+    ``parts``: the profile of each block (SELECT that measures). With several, ``_condition_of_all`` tests each WHERE.
     """
     return parts[0].plan if len(parts) == 1 else replace(parts[0].plan, where=None)
 

@@ -385,7 +385,10 @@ class DatasetReplay:
         self._views_digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def _find_views(self, digests: Sequence[str | None]) -> Iterator[View]:
-        """Yield the looks that were replayed, then those from before the state at which the replay began, if any."""
+        """Yield the looks at queries with one of these digests; a digest that is None matches nothing.
+
+        First come the looks that were replayed, then those from before the state with which the replay began, if any.
+        """
         yield from (view for view in self._views if view.digest in digests)
         if self._older is None or self._view_count == len(self._views):
             return

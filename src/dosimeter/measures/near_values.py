@@ -83,10 +83,10 @@ class NearValues(Joined):
         )
 
     def places_query(self, rows: UnitRows, places: Sequence[Sequence[str]]) -> exp.Select:
-        """Write the query that returns the values around the quantile of every group as the columns of one row.
+        """Write the query for the values around the quantile of every group: one row, with a column for each value.
 
-        ``places``: for each group, the names of the columns that hold its values, in ascending order. The values are
-        queried again where they are needed: a value of the data never appears in the text of a query, which servers
+        ``places``: for each group, the names of its columns, in ascending order of the values. Other queries join this
+        one instead of writing the values out: a value of the data never appears in the text of a query, which servers
         write to their logs.
         """
         groups = rows.key_columns()[1:]

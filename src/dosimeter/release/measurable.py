@@ -25,7 +25,7 @@ class Measurable(Protocol):
         ...
 
     def renew(self) -> str:
-        """Read the state of the data again, and return their digest."""
+        """Let later reads see the data as they are now, and return their digest."""
         ...
 
     def plan(self, sql: str, options: PlanOptions | None = None) -> QueryPlan:

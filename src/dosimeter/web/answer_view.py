@@ -23,7 +23,7 @@ Value = str | int | float | bool | None
 def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, most: int = MOST_ROWS) -> ShownAnswer:
     """Return a part of an answer as it is shown: from row ``first``, counted from 1, at most ``most`` rows.
 
-    ``shape``: which columns carry noise, and which count.
+    ``shape``: which columns carry noise, and which are counts.
     """
     total = len(answer.rows)
     start = min(max(first, 1), max(total, 1)) - 1

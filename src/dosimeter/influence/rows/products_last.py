@@ -12,9 +12,10 @@ from dosimeter.sql import column_tree
 
 
 def multiply_last(query: exp.Select) -> exp.Select:
-    """Return a query for the same histogram that computes products of its other columns after grouping.
+    """Return a query for the same histogram that groups by fewer columns: it computes products after grouping.
 
-    ``query``: named columns, the last of them a count, grouped by all the others. Unchanged if it has no such product.
+    ``query``: named columns, the last of them a count, grouped by all the others. Unchanged if none of these others is
+    a product that follows from the rest.
     """
     *keys, counted = query.selects
     products = {key.alias: key.this for key in keys if isinstance(key.this, exp.Mul)}

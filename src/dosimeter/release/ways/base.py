@@ -101,9 +101,9 @@ class Way(ABC):
         """
 
     def name_number(self, prepared: PreparedRelease, source: str) -> str | None:
-        """Return a digest of what a noisy number is drawn for; None if this way has none to use again (V8).
+        """Return a digest of all that the noisy test's number is drawn for: the ledger finds the number by it (V8).
 
-        ``source``: the digest of the data.
+        None if this way draws no number that can be used again. ``source``: the digest of the data.
         """
         return None
 
