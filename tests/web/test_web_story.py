@@ -378,9 +378,10 @@ def test_every_page_is_accessible(site: Site, open_page: OpenPage, scheme: str, 
             problems[path] = [(v["id"], v["nodes"][0]["html"]) for v in found.response["violations"]]
         assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is wider than the window"
         if width < 500:  # a list is a stack of cards there, and what they are about has their whole width
-            shares = page.eval_on_selector_all(
-                ".list td.query:not(:empty)",
-                "cells => cells.map((cell) => cell.offsetWidth / cell.parentElement.clientWidth)",
+            # In one step: between finding cells and measuring them the queue may put new ones in their place.
+            shares = page.evaluate(
+                """[...document.querySelectorAll(".list td.query:not(:empty)")]
+                    .map((cell) => cell.offsetWidth / cell.parentElement.clientWidth)"""
             )
             assert all(share > 0.85 for share in shares), path
     assert not problems
