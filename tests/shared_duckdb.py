@@ -1,7 +1,7 @@
 """One DuckDB for many tables in memory: making one takes longer than most queries of a small table.
 
 A dataset over files, or a DuckDB file, still has one of its own. What a dataset's own DuckDB is for, to read its files
-and nothing else, is tested where it is not shared (tests/unit/test_duckdb_engine.py).
+and nothing else, is tested where it is not shared (tests/unit/test_duckdb_lock.py).
 """
 
 from __future__ import annotations

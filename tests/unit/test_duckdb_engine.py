@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import shutil
-import threading
-import time
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
@@ -21,101 +18,24 @@ import pytest
 from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
-from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError
+from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.errors import DataError, DosimeterError, OptionError
 from dosimeter.influence.rows.profile import count_individuals, measure_answer, measure_profile
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
+from tests.unit.duckdb_sources import (
+    CSV,
+    ROWS,
+    SCHEMA,
+    SOURCES,
+    arrow_table,
+    make_csv,
+    make_gzip,
+    only,
+    read_rows,
+)
 
 SECRET, DIGITS = "SECRETCELL", "987654321"
-SCHEMA = Schema(
-    table="people",
-    individuals=10,
-    columns={
-        "age": Column("age", ColumnType.INTEGER, bounds=(Decimal(0), Decimal(100))),
-        "pay": Column("pay", ColumnType.DECIMAL, bounds=(Decimal(0), Decimal(100)), resolution=Decimal("0.5")),
-        "zip": Column("zip", ColumnType.CATEGORY, values=("01234", "99999")),
-        "member": Column("member", ColumnType.BOOLEAN),
-        "born": Column("born", ColumnType.DATE),
-        "seen": Column("seen", ColumnType.TIMESTAMP),
-        "name": Column("name", ColumnType.TEXT),
-    },
-)
-CSV = """age,pay,zip,member,born,seen,name
-31,1.5,01234,true,2000-01-31,2024-01-01 10:00:00,"Ada, ""the"" first"
-32,,99999,false,1999-12-31,2024-01-02 11:30:00,Größe
-,3,01234,,,,
-"""
-ROWS: list[dict[str, Any]] = [
-    {"age": 31, "pay": 1.5, "zip": "01234", "member": True, "born": date(2000, 1, 31),
-     "seen": datetime.fromisoformat("2024-01-01T10:00:00"), "name": 'Ada, "the" first'},
-    {"age": 32, "pay": None, "zip": "99999", "member": False, "born": date(1999, 12, 31),
-     "seen": datetime.fromisoformat("2024-01-02T11:30:00"), "name": "Größe"},
-    {"age": None, "pay": 3.0, "zip": "01234", "member": None, "born": None, "seen": None, "name": None},
-]  # fmt: skip
-ARROW = pa.schema(
-    [
-        ("age", pa.int32()),
-        ("pay", pa.float32()),
-        ("zip", pa.dictionary(pa.int8(), pa.string())),
-        ("member", pa.bool_()),
-        ("born", pa.date32()),
-        ("seen", pa.timestamp("ms", tz="UTC")),
-        ("name", pa.large_string()),
-    ]
-)
-
-
-def read_rows(engine: DuckDBEngine) -> list[dict[str, Any]]:
-    engine.impose(SCHEMA)
-    query = exp.select("*").from_(engine.relation())
-    rows: list[dict[str, Any]] = engine.fetch(query).to_pylist()
-    return rows
-
-
-def arrow_table() -> pa.Table:
-    return pa.Table.from_pylist(ROWS, schema=ARROW)
-
-
-def make_csv(folder: Path) -> str:
-    (folder / "people.csv").write_text(CSV, encoding="utf-8")
-    return str(folder / "people.csv")
-
-
-def make_gzip(folder: Path) -> str:
-    (folder / "people.csv.gz").write_bytes(gzip.compress(CSV.encode()))
-    return str(folder / "people.csv.gz")
-
-
-def make_parquet(folder: Path) -> str:
-    pq.write_table(arrow_table(), folder / "people.parquet")
-    return str(folder / "people.parquet")
-
-
-def make_csv_glob(folder: Path) -> str:
-    lines = CSV.splitlines(keepends=True)
-    for at, line in enumerate(lines[1:]):
-        (folder / f"part{at}.csv").write_text(lines[0] + line, encoding="utf-8")
-    return str(folder / "part*.csv")
-
-
-def make_parquet_glob(folder: Path) -> str:
-    table = arrow_table()
-    for at in range(3):
-        columns = table.column_names if at % 2 else table.column_names[::-1]  # by name, whatever the order
-        pq.write_table(table.slice(at, 1).select(columns), folder / f"part{at}.parquet")
-    return str(folder / "part*.parquet")
-
-
-def make_database(folder: Path) -> str:
-    table = arrow_table()
-    with duckdb.connect(str(folder / "people.duckdb")) as connection:
-        connection.register("incoming", table)
-        connection.execute("CREATE TABLE people AS SELECT * FROM incoming")
-    return f"duckdb:{folder / 'people.duckdb'}"
-
-
-SOURCES = [make_csv, make_gzip, make_parquet, make_csv_glob, make_parquet_glob, make_database]
 
 
 @pytest.mark.parametrize("make", SOURCES)
@@ -232,10 +152,6 @@ def read_odd(path: Path, name: str, kind: ColumnType) -> list[Any]:
     assert engine.doubtful_columns() <= {name}
     engine.close()
     return values
-
-
-def only(name: str, kind: ColumnType, **facts: Any) -> Schema:
-    return Schema("people", {name: Column(name, kind, **facts)}, individuals=10)
 
 
 @pytest.mark.parametrize("kind", [ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.BOOLEAN, ColumnType.DATE,
@@ -492,104 +408,6 @@ def test_a_database_that_was_replaced_is_not_read_on(tmp_path: Path, replace: Ca
     replace(tmp_path / "new.duckdb", tmp_path / "p.duckdb")
     with pytest.raises(DataError, match="leads to another file now"):
         engine.refresh()
-
-
-# ---------------------------------------------------------------- locked
-
-
-@pytest.mark.parametrize("make", [make_csv, make_parquet, make_database])
-def test_a_locked_connection_reads_and_writes_nothing_else(make: Callable[[Path], str], tmp_path: Path) -> None:
-    other = tmp_path / "other.csv"
-    other.write_text("a\n1\n")
-    engine = open_duckdb(make(tmp_path))
-    engine.impose(SCHEMA)
-    connection = engine._connection
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    for statement in (
-        f"SELECT * FROM read_csv('{other}')",
-        f"SELECT * FROM '{other}'",
-        f"SELECT * FROM read_text('{other}')",
-        f"SELECT * FROM glob('{tmp_path}/*')",
-        f"COPY (SELECT 1) TO '{tmp_path / 'new.csv'}'",
-        f"EXPORT DATABASE '{tmp_path / 'export'}'",
-        f"ATTACH '{tmp_path / 'new.db'}'",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "SELECT * FROM 'https://example.org/x.csv'",
-        "SET enable_external_access = true",
-        f"SET allowed_paths = ['{other}']",
-        "SET lock_configuration = false",
-        "RESET enable_external_access",
-        "PRAGMA enable_external_access",
-        "SELECT * FROM SCHEMA",
-    ):
-        with pytest.raises(duckdb.Error):
-            connection.execute(statement)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-    assert read_rows(engine) == ROWS
-
-
-@pytest.mark.parametrize("fetch", [DuckDBEngine.fetch, DuckDBEngine.fetch_few])
-def test_only_selects_run(fetch: Any) -> None:
-    engine = open_duckdb(arrow_table())
-    refused: list[Any] = [exp.Drop(this=exp.to_table("x"), kind="TABLE"), exp.Command(this="CHECKPOINT"), "SELECT 1"]
-    for tree in refused:
-        with pytest.raises(TypeError, match="only SELECT trees"):
-            fetch(engine, tree)
-
-
-def test_few_rows_hold_what_arrow_holds() -> None:
-    """Every type that a group or a total can have, and NULL; totals beyond 64 bits stay exact."""
-    kinds = ["HUGEINT", "DOUBLE", "BOOLEAN", "VARCHAR", "DATE", "TIMESTAMP", "BIGINT", "DECIMAL(38, 0)"]
-    values = ["100000000000000000001", "1.5", "true", "'é'", "'2024-02-29'", "'2024-02-29 23:59:59.000001'", "-7", "12"]
-    cells = [f"CAST({value} AS {kind}) AS c{at}" for at, (kind, value) in enumerate(zip(kinds, values, strict=True))]
-    nulls = [f"CAST(NULL AS {kind}) AS n{at}" for at, kind in enumerate(kinds)]
-    engine = open_duckdb(arrow_table())
-    query = exp.select(*cells, *nulls, dialect="duckdb").from_(engine.relation())
-    few, many = engine.fetch_few(query), engine.fetch(query)
-    assert engine.rows_fetched == 6
-    assert few.num_rows == many.num_rows == 3
-    assert few.column_names == many.column_names
-    assert few.column("c0") == [100000000000000000001] * 3
-    for name in few.column_names[1:]:
-        assert few.column(name) == many.column(name).to_pylist()
-
-
-@pytest.mark.parametrize("fetch", [DuckDBEngine.fetch, DuckDBEngine.fetch_few])
-def test_python_variables_are_no_tables(fetch: Any) -> None:
-    hidden = arrow_table()
-    engine = open_duckdb(arrow_table())
-    with pytest.raises(DataError):
-        fetch(engine, exp.select("*").from_("hidden"))
-    assert hidden.num_rows == 3
-
-
-@pytest.mark.parametrize("fetch", [DuckDBEngine.fetch, DuckDBEngine.fetch_few])
-def test_a_query_can_be_interrupted(fetch: Any) -> None:
-    engine = open_duckdb(pa.table({"age": range(3000)}))
-    engine.impose(only("age", ColumnType.INTEGER))
-    endless = exp.select("COUNT(*)").from_(exp.alias_(engine.relation(), "t0", table=True))
-    for at in range(1, 5):
-        endless = endless.join(exp.alias_(engine.relation(), f"t{at}", table=True), join_type="cross")
-    endless = endless.where("(t0.age + t1.age + t2.age * t3.age + t4.age) % 7 = 1")
-    stop = threading.Event()
-
-    def interrupt() -> None:
-        while not stop.is_set():
-            time.sleep(0.05)
-            engine.interrupt()
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    try:
-        with pytest.raises(Interrupted):
-            fetch(engine, endless)
-    finally:
-        stop.set()
-        thread.join()
-    assert count_individuals(engine) == 3000
-    progress = engine.progress()
-    assert progress is None or 0 <= progress <= 100
 
 
 def test_moments_for_days_are_refused_with_a_remedy_that_works(tmp_path: Path) -> None:
