@@ -85,11 +85,12 @@ def check_account(
     if account is None or (prepared.schema_digest, source) not in account.identified:
         identities = engine.identities()
     agreement = agree_on_terms(account, prepared, source, identities)
-    if identities is not None:
-        public = engine.identities(public=True)
-        _require_apart(identities, public)
-        if agreement.opening is not None or agreement.continuation is not None:
-            ledger.check_holder(prepared.dataset, source, identities, public)
+    changes = agreement.opening is not None or agreement.continuation is not None
+    if identities is not None or changes:
+        private, public = identities or frozenset(), engine.identities(public=True)
+        _require_apart(private, public)
+        if changes:
+            ledger.check_holder(prepared.dataset, source, private, public)
     if agreement.opening is not None:
         unidentified = ledger.unidentified()
         if not prepared.order.other_people:

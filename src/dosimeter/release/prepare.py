@@ -79,11 +79,11 @@ def _try_on_empty_groups(
     for block in plan.blocks:
         keys = (block.group_keys or ())[:2]
         empty.append((keys, tuple(tuple(measure.empty for measure in block.measures) for _ in keys)))
-    list_tried = order.way.list_tried(candidates)
-    for epsilon in list_tried:
+    tried = order.way.list_tried(candidates)
+    for epsilon in tried:
         calibrated = calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
         if plan.threshold is not None:
             find_threshold(plan.threshold, calibrated)
-    noise = Noise.of(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), min(list_tried)))
+    noise = Noise.of(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), min(tried)))
     answer = assemble_answer(plan, *empty[0], clamp=order.clamp, noise=noise, further=empty[1:])
     word_facts(list_facts(plan, answer, clamp=order.clamp, errors=True))
