@@ -48,7 +48,7 @@ from dosimeter.engines.duckdb_files import (
 )
 from dosimeter.engines.duckdb_identities import identify_relation, identify_stored
 from dosimeter.engines.few_rows import FewRows
-from dosimeter.engines.file_digests import State, read_states
+from dosimeter.engines.file_digests import State, read_state, read_states
 from dosimeter.engines.files import name_table
 from dosimeter.engines.identities import identify_files
 from dosimeter.engines.written_cells import CellWriting, infer_types, inference_query
@@ -494,12 +494,11 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _read_place(path: str) -> tuple[int, ...]:
-    """Return a file's device, inode, size and time of last change: they differ if another file takes its place."""
+    """Return a file's state, by which another file in its place shows; without the time at which its rights changed."""
     try:
-        found = Path(path).stat()
+        return read_state(path)[:4]
     except OSError:
         raise unreadable(path) from None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _bare(table: str) -> str:

@@ -30,7 +30,7 @@ _guard = threading.Lock()
 def digest_bytes(path: str) -> bytes:
     """Return the SHA-256 digest of a file's bytes; that of an earlier call where the file has not changed since."""
     with Path(path).open("rb") as stream:
-        before = _read_state(stream.fileno())
+        before = read_state(stream.fileno())
         with _guard:
             known = _kept.get(before)
             if known is not None:
@@ -38,7 +38,7 @@ def digest_bytes(path: str) -> bytes:
                 return known
         began = time.time_ns()
         digest = hashlib.file_digest(stream, "sha256").digest()
-        if _read_state(stream.fileno()) == before and max(before[3:]) < began - SETTLED_NS:
+        if read_state(stream.fileno()) == before and max(before[3:]) < began - SETTLED_NS:
             with _guard:
                 _kept[before] = digest
                 while len(_kept) > MOST_KEPT:
@@ -50,12 +50,13 @@ def read_states(paths: Sequence[str]) -> tuple[State, ...] | None:
     """Return the state of each file; None where one is missing, or changed so lately that a change might not show."""
     began = time.time_ns()
     try:
-        states = tuple(_read_state(path) for path in paths)
+        states = tuple(read_state(path) for path in paths)
     except OSError:
         return None
     return states if all(max(state[3:]) < began - SETTLED_NS for state in states) else None
 
 
-def _read_state(file: int | str) -> State:
+def read_state(file: int | str) -> State:
+    """Return the state of one file, given by its path or by the number of an open one."""
     found = os.fstat(file) if isinstance(file, int) else Path(file).stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
