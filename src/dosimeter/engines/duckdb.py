@@ -111,8 +111,7 @@ class DuckDBEngine:
         self._seen: tuple[State, ...] | None = None  # the states of the files of this generation, where they tell
         self._declared: Mapping[str, JoinTable] = {}
         self.rows_fetched = 0
-        if self._reading:  # otherwise no query can read it, and drafting a schema says so
-            self._create_view(typed=self._writing.is_standard)
+        self._has_view = False
 
     # ------------------------------------------------------------ opening
 
@@ -229,7 +228,7 @@ class DuckDBEngine:
             self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {_TYPED} AS SELECT {columns} FROM {source}")
         except duckdb.Error as error:
             raise self._reading_error(error) from None
-        self._typed = typed
+        self._typed, self._has_view = typed, True
 
     def _value_of(self, name: str, *, typed: bool) -> exp.Expression:
         source, kind = self._reading[name]
@@ -267,6 +266,9 @@ class DuckDBEngine:
         return write_csv_reader(self._files, self._options, self._form, dict.fromkeys(self._native, "VARCHAR"))
 
     def relation(self) -> exp.Expression:
+        """Return the view that queries read. Without a schema it is made here, of the source's own types."""
+        if not self._has_view:
+            self._create_view(typed=self._writing.is_standard)
         return exp.Table(this=exp.to_identifier(_TYPED, quoted=True))
 
     def joined(self, table: JoinTable) -> exp.Expression:

@@ -8,6 +8,7 @@ rows at once by the statistics of a Parquet file, which leave NaN out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from sqlglot import exp
@@ -169,4 +170,9 @@ def _cast(tree: exp.Expression, target: str) -> exp.Expression:
 
 
 def _type(name: str) -> exp.DataType:
+    return _parse_type(name).copy()
+
+
+@functools.cache
+def _parse_type(name: str) -> exp.DataType:
     return exp.DataType.build(name, dialect="duckdb")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -21,10 +20,10 @@ from dosimeter.measures.units import Entries, RowCount, UnitField, WholeNumbers,
 from dosimeter.sql import expect_only, refusal
 
 
-@dataclass(frozen=True, slots=True)
 class _AnyCount(Total, ABC):
     """A count of rows, or of the rows with a value: leaving an individual out removes their own from it (C1)."""
 
+    __slots__ = ()
     name: ClassVar[str] = "count"
     depends_on: ClassVar[Dependence | None] = None
     by_group: ClassVar[bool] = False
@@ -52,9 +51,10 @@ class _AnyCount(Total, ABC):
         return entries.whole(self._field())
 
 
-@dataclass(frozen=True, slots=True)
 class CountRows(_AnyCount):
     """COUNT(*): how many rows there are."""
+
+    __slots__ = ()
 
     @classmethod
     def of_rows(cls, label: str, facts: SensitivityFacts) -> CountRows:
@@ -74,9 +74,10 @@ class CountRows(_AnyCount):
         return RowCount()
 
 
-@dataclass(frozen=True, slots=True)
 class Count(ArgumentMeasure, _AnyCount):
     """COUNT(x): how many values are not NULL."""
+
+    __slots__ = ()
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts) -> Count:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
 
@@ -32,10 +31,10 @@ from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows, Whole
 from dosimeter.sql import alias, column_tree, is_not_null, window, wrap
 
 
-@dataclass(frozen=True, slots=True)
 class CountDistinct(Reducible, Total):
     """COUNT(DISTINCT x), where x is not the unit: how many different values there are."""
 
+    __slots__ = ()
     name: ClassVar[str] = "count distinct"
     depends_on: ClassVar[Dependence | None] = Dependence.HOLDERS
     by_group: ClassVar[bool] = False  # the profile already tells who holds a value alone
@@ -112,10 +111,10 @@ def count_different(facts: SensitivityFacts, values: int | None) -> tuple[float,
     return float(min(rows, values * groups)), math.sqrt(full * values**2 + left**2)
 
 
-@dataclass(frozen=True, slots=True)
 class CountIndividuals(ArgumentMeasure, Total):
     """COUNT(DISTINCT unit): how many individuals there are, however many rows each has."""
 
+    __slots__ = ()
     name: ClassVar[str] = "count individuals"
     depends_on: ClassVar[Dependence | None] = None
     by_group: ClassVar[bool] = False
@@ -158,9 +157,10 @@ class CountIndividuals(ArgumentMeasure, Total):
         return (entries.whole(count_present(self.position)) > 0).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
 class HeldAlone(Joined):
     """The field that counts the values that one individual holds and nobody else in the group does (C4)."""
+
+    __slots__ = ()
 
     def query(self, rows: UnitRows) -> exp.Select:
         """Write the query that finds each group's values with a single holder, and counts them for each holder."""

@@ -184,9 +184,10 @@ class FromSums(Estimate, ABC):
         return self.argument.width * self.argument.unit / 2
 
 
-@dataclass(frozen=True, slots=True)
 class MeanFromSums(FromSums):
     """AVG(x): the middle of the bounds plus the centred sum over the count, always kept within the bounds (E1)."""
+
+    __slots__ = ()
 
     @property
     def width(self) -> float:
@@ -209,9 +210,10 @@ class MeanFromSums(FromSums):
         return float(self.argument.middle - self.half), float(self.argument.middle + self.half)
 
 
-@dataclass(frozen=True, slots=True)
 class VarianceFromSums(FromSums):
     """VAR_POP(x): the mean of centred squares less the square of the centred mean, and never negative."""
+
+    __slots__ = ()
 
     @property
     def width(self) -> float:
@@ -238,9 +240,10 @@ class VarianceFromSums(FromSums):
         return 0.0, float(self.half**2) if clamp else math.inf
 
 
-@dataclass(frozen=True, slots=True)
 class DeviationFromSums(VarianceFromSums):
     """STDDEV_POP(x): the square root of the variance."""
+
+    __slots__ = ()
 
     @property
     def width(self) -> float:
@@ -260,9 +263,10 @@ class DeviationFromSums(VarianceFromSums):
         return _spread_root(smooth, error, self.limits(clamp=clamp))
 
 
-@dataclass(frozen=True, slots=True)
 class SampleVariance(VarianceFromSums):
     """VAR_SAMP(x): the variance times n/(n − 1), a factor of at most 2; 0 where the count is not above 1."""
+
+    __slots__ = ()
 
     @property
     def counted(self) -> int:
@@ -289,9 +293,10 @@ class SampleVariance(VarianceFromSums):
         return 0.0, 2.0 * float(self.half**2) if clamp else math.inf
 
 
-@dataclass(frozen=True, slots=True)
 class SampleDeviation(SampleVariance):
     """STDDEV_SAMP(x): the square root of the sample variance."""
+
+    __slots__ = ()
 
     @property
     def width(self) -> float:

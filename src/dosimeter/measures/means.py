@@ -23,10 +23,10 @@ from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_c
 from dosimeter.sql import as_double, expect_only
 
 
-@dataclass(frozen=True, slots=True)
 class _AnyMean(Bounded, ABC):
     """A mean mid + Σ(v − mid)/max(N, r) of N values v: mid is the middle of the bounds, r a floor on the divisor."""
 
+    __slots__ = ()
     depends_on: ClassVar[Dependence | None] = Dependence.MEAN
     by_group: ClassVar[bool] = True
 
@@ -132,13 +132,13 @@ class BoundedMean(_AnyMean):
         return Native(quotient, float(self.unit) / 2, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
 class Mean(_AnyMean):
     """AVG as SQL defines it: the quotient itself gets noise, not its sum and its count.
 
     It needs a sensitivity that the controller gives by hand (S7).
     """
 
+    __slots__ = ()
     name: ClassVar[str] = "mean"
 
     @classmethod

@@ -270,12 +270,13 @@ class ArgumentMeasure(Measure, ABC):
         return exp.EQ(this=wrap(self.argument.tree.copy()), expression=whole_number(seen.value))
 
 
-@dataclass(frozen=True, slots=True)
 class Reducible(ArgumentMeasure, ABC):
     """A measure that reads only a few values instead of its whole argument.
 
     Where all measures of an argument are of one such class, the profile keeps these few values and drops the argument.
     """
+
+    __slots__ = ()
 
     @property
     @abstractmethod
@@ -292,9 +293,10 @@ class Reducible(ArgumentMeasure, ABC):
         """
 
 
-@dataclass(frozen=True, slots=True)
 class Total(Measure, ABC):
     """A measure to which each individual adds at most Δ, so that n people make it at most nΔ (S1)."""
+
+    __slots__ = ()
 
     @property
     def is_on_grid(self) -> bool:
@@ -307,9 +309,10 @@ class Total(Measure, ABC):
         return math.ceil(people * Fraction(self.sensitivity_l1) / self.grid)
 
 
-@dataclass(frozen=True, slots=True)
 class Bounded(ArgumentMeasure, ABC):
     """A measure that stays within the bounds of its argument, however many people there are."""
+
+    __slots__ = ()
 
     @property
     def empty(self) -> Fraction:

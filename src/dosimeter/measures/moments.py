@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -30,13 +29,13 @@ from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_c
 from dosimeter.sql import expect_only, refusal
 
 
-@dataclass(frozen=True, slots=True)
 class _Spread(ArgumentMeasure, ABC):
     """A variance or standard deviation, from the count, sum and sum of squares of centred values, in half grid steps.
 
     It is 0 for an emptied group (C6).
     """
 
+    __slots__ = ()
     by_group: ClassVar[bool] = True
 
     @classmethod
@@ -95,10 +94,10 @@ class _Spread(ArgumentMeasure, ABC):
         """
 
 
-@dataclass(frozen=True, slots=True)
 class Variance(_Spread):
     """VAR_POP(x) as one noisy number, with a sensitivity given by hand."""
 
+    __slots__ = ()
     name: ClassVar[str] = "variance"
     depends_on: ClassVar[Dependence | None] = Dependence.VARIANCE
 
@@ -118,10 +117,10 @@ class Variance(_Spread):
         return np.array([float((here - after) * scale) for after in left])
 
 
-@dataclass(frozen=True, slots=True)
 class Deviation(_Spread):
     """STDDEV_POP(x) as one noisy number, with a sensitivity given by hand."""
 
+    __slots__ = ()
     name: ClassVar[str] = "standard deviation"
     depends_on: ClassVar[Dependence | None] = Dependence.DEVIATION
 

@@ -57,9 +57,10 @@ class FromPairs(Estimate, ABC):
         return float(np.nan_to_num(self.finish(smooth, clamp=clamp))[0])
 
 
-@dataclass(frozen=True, slots=True)
 class Covariance(FromPairs):
     """COVAR_POP(x, y): the mean of products less the product of means."""
+
+    __slots__ = ()
 
     @property
     def width(self) -> float:
@@ -72,9 +73,10 @@ class Covariance(FromPairs):
         return _covary(*inputs[:4])
 
 
-@dataclass(frozen=True, slots=True)
 class SampleCovariance(Covariance):
     """COVAR_SAMP(x, y): the covariance times n/(n − 1), a factor of at most 2."""
+
+    __slots__ = ()
 
     @property
     def counted(self) -> int:
@@ -93,9 +95,10 @@ class SampleCovariance(Covariance):
         return _covary(*inputs[:4]) * divide(count, count - 1.0)
 
 
-@dataclass(frozen=True, slots=True)
 class Correlation(FromPairs):
     """CORR(x, y): the covariance over both standard deviations; 0 where a variance is not positive."""
+
+    __slots__ = ()
 
     @property
     def width(self) -> float:
@@ -118,9 +121,10 @@ class Correlation(FromPairs):
         return -1.0, 1.0
 
 
-@dataclass(frozen=True, slots=True)
 class Slope(FromPairs):
     """REGR_SLOPE(y, x): the covariance of x and y over the variance of x."""
+
+    __slots__ = ()
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the slopes, NaN where the variance of x is not positive."""
@@ -132,9 +136,10 @@ class Slope(FromPairs):
         return _x_variance(inputs)
 
 
-@dataclass(frozen=True, slots=True)
 class Intercept(FromPairs):
     """REGR_INTERCEPT(y, x): the mean of y less the slope times the mean of x."""
+
+    __slots__ = ()
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the intercepts, NaN where the variance of x is not positive."""

@@ -135,10 +135,10 @@ class OrderStatistic(Bounded, ABC):
         return (low + part * (high - low)) * self.unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Quantile(Reducible, OrderStatistic):
     """An order statistic that gets noise scaled to its global sensitivity (S3)."""
 
+    __slots__ = ()
     name: ClassVar[str] = "quantile"
 
     @classmethod

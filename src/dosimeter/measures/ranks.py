@@ -47,9 +47,10 @@ def _list_candidates(lower: int, upper: int, step: int) -> IntArray:
     return values
 
 
-@dataclass(frozen=True, slots=True)
 class RankEstimate(SingleMeasure):
     """An estimate that is a drawn candidate, and so within the bounds; how far it is off depends on the data (E3)."""
+
+    __slots__ = ()
 
     @property
     def width(self) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -25,10 +24,10 @@ from dosimeter.problems import for_controller
 from dosimeter.sql import expect_only, whole_number
 
 
-@dataclass(frozen=True, slots=True)
 class _AnySum(ArgumentMeasure, Total, ABC):
     """A sum of whole steps. Leaving an individual out subtracts what their values add; nothing else changes (C1)."""
 
+    __slots__ = ()
     depends_on: ClassVar[Dependence | None] = None
     by_group: ClassVar[bool] = False
 
@@ -83,10 +82,10 @@ class _AnySum(ArgumentMeasure, Total, ABC):
         return worth
 
 
-@dataclass(frozen=True, slots=True)
 class Sum(_AnySum):
     """SUM(x), in steps of the argument's grid."""
 
+    __slots__ = ()
     name: ClassVar[str] = "sum"
 
     @classmethod
@@ -111,10 +110,10 @@ class Sum(_AnySum):
         return add_own(self.argument, self.position)
 
 
-@dataclass(frozen=True, slots=True)
 class CentredSum(_AnySum):
     """The sum Σ(2v − (L + U)) over values v with bounds L and U: a whole number of half grid steps (S2)."""
 
+    __slots__ = ()
     name: ClassVar[str] = "centred sum"
 
     @classmethod
@@ -153,10 +152,10 @@ class CentredSum(_AnySum):
         return add_own_centred(self.argument, self.position)
 
 
-@dataclass(frozen=True, slots=True)
 class CentredSquares(_AnySum):
     """The sum Σ(2v − (L + U))² over values v with bounds L and U: whole quarters of a squared grid step (S2)."""
 
+    __slots__ = ()
     name: ClassVar[str] = "sum of centred squares"
 
     @classmethod

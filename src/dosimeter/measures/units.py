@@ -62,9 +62,10 @@ class UnitField(ABC):
         """Write what the field reads of a row. ``inside``: read only rows that pass this test; None reads every row."""
 
 
-@dataclass(frozen=True, slots=True)
 class ArgumentField(UnitField, ABC):
     """A field that reads an argument of an aggregate from an individual's rows in a group."""
+
+    __slots__ = ()
 
     @property
     def column(self) -> exp.Expression:
@@ -76,9 +77,10 @@ class ArgumentField(UnitField, ABC):
         return self.column if inside is None else exp.Case(ifs=[exp.If(this=inside.copy(), true=self.column)])
 
 
-@dataclass(frozen=True, slots=True)
 class Tally(UnitField, ABC):
     """A field that is a whole number: an aggregate over one individual's own rows in a group."""
+
+    __slots__ = ()
 
     @abstractmethod
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
@@ -103,9 +105,10 @@ class RowCount(Tally):
         return exp.Count(this=value)
 
 
-@dataclass(frozen=True, slots=True)
 class PresentCount(ArgumentField, Tally):
     """The number of the individual's values that are not NULL."""
+
+    __slots__ = ()
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
         """Write COUNT of ``value``, the argument: how many of the individual's values are not NULL."""
@@ -176,9 +179,10 @@ def add_own_squares(argument: Argument, position: int) -> OwnSum:
     return OwnSum(f"q{position}", (position, 3, 0), square, largest)
 
 
-@dataclass(frozen=True, slots=True)
 class Joined(ArgumentField, ABC):
     """A field per individual and group that needs a query of its own, joined to the query of the other fields."""
+
+    __slots__ = ()
 
     @abstractmethod
     def query(self, rows: UnitRows) -> exp.Select:

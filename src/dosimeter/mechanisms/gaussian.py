@@ -211,10 +211,10 @@ class _AnyGaussian(Mechanism):
         return math.sqrt(k) * self.scale(sensitivity, epsilon) / sensitivity
 
 
-@dataclass(frozen=True, slots=True)
 class Gaussian(_AnyGaussian):
     """Gaussian noise calibrated by zCDP (M3)."""
 
+    __slots__ = ()
     calibration: ClassVar[Calibration] = "zcdp"
 
     def _scale(self, sensitivity: float, epsilon: float) -> float:
@@ -226,10 +226,10 @@ class Gaussian(_AnyGaussian):
         return zcdp_epsilon(0.5 * ratio * ratio, self.delta)  # M3
 
 
-@dataclass(frozen=True, slots=True)
 class ClassicGaussian(_AnyGaussian):
     """Gaussian noise calibrated as in the paper (M2): proven for ε up to 1 only, so it never backs a release."""
 
+    __slots__ = ()
     calibration: ClassVar[Calibration] = "classic"
     caution: ClassVar[str] = (
         "The classic Gaussian calibration is proven for ε up to 1 only, and above it gives too little noise: for "  # M2

@@ -256,9 +256,10 @@ class PossibleEpsilon:
         return "PossibleEpsilon(redacted)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NoCandidatePreview(Preview):
     """What a dry run shows if the account admits no candidate: the test would not run, and the denial is certain."""
+
+    __slots__ = ()
 
     def describe_way(self) -> JsonObject:
         return {"candidates": [], "denial": 1.0, "violation": 0.0}
