@@ -31,6 +31,7 @@ from dosimeter.errors import (
     ServerError,
     SourceUnreachable,
 )
+from dosimeter.late_names import load_late
 from dosimeter.version import __version__
 
 __all__ = [
@@ -73,28 +74,22 @@ if TYPE_CHECKING:
     from dosimeter.risk import Choice
     from dosimeter.schema import Schema
 
-_HOMES = {
-    "Answer": "dosimeter.release",
-    "Choice": "dosimeter.risk",
-    "Client": "dosimeter.client",
-    "Dataset": "dosimeter.dataset",
-    "DryRun": "dosimeter.release",
-    "Explanation": "dosimeter.planning",
-    "Ledger": "dosimeter.ledger",
-    "ReleaseOptions": "dosimeter.release",
-    "Risk": "dosimeter.assessment",
-    "Schema": "dosimeter.schema",
-    "SchemaCheck": "dosimeter.inspection",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Load a public name when it is first used, so that a command starts fast."""
-    from importlib import import_module
-
-    if name not in _HOMES:
-        raise AttributeError(f"module 'dosimeter' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = load_late(
+    __name__,
+    {
+        "Answer": "release",
+        "Choice": "risk",
+        "Client": "client",
+        "Dataset": "dataset",
+        "DryRun": "release",
+        "Explanation": "planning",
+        "Ledger": "ledger",
+        "ReleaseOptions": "release",
+        "Risk": "assessment",
+        "Schema": "schema",
+        "SchemaCheck": "inspection",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -10,12 +10,9 @@ from dosimeter.errors import OptionError
 from dosimeter.influence import (
     AnyProfile,
     Contributions,
-    ExposedRecord,
     JointProfile,
     Measured,
     UnitProfile,
-    find_people,
-    find_units,
     measure_exactly,
     measure_influence,
 )
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from dosimeter.engines import Engine
+    from dosimeter.influence import ExposedRecord
     from dosimeter.mechanisms import Norm
     from dosimeter.planning import QueryPlan
 
@@ -72,6 +70,8 @@ class DataReader:
         ``columns``: which to show, by default those that the query reads; where one individual can have several rows,
         naming some raises OptionError.
         """
+        from dosimeter.influence import find_people, find_units
+
         if isinstance(profile, UnitProfile) or (
             isinstance(profile, JointProfile) and isinstance(profile.parts[0], UnitProfile)
         ):

@@ -22,7 +22,6 @@ from dosimeter.assessment.candidates import (
 )
 from dosimeter.assessment.data_reader import DataReader
 from dosimeter.assessment.finding import find_choice
-from dosimeter.assessment.people import list_groups, list_people
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.html import write_paragraphs
 from dosimeter.influence import (
@@ -462,6 +461,8 @@ class Risk:
         self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False
     ) -> list[ExposedPerson]:
         """Return the most exposed records as a list; ``people`` returns the same as a table."""
+        from dosimeter.assessment.people import list_people
+
         return list_people(self, count, epsilon=epsilon, columns=columns, reveal=reveal)
 
     def by(self, column: str, *, epsilon: float | None = None, reveal: bool = False) -> list[GroupRisk]:
@@ -472,6 +473,8 @@ class Risk:
             epsilon: the ε to look at; by default the largest candidate.
             reveal: allow a column that identifies people, whose values are listed then.
         """
+        from dosimeter.assessment.people import list_groups
+
         return list_groups(self, column, epsilon=epsilon, reveal=reveal)
 
     def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> AbsoluteRisk:

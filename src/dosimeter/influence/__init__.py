@@ -4,11 +4,12 @@ Takes a plan and an engine; gives Contributions, the exact numbers that get nois
 noise and never knows the ledger. ``rows`` is for individuals with one row, ``units`` for those with many.
 """
 
+from typing import TYPE_CHECKING
+
 from dosimeter.influence.bounded_rows import count_alike, count_rows_each, find_facts
 from dosimeter.influence.contributions import Contributions, no_attributes
 from dosimeter.influence.joined_rows import require_unique
 from dosimeter.influence.joint_profile import JointProfile
-from dosimeter.influence.most_exposed import ExposedRecord, find_people, find_units, show_cell, take_row
 from dosimeter.influence.profiles import (
     AnyProfile,
     bound_rows,
@@ -20,6 +21,7 @@ from dosimeter.influence.profiles import (
 from dosimeter.influence.public_rows import PublicReader
 from dosimeter.influence.rows.profile import Measured, Profile, find_contributions, measure_profile
 from dosimeter.influence.units.profile import UnitProfile
+from dosimeter.late_names import load_late
 
 __all__ = [
     "AnyProfile",
@@ -47,3 +49,11 @@ __all__ = [
     "show_cell",
     "take_row",
 ]
+
+if TYPE_CHECKING:
+    from dosimeter.influence.most_exposed import ExposedRecord, find_people, find_units, show_cell, take_row
+
+__getattr__ = load_late(
+    __name__,
+    dict.fromkeys(("ExposedRecord", "find_people", "find_units", "show_cell", "take_row"), "most_exposed"),
+)

@@ -3,10 +3,11 @@
 Takes text and public facts; gives the plan, its explanation and its identity. Never opens a connection.
 """
 
+from typing import TYPE_CHECKING
+
+from dosimeter.late_names import load_late
 from dosimeter.planning.after import CELL, RELEASED
 from dosimeter.planning.blocks import name_released, try_after
-from dosimeter.planning.explain import Explanation, explain_plan, list_columns, note_singled_out, note_values
-from dosimeter.planning.explained_stages import Stages
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.joins import (
     find_column,
@@ -16,13 +17,12 @@ from dosimeter.planning.joins import (
     name_columns,
     scope_of,
 )
-from dosimeter.planning.less_noise import Change, NoiseAdvice
-from dosimeter.planning.native import StudyPlan, plan_study
 from dosimeter.planning.options import LookOptions, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.public_tables import limit_public_text
+from dosimeter.planning.query_notes import list_columns, note_singled_out, note_values
 from dosimeter.planning.query_plan import (
     AfterNoise,
     Group,
@@ -81,3 +81,22 @@ __all__ = [
     "try_after",
     "write_plainly",
 ]
+
+if TYPE_CHECKING:
+    from dosimeter.planning.explain import Explanation, explain_plan
+    from dosimeter.planning.explained_stages import Stages
+    from dosimeter.planning.less_noise import Change, NoiseAdvice
+    from dosimeter.planning.native import StudyPlan, plan_study
+
+__getattr__ = load_late(
+    __name__,
+    {
+        "Change": "less_noise",
+        "Explanation": "explain",
+        "NoiseAdvice": "less_noise",
+        "Stages": "explained_stages",
+        "StudyPlan": "native",
+        "explain_plan": "explain",
+        "plan_study": "native",
+    },
+)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from sqlglot import exp
 
@@ -13,10 +12,10 @@ from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import NORMS, Gaussian, Laplace, default_delta
 from dosimeter.planning.explained_stages import EXAMPLES, Stages, explain_stages
 from dosimeter.planning.less_noise import LessNoise, find_less_noise
-from dosimeter.planning.person_stage import joined_stages, list_trees
+from dosimeter.planning.person_stage import joined_stages
+from dosimeter.planning.query_notes import list_columns, note_singled_out, note_values
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.planning.thresholding import find_even_chance
-from dosimeter.sql import note_unlisted
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +145,6 @@ def _note_blocks(plan: QueryPlan) -> list[str]:
     ]
 
 
-def note_singled_out(plan: QueryPlan) -> list[str]:
-    """Return a sentence for each identifying column that the query tests, and so asks about single persons."""
-    return [
-        f"{clause} singles people out by {name}, which identifies them: the query is about single persons."
-        for name, clause in plan.singled_out
-    ]
-
-
 def note_person_stage(plan: QueryPlan) -> list[str]:
     """Return a sentence on what is computed from each individual's own rows first (Q2); empty if nothing is."""
     joined = [stage.schema for stage in joined_stages(plan.joins)]
@@ -170,34 +161,6 @@ def note_person_stage(plan: QueryPlan) -> list[str]:
     many, unit = plan.schema.max_rows_per_unit, plan.schema.unit
     rows = "one row" if many == 1 else f"at most {many} rows"
     return [f"First, from the own rows of each {unit}{computed}. Then every individual has {rows}."]
-
-
-def note_values(plan: QueryPlan) -> tuple[str, ...]:
-    """Return a sentence for each text in the query that is not among the declared values of its column."""
-    found = list(note_unlisted(list_conditions(plan), plan.schema))
-    for schema, tree in list_trees(plan):
-        found += note_unlisted([tree], schema)
-    return tuple(dict.fromkeys(found))
-
-
-def list_columns(plan: QueryPlan) -> tuple[str, ...]:
-    """Return the table's columns that the query reads, in the order of the schema."""
-    read = {node.name for _, tree in list_trees(plan) for node in tree.find_all(exp.Column)}
-    if not read:
-        return plan.columns
-    return tuple(name for name in plan.table_schema.columns if name in read or name in plan.columns)
-
-
-def list_conditions(plan: QueryPlan) -> list[Any]:
-    """Return the trees of each block in which the analyst may have written a value.
-
-    These are the WHERE (None without one), the groups and the arguments.
-    """
-    found: list[Any] = []
-    for block in plan.blocks:
-        arguments = (argument.tree for argument in block.arguments)
-        found += [block.where, *(group.tree for group in block.groups), *arguments]
-    return found
 
 
 def _note_null_groups(plan: QueryPlan) -> Iterator[str]:

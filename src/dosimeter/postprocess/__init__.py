@@ -4,7 +4,9 @@ Takes a plan and numbers; gives rows. Never sees data: its SQL runs in an embedd
 public tables alone.
 """
 
-from dosimeter.postprocess.about import AnswerFacts, list_facts, note_errors, word_facts
+from typing import TYPE_CHECKING
+
+from dosimeter.late_names import load_late
 from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_accuracy, list_group_errors
 from dosimeter.postprocess.answers import AssembledAnswer, assemble_answer, assemble_groups, list_released_groups
 from dosimeter.postprocess.errors import Noise, measure_scales, needs_values
@@ -35,3 +37,8 @@ __all__ = [
     "tell_ranks",
     "word_facts",
 ]
+
+if TYPE_CHECKING:
+    from dosimeter.postprocess.about import AnswerFacts, list_facts, note_errors, word_facts
+
+__getattr__ = load_late(__name__, dict.fromkeys(("AnswerFacts", "list_facts", "note_errors", "word_facts"), "about"))

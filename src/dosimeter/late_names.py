@@ -1,0 +1,20 @@
+"""Load what a package offers when it is first used, so that a command starts fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def load_late(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """Return a ``__getattr__`` for the package: it imports the module that has the name asked for.
+
+    ``homes``: for each name, its module within the package.
+    """
+
+    def find_name(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return find_name
