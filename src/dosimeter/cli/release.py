@@ -73,7 +73,7 @@ def release(
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
     from dosimeter.ledger import Ledger
     from dosimeter.planning import LookOptions, note_singled_out
-    from dosimeter.release import ReleaseOrder, Terms, check_target, preview_release, read_way, save_answer
+    from dosimeter.release import ReleaseOrder, Terms, read_way
     from dosimeter.release import release as release_answer
 
     look = LookOptions(
@@ -92,11 +92,15 @@ def release(
             "A release needs a reviewed schema: --schema FILE. Draft one with: dosimeter schema DATA -o FILE"
         )
     if output is not None:
+        from dosimeter.release import check_target, save_answer
+
         check_target(output)
     query = o.read_sql(sql)
     opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
     with opened as dataset, Ledger.open(ledger) as open_ledger:
         if dry_run:
+            from dosimeter.release import preview_release
+
             found = run_with_progress(
                 dataset.engine, "Looking ahead", lambda _: preview_release(dataset, query, look, order, open_ledger)
             )

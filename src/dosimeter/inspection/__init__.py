@@ -3,9 +3,8 @@
 Takes an engine, and a Schema to compare; gives a draft or findings. What it finds is private.
 """
 
-from dosimeter.inspection.compare import SchemaCheck, check_schema
-from dosimeter.inspection.draft import bare_schema, draft_schema, impose_draft, tells_apart
-from dosimeter.inspection.remarks import header_remarks
+from typing import TYPE_CHECKING
+
 from dosimeter.inspection.row_owners import (
     RepeatedOwner,
     count_values,
@@ -14,7 +13,7 @@ from dosimeter.inspection.row_owners import (
     warn_of_owner,
     weigh_name,
 )
-from dosimeter.inspection.written_draft import write_draft
+from dosimeter.late_names import load_late
 
 __all__ = [
     "RepeatedOwner",
@@ -32,3 +31,23 @@ __all__ = [
     "weigh_name",
     "write_draft",
 ]
+
+if TYPE_CHECKING:
+    from dosimeter.inspection.compare import SchemaCheck, check_schema
+    from dosimeter.inspection.draft import bare_schema, draft_schema, impose_draft, tells_apart
+    from dosimeter.inspection.remarks import header_remarks
+    from dosimeter.inspection.written_draft import write_draft
+
+__getattr__ = load_late(
+    __name__,
+    {
+        "SchemaCheck": "compare",
+        "bare_schema": "draft",
+        "check_schema": "compare",
+        "draft_schema": "draft",
+        "header_remarks": "remarks",
+        "impose_draft": "draft",
+        "tells_apart": "draft",
+        "write_draft": "written_draft",
+    },
+)

@@ -4,17 +4,16 @@ Takes what can be measured, a plan and a ledger; gives an Answer, or a dry run o
 and its only use of OpenDP, are in ``noise``.
 """
 
+from typing import TYPE_CHECKING
+
+from dosimeter.late_names import load_late
 from dosimeter.release.account_terms import agree_on_terms, expect_charges, find_charges
-from dosimeter.release.dry_run import DryRun, preview_release
-from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look
-from dosimeter.release.files import check_target, save_answer
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
 from dosimeter.release.options import ReleaseOptions, read_options
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import Cost
 from dosimeter.release.prices import group_delta, price_plan
-from dosimeter.release.record_page import write_record
 from dosimeter.release.run import recall_answer, release
 from dosimeter.release.selection import (
     SelectionProblem,
@@ -72,3 +71,23 @@ __all__ = [
     "violation_share",
     "write_record",
 ]
+
+if TYPE_CHECKING:
+    from dosimeter.release.dry_run import DryRun, preview_release
+    from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look
+    from dosimeter.release.files import check_target, save_answer
+    from dosimeter.release.record_page import write_record
+
+__getattr__ = load_late(
+    __name__,
+    {
+        "DryRun": "dry_run",
+        "ExPostRisk": "ex_post",
+        "check_target": "files",
+        "ex_post_risk": "ex_post",
+        "preview_release": "dry_run",
+        "recall_look": "ex_post",
+        "save_answer": "files",
+        "write_record": "record_page",
+    },
+)
