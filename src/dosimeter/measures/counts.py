@@ -23,7 +23,7 @@ from dosimeter.sql import expect_only, refusal
 
 @dataclass(frozen=True, slots=True)
 class _AnyCount(Total, ABC):
-    """A count of rows, or of the rows with a value: leaving an individual out removes their own from it (C1)."""
+    """A count of rows, or of the rows with a value: leaving an individual out subtracts their own rows (C1)."""
 
     name: ClassVar[str] = "count"
     depends_on: ClassVar[Dependence | None] = None

@@ -82,7 +82,7 @@ class Tally(UnitField, ABC):
 
     @abstractmethod
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the aggregate of ``value``, over at most this many rows of one individual."""
+        """Write the aggregate of ``value``, over at most ``rows`` rows of one individual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class OwnSum(ArgumentField, Tally):
     largest: int
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the exact sum of what each ``value`` adds, over at most this many rows of one individual."""
+        """Write the exact sum of what each ``value`` adds, over at most ``rows`` rows of one individual."""
         return _add_up(self.term(value), self.largest, rows)
 
 
@@ -233,7 +233,7 @@ class Entries:
         return totals
 
     def _split(self) -> list[EntryIndices]:
-        """Return the indices of the entries of each group that has any."""
+        """Return, for each group that has entries, the indices of these."""
         ordered = np.argsort(self.group, kind="stable")
         borders = np.flatnonzero(np.diff(self.group[ordered])) + 1
         return [indices for indices in np.split(ordered, borders) if len(indices)]
