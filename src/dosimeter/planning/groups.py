@@ -30,12 +30,12 @@ class Grouping:
     """The GROUP BY expressions of a SELECT.
 
     ``sets``: for each set of ROLLUP, CUBE or GROUPING SETS, the indices of the expressions that it keeps.
+    ``without_null``: if groups are thresholded, the expressions whose NULL is no group (H1).
     """
 
     groups: tuple[Group, ...] = ()
     sets: tuple[tuple[int, ...], ...] = ()
     without_null: tuple[exp.Expression, ...] = ()
-    """Of thresholded groups: the expressions whose NULL is no group (H1)."""
 
     @property
     def cells(self) -> int:

@@ -171,7 +171,7 @@ def _normal(tree: exp.Expression) -> Form:
 
 
 def _parts(tree: exp.Expression) -> list[Any]:
-    """Return the normal form of every argument of a node that is set, with the argument's name."""
+    """Return the arguments that are set in a node, each as a list of its name and its normal form."""
     found: list[Any] = []
     for name, value in sorted(tree.args.items()):
         if isinstance(value, exp.Expression):

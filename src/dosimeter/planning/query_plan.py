@@ -119,7 +119,7 @@ class AfterNoise:
     lookups: tuple[Lookup, ...] = ()
 
     def in_block(self, block: int) -> AfterNoise:
-        """Return the same for block number ``block`` alone: lookups use the groups of that block."""
+        """Return a copy for block number ``block`` alone, whose lookups use the groups of that block."""
         lookups = (replace(each, key=formula_in(each.key, block) or each.key) for each in self.lookups)
         return replace(self, lookups=tuple(lookups)) if self.lookups else self
 

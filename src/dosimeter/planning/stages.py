@@ -43,7 +43,7 @@ class Scoped:
     parts: tuple[Scoped, ...] = ()
 
     def with_rows(self, schema: Schema) -> exp.Select:
-        """Return the SELECT with a WITH of its own, which holds the queries that it names and that give rows."""
+        """Return the SELECT with a new WITH: of the queries that the SELECT names, it holds those that give rows."""
         rows = {name: query for name, query in self.known.items() if find_stage(query, schema) is Stage.ROWS}
         select = self.select.copy()
         listed = [
