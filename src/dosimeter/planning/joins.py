@@ -146,7 +146,7 @@ def name_columns(plan: QueryPlan, trees: Iterable[exp.Expression]) -> set[str]:
 
 
 def resolve_table(select: exp.Select, schema: Schema) -> Scope:
-    """Return the scope (what names mean) of the first table of FROM. Refuses a table that is not the schema's."""
+    """Return the scope (what names mean) of the first table of FROM. Refuses anything but the schema's table."""
     origin = select.args.get("from_")
     if origin is None:
         raise QueryError(f"The query has no FROM. The table is {schema.table}.")
@@ -198,7 +198,7 @@ def resolve_joins(select: exp.Select, base: Scope) -> JoinedSources:
 def write_commas_as_joins(select: exp.Select) -> exp.Select:
     """Change FROM a, b WHERE a.x = b.x AND … into FROM a JOIN b ON a.x = b.x WHERE …, and return the same SELECT.
 
-    A SELECT without commas is not changed.
+    A SELECT without commas, or without WHERE, is not changed.
     """
     bare = [join for join in select.args.get("joins") or [] if _is_comma(join)]
     where = select.args.get("where")

@@ -149,7 +149,7 @@ class PersonLevels:
     # ------------------------------------------------------------ IN and EXISTS
 
     def set_aside(self, select: exp.Select, inline: Callable[[exp.Select], exp.Select]) -> None:
-        """Take IN (SELECT …) and EXISTS out of one level, so that rewriting its names does not change theirs.
+        """Take IN (SELECT …) and EXISTS out of one level, so that rewriting its names spares their queries.
 
         Each leaves a mark with the column that it compares; ``settle`` replaces the mark by a flag. ``inline`` writes
         subqueries into a query.
@@ -391,7 +391,7 @@ class PersonLevels:
         return check_condition(clause.this, sources.scope) if clause is not None else None
 
     def _remember_tested(self, select: exp.Select, sources: JoinedSources) -> None:
-        """Remember the identifying columns that a level tests."""
+        """Remember which identifying columns a level tests; the unit and the row key count among these."""
         watched = {name for name, column in sources.schema.columns.items() if column.identifying}
         keys = {sources.schema.unit, *([sources.schema.row_key] if sources.schema.row_key else [])}
         found = find_singled_out(select, sources.scope, watched | keys)

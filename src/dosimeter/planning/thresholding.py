@@ -45,8 +45,8 @@ def check_thresholding(
 def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
     """Return ℓ₀, in how many groups one individual can be at most: as many as they can have rows, m.
 
-    Refuses a query without GROUP BY, and one where n·m, the most groups that there can be by the schema, is too many.
-    How many there really are is private, and never a reason to refuse (N4).
+    Refuses a query without GROUP BY, and one where n·m is too many groups, with n the declared number of individuals (1
+    if undeclared). How many groups there really are is private, and never a reason to refuse (N4).
     """
     if not groups:
         raise QueryError(
