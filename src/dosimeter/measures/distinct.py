@@ -125,7 +125,7 @@ class CountIndividuals(ArgumentMeasure, Total):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts) -> CountIndividuals:
-        """Return the measure. One individual changes the number of each group that they are in by 1."""
+        """Return the measure. One individual changes the number by 1 in each group that they are in (Q3)."""
         return cls(label, Fraction(1), Fraction(1), *count_different(facts, 1), argument)  # Q3
 
     @property

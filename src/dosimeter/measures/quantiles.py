@@ -201,7 +201,10 @@ class Quantile(Reducible, OrderStatistic):
         return Reduction((ranks, borders), clamped)
 
     def _condition(self, seen: Seen) -> exp.Expression:
-        """Write the test for a kept value. The lowest and the highest kept value also stand for all beyond them."""
+        """Write the SQL test that finds the records behind one profile row.
+
+        If the profile keeps clamped values, the lowest and the highest one also stand for all values beyond them.
+        """
         tree = wrap(self.argument.tree.copy())
         if not seen.reduced:
             return exp.EQ(this=tree, expression=whole_number(seen.value))

@@ -195,7 +195,7 @@ class Rank(OrderStatistic):
     # ------------------------------------------------------------ own guarantees
 
     def own_shares(self, column: GroupColumn) -> FloatArray:
-        """Return, for each distinct input, which share of Δ_s leaving out one such row moves a score by at most (R12).
+        """Return, for each distinct input, how far leaving out one such row moves a score, as a share of Δ_s (R12).
 
         That is max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s; 0 for a NULL. In two cases it is 1/m instead, a bound that holds at
         every ε, where m is the most rows of one individual: for MIN and MAX, and wherever m > 1.

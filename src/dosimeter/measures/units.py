@@ -195,7 +195,7 @@ class Entries:
 
     ``group``: the index of each entry's group. ``times``: how many individuals in that group have an equal entry.
     ``fields``: by name, what each entry holds in this field. Where that is a list of values, ``fields`` holds indices
-    into ``values``.
+    into ``values``, which has the lists by the field's name.
     """
 
     group: IntArray

@@ -30,7 +30,7 @@ def alias_quoted(tree: exp.Expression, name: str) -> str:
 
 
 def evaluate_each(build: Callable[[exp.Expression], exp.Expression], texts: Sequence[str]) -> dict[str, Any]:
-    """Return the result of a function for each of these texts, by text. ``build`` writes the function of a tree."""
+    """Return the result of a function for each of these texts, by text. ``build`` writes its SQL for an argument."""
     if not texts:
         return {}
     return dict(_evaluate_each(build(column_tree("v")).sql(dialect="duckdb"), tuple(dict.fromkeys(texts))))
