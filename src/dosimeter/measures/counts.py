@@ -21,7 +21,7 @@ from dosimeter.sql import expect_only, refusal
 
 
 class _AnyCount(Total, ABC):
-    """A count of rows, or of the rows with a value: leaving an individual out removes their own from it (C1)."""
+    """A count of rows, or of the rows with a value: leaving an individual out subtracts their own rows (C1)."""
 
     __slots__ = ()
     name: ClassVar[str] = "count"

@@ -78,7 +78,10 @@ class CountDistinct(Reducible, Total):
         return values.astype(np.float64)  # C4: 1 for whoever alone holds a value
 
     def _condition(self, seen: Seen) -> exp.Expression:
-        """Write the test that a record's value has a single holder or, if ``seen.value`` is 0, is shared or NULL."""
+        """Write the SQL test that finds the records behind one profile row.
+
+        ``seen.value`` is 1 if one individual alone holds the record's value in its group, 0 if not or if it is NULL.
+        """
         alone = seen.value == 1
         tree = wrap(self.argument.tree.copy())
         held = exp.In(this=tree, query=seen.held(alone).subquery(copy=False))
@@ -99,7 +102,7 @@ class CountDistinct(Reducible, Total):
 
 
 def count_different(facts: SensitivityFacts, values: int | None) -> tuple[float, float]:
-    """Return by how much one individual can change the numbers of different values in all groups, in L1 and L2 (Q3).
+    """Return the L1 and the L2 sensitivity of the numbers of different values, over all groups together (Q3).
 
     ``values``: how many different values one individual can have in a group; None if that is not known.
     """
@@ -121,7 +124,7 @@ class CountIndividuals(ArgumentMeasure, Total):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts) -> CountIndividuals:
-        """Return the measure. Its sensitivities count the groups that one individual can be in: each changes by 1."""
+        """Return the measure. One individual changes the number by 1 in each group that they are in (Q3)."""
         return cls(label, Fraction(1), Fraction(1), *count_different(facts, 1), argument)  # Q3
 
     @property

@@ -69,16 +69,17 @@ class Estimate(ABC):
         """
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the numbers besides the count that the estimate divides by, which must surely be positive (E1).
+        """Return the variances that the estimate divides by, or by whose roots. By default there are none.
 
-        By default there are none.
+        If the noise leaves open whether one of them is positive, the estimate is NULL (E1).
         """
         return ()
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
         """Return both ends of the range that the result of ``smooth`` is put back into; infinite by default.
 
-        ``clamp``: whether released numbers are put back into their bounds. Some ends hold even if they are not.
+        ``clamp``: whether released numbers are put back into their bounds. Some ends, such as the 0 of a variance, do
+        not depend on it.
         """
         return -math.inf, math.inf
 

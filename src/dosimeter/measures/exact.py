@@ -37,14 +37,14 @@ def exact_squares(values: IntArray) -> NDArray[Any]:
 
 
 def fits(largest: int) -> bool:
-    """Return whether 64 bits can hold a sum over the rows of any table, of numbers up to this absolute value."""
+    """Return whether 64 bits hold a sum of ``MOST_ROWS`` terms. ``largest``: the largest absolute value of a term."""
     return largest * MOST_ROWS < FITS
 
 
 def exact_sum(tree: exp.Expression, largest: int) -> exp.Expression:
     """Write a sum as BIGINT where 64 bits hold it, otherwise as DECIMAL(38, 0) (S8); an empty group sums to 0 (C6).
 
-    ``tree``: what one row adds. ``largest``: the largest absolute value of that.
+    ``tree``: what one row adds. ``largest``: the largest absolute value of what a row adds.
     """
     kind = "BIGINT" if fits(largest) else "DECIMAL(38, 0)"
     total = exp.Sum(this=exp.Cast(this=tree, to=exp.DataType.build(kind)))

@@ -27,7 +27,7 @@ from dosimeter.sql import column_tree, is_not_null, whole_number, wrap
 
 
 class Dependence(Enum):
-    """The kinds of things besides an individual's own rows that the effect of leaving them out depends on.
+    """What the effect of leaving one individual out can depend on, besides this individual's own rows.
 
     Where it depends on any of these, ε cannot be found privately (V2).
     """
@@ -43,8 +43,8 @@ class Dependence(Enum):
 class GroupColumn:
     """The distinct inputs of a measure in one group, with one element per input in each array. Private data.
 
-    Those of all groups stand together where a measure needs no separate groups (``by_group`` is False). ``values``: the
-    inputs, in whole grid steps. ``present``: whether each is not NULL. ``people``: how many individuals have each.
+    For a measure that needs no separate groups (``by_group`` is False) it holds the inputs of all groups. ``values``:
+    the inputs, in whole grid steps. ``present``: whether each is not NULL. ``people``: how many individuals have each.
     """
 
     values: IntArray
@@ -71,11 +71,11 @@ class Native:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Seen:
-    """What one row of a profile holds of an argument, where this is not NULL. Private data.
+    """What one row of a profile holds of an argument that is not NULL there. Private data.
 
-    ``value``: the argument's value or, if ``reduced``, what the profile keeps of it for the measure. ``kept`` returns
-    all values that the profile keeps of the group. ``held`` returns a query for the values that one individual holds
-    alone (True), or that several share (False).
+    ``value``: the argument's value or, if ``reduced``, what the profile keeps in its place. ``kept`` returns the
+    values of all profile rows of the same group. ``held(True)`` returns a query for the argument's values that one
+    individual alone holds, ``held(False)`` for those that several share.
     """
 
     value: int
@@ -130,7 +130,7 @@ class Measure(ABC):
 
     @property
     def adds_up(self) -> bool:
-        """Return whether several groups together have the sum of their numbers, even if an individual is in two."""
+        """Return whether two groups taken together have the sum of both numbers, even if somebody is in both groups."""
         return self.additive
 
     @property
@@ -254,9 +254,9 @@ class ArgumentMeasure(Measure, ABC):
         return 2 * values - (self.argument.lower + self.argument.upper)
 
     def condition(self, seen: Seen | None) -> exp.Expression:
-        """Write the SQL test that the records behind one profile row pass.
+        """Write the SQL test that finds the records behind one profile row.
 
-        ``seen``: the argument's value in that row; None where it is NULL.
+        ``seen``: what the row holds of the argument; None where the argument is NULL.
         """
         tree = wrap(self.argument.tree.copy())
         if seen is None:
@@ -266,7 +266,7 @@ class ArgumentMeasure(Measure, ABC):
         return self._condition(seen)
 
     def _condition(self, seen: Seen) -> exp.Expression:
-        """Write the SQL test that the records behind one profile row pass, where the argument is not NULL."""
+        """Write the SQL test that finds the records behind one profile row, where the argument is not NULL."""
         return exp.EQ(this=wrap(self.argument.tree.copy()), expression=whole_number(seen.value))
 
 
@@ -304,7 +304,7 @@ class Total(Measure, ABC):
         return (self.unit / self.grid).denominator == 1
 
     def largest_value(self, individuals: int | None) -> int:
-        """Return what so many individuals (None: 2³⁰) can add up to at most, in steps of the noise grid."""
+        """Return the most that this many individuals can add up to, in steps of the noise grid. None stands for 2³⁰."""
         people = individuals or UNDECLARED_PEOPLE
         return math.ceil(people * Fraction(self.sensitivity_l1) / self.grid)
 

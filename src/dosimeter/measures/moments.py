@@ -62,9 +62,9 @@ class _Spread(ArgumentMeasure, ABC):
         return count_present(position), add_own_centred(argument, position), add_own_squares(argument, position)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the group's variance or standard deviation, less that without an individual's values.
+        """Return by how much each individual moves the variance or standard deviation of each of their groups.
 
-        There is one number for each individual in each of their groups.
+        It is the group's number minus the number without the individual's values.
         """
         counts, totals, squares = (entries.whole(field) for field in self.unit_fields())
 

@@ -30,11 +30,11 @@ from dosimeter.sql import (
 def is_near(
     fraction: Fraction, rows: int, *, upto: exp.Expression, same: exp.Expression, total: exp.Expression
 ) -> list[exp.Expression]:
-    """Write the two tests that a value's ranks come within m + 1 of the quantile's rank p(N − 1).
+    """Write the two tests that a value has a rank from R − m − 2 to R + m + 2, where R = ⌊p(N − 1)⌋ (C3).
 
-    That is one rank more than needed on either side, which also covers the rounding of a double. ``fraction``: p.
-    ``rows``: m, the most rows of one individual. ``upto``: how many values are at most this one. ``same``: how many
-    equal it. ``total``: N.
+    Ranks count from 0. Only the ranks R − m to R + m + 1 matter; the others cover the rounding of a double.
+    ``fraction``: p. ``rows``: m, the most rows of one individual. ``upto``: how many values are at most this one.
+    ``same``: how many equal it. ``total``: N, the number of all values.
     """
     reach = rows + 1
     last = exp.Sub(this=total, expression=exp.Literal.number(1))

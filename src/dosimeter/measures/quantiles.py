@@ -73,6 +73,7 @@ class OrderStatistic(Bounded, ABC):
         """Return c_i in real units for each of these values, where everybody has one row (C3).
 
         Without one row of a value whose first rank is f, the j-th of the rest is the (j + [j ≥ f])-th of all.
+        Ranks count from 0.
         """
         ordered, where = _sort(values, people)
         total = int(ordered.upto[-1])
@@ -143,9 +144,11 @@ class Quantile(Reducible, OrderStatistic):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts, fraction: Fraction) -> Quantile:
-        """Return the measure. In one group its sensitivity is max(p, 1 − p)·w with one row each, otherwise w (S3).
+        """Return the measure with its sensitivities (S3).
 
-        p: ``fraction``. w: the distance between the bounds. An individual with several rows can be in several groups.
+        One individual changes the quantile of a group by at most max(p, 1 − p)·w if everybody has one row, otherwise by
+        at most w. Somebody with several rows can change several groups. p: ``fraction``. w: the distance between the
+        bounds.
         """
         share = max(fraction, 1 - fraction) if facts.rows == 1 else Fraction(1)  # S3
         delta = share * argument.width * argument.unit
@@ -164,7 +167,7 @@ class Quantile(Reducible, OrderStatistic):
 
     @property
     def is_on_grid(self) -> bool:
-        """Return whether the quantile is MIN or MAX: these are multiples of half a grid step."""
+        """Return whether the quantile is MIN or MAX: only their numbers are always multiples of the noise grid."""
         return self.fraction in (0, 1)
 
     @property
@@ -198,7 +201,10 @@ class Quantile(Reducible, OrderStatistic):
         return Reduction((ranks, borders), clamped)
 
     def _condition(self, seen: Seen) -> exp.Expression:
-        """Write the test for a kept value. The lowest and the highest kept value also stand for all beyond them."""
+        """Write the SQL test that finds the records behind one profile row.
+
+        If the profile keeps clamped values, the lowest and the highest one also stand for all values beyond them.
+        """
         tree = wrap(self.argument.tree.copy())
         if not seen.reduced:
             return exp.EQ(this=tree, expression=whole_number(seen.value))

@@ -157,7 +157,7 @@ class Rank(OrderStatistic):
     def scores(self, counts: IntArray, epsilon: float) -> IntArray:
         """Return s(c) of each candidate (M4): by how much its rank misses the rank sought, in b-ths of a row.
 
-        ``counts``: how many rows hold each candidate.
+        It is at most ``HIGHEST_SCORE``. ``counts``: how many rows hold each candidate.
         """
         above, below = self._misses(counts, epsilon)
         return np.clip(np.maximum(above, below), 0, HIGHEST_SCORE)
@@ -187,19 +187,19 @@ class Rank(OrderStatistic):
         return expected_distances(values, self.chances(counts, epsilon), points)
 
     def rank_error(self, epsilon: float, cells: int = 1) -> float:
-        """Return how many rows the rank of a drawn candidate can be farther off than the best candidate's (E3).
+        """Return how much farther than the best candidate a drawn one can be from the rank sought, in rows (E3).
 
-        With 95 % this holds for all of ``cells`` draws at once.
+        With a probability of 95 %, this holds for all of ``cells`` draws at once.
         """
         return score_error(self.scale(epsilon), cells * self.candidate_count) / self.parts
 
     # ------------------------------------------------------------ own guarantees
 
     def own_shares(self, column: GroupColumn) -> FloatArray:
-        """Return max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s for each distinct input, of somebody with that one row (R12).
+        """Return, for each distinct input, how far leaving out one such row moves a score, as a share of Δ_s (R12).
 
-        A NULL has 0. For MIN and MAX, whose rank sought depends on ε, and where one can have m > 1 rows, return 1/m
-        instead: a bound that holds at every ε.
+        That is max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s; 0 for a NULL. In two cases it is 1/m instead, a bound that holds at
+        every ε, where m is the most rows of one individual: for MIN and MAX, and wherever m > 1.
         """
         shares = np.zeros(len(column.people))
         present = column.present
@@ -213,7 +213,7 @@ class Rank(OrderStatistic):
         return shares
 
     def _largest_moves(self, counts: IntArray) -> FloatArray:
-        """Return how far leaving out a row of each candidate moves any score at most, in b-ths of a row.
+        """Return, for each candidate, how far leaving out one of its rows moves any score at most, in b-ths of a row.
 
         ``counts``: how many rows hold each candidate. Not for MIN and MAX.
         """

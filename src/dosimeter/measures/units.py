@@ -84,7 +84,7 @@ class Tally(UnitField, ABC):
 
     @abstractmethod
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the aggregate of ``value``, over at most this many rows of one individual."""
+        """Write the aggregate of ``value``, over at most ``rows`` rows of one individual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class OwnSum(ArgumentField, Tally):
     largest: int
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the exact sum of what each ``value`` adds, over at most this many rows of one individual."""
+        """Write the exact sum of what each ``value`` adds, over at most ``rows`` rows of one individual."""
         return _add_up(self.term(value), self.largest, rows)
 
 
@@ -199,7 +199,7 @@ class Entries:
 
     ``group``: the index of each entry's group. ``times``: how many individuals in that group have an equal entry.
     ``fields``: by name, what each entry holds in this field. Where that is a list of values, ``fields`` holds indices
-    into ``values``.
+    into ``values``, which has the lists by the field's name.
     """
 
     group: IntArray
@@ -237,7 +237,7 @@ class Entries:
         return totals
 
     def _split(self) -> list[EntryIndices]:
-        """Return the indices of the entries of each group that has any."""
+        """Return, for each group that has entries, the indices of these."""
         ordered = np.argsort(self.group, kind="stable")
         borders = np.flatnonzero(np.diff(self.group[ordered])) + 1
         return [indices for indices in np.split(ordered, borders) if len(indices)]

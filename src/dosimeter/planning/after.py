@@ -49,7 +49,7 @@ class Field:
     """One column of a relation after the noise.
 
     ``formula``: its value computed from the g… and e… of one row of the released table; None if it reads several rows.
-    ``group``: the index of the GROUP BY expression that it is, unchanged; None if it is none. ``length``: how long a
+    ``group``: the index of the GROUP BY expression that it is, unchanged; otherwise None. ``length``: how long a
     text in it can be, in characters. ``type``: the type of a group or a public column, unchanged; None for others,
     whose types the embedded engine finds. ``public``: whether it is a column of a public table, unchanged.
     """
@@ -67,8 +67,9 @@ class Relation:
     """A query over released tables, with what is known of its rows. ``rows``: the most rows that it can give.
 
     ``traced``: whether its last column is the number of the released row that each row comes from. ``steps``: what
-    happens after the noise, in words. ``public``: the public table that this relation is, or None. The ``rows`` of a
-    public table are given as 1, for it adds at most one row to each row that it is joined to.
+    happens after the noise, in words. ``plain``: whether it has only columns of the released table, and its rows in
+    the order of the groups. ``blocks``: the numbers of the blocks whose released rows are its rows. ``public``: the
+    public table that this relation is, or None. Then ``rows`` is 1: each row that is joined to it finds at most one.
     """
 
     query: exp.Select | exp.Union
@@ -76,8 +77,8 @@ class Relation:
     rows: int
     traced: bool
     steps: tuple[str, ...]
-    plain: bool = False  # nothing but released columns, in the order of the groups
-    blocks: tuple[int, ...] = (0,)  # whose cells are its rows
+    plain: bool = False
+    blocks: tuple[int, ...] = (0,)
     public: JoinTable | None = None
 
     def __post_init__(self) -> None:

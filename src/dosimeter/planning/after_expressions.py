@@ -278,7 +278,7 @@ def is_windowed(trees: Iterable[exp.Expression]) -> bool:
 
 
 def finds_aggregate(node: exp.Expression) -> bool:
-    """Return whether a node aggregates rows: it holds an aggregate outside subqueries that is no window function."""
+    """Return whether a node aggregates rows: it holds an aggregate that is no window function and in no subquery."""
     if isinstance(node, exp.Window):
         function = node.this
         while isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):

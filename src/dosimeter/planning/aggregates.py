@@ -80,9 +80,9 @@ class CollectedAggregates:
 
 @dataclass(slots=True)
 class _Expression:
-    """One expression that aggregates read. ``gridded``: its values on their grid; None if only NULLs are told apart.
+    """One expression that aggregates read. ``distinct``: whether it is read for its different values.
 
-    ``distinct``: whether it is read for its different values.
+    ``gridded``: its values in whole grid steps; None if no aggregate needs these, as COUNT does not.
     """
 
     tree: exp.Expression
@@ -207,7 +207,7 @@ class AggregateCollector:
         return self._add_source(check_expression(node, self.scope).tree, call.condition, node, distinct=distinct)
 
     def take_distinct(self, call: AggregateCall, node: exp.Expression) -> Distinct:
-        """Return the source of COUNT(DISTINCT x), which counts individuals if x is the unit (Q3).
+        """Return what COUNT(DISTINCT x) reads. If x is the unit, it counts individuals (Q3).
 
         Its ``values``: how many declared values x has, if one individual can have more rows than that; otherwise None.
         """

@@ -127,9 +127,9 @@ def _reads_numbers(formula: exp.Expression) -> bool:
 
 
 def of_block(relation: Relation, block: int) -> Relation:
-    """Return a relation over the released table of this block, with formulas that say which block they are for.
+    """Return a relation over the released table of this block, with formulas marked as belonging to that block.
 
-    Those of block 0 need not say it: its relation is returned unchanged.
+    For block 0 the relation is returned unchanged: an unmarked formula is for every block.
     """
     if block == 0:
         return relation
@@ -146,8 +146,9 @@ def of_block(relation: Relation, block: int) -> Relation:
 def unite_sets(sets: Mapping[int, Sequence[int]], groups: int, estimates: int) -> exp.Subquery:
     """Return one table with the rows of all sets of ROLLUP, CUBE or GROUPING SETS, each measured in a block of its own.
 
-    ``sets``: by block number, the indices of the groups that the set keeps. The column of any other group is NULL in
-    its rows, and h0, h1 … is 1 for that group. ``groups`` and ``estimates``: how many columns g… and e… there are.
+    ``sets``: by block number, the indices of the groups that the set keeps. In the rows of a set, the columns g… of its
+    other groups are NULL. Columns h0, h1 … are 1 for these groups and 0 for kept ones. ``groups`` and ``estimates``:
+    how many columns g… and e… there are.
     """
     queries: list[exp.Select | exp.Union] = []
     for block, kept in sets.items():

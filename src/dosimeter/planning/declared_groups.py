@@ -56,7 +56,7 @@ def _declares_null(source: exp.Expression, checked: Checked, schema: Schema) -> 
 def declared_values(source: exp.Expression, checked: Checked, schema: Schema) -> tuple[Scalar, ...]:
     """Return the declared values of an expression, without NULL, in order.
 
-    Those of a plain column are its own; those of another expression are computed from its columns' declared values.
+    A plain column has its own declared values; the values of another expression follow from its columns' declared ones.
     Raises QueryError if there is no list of values, or if it is too long.
     """
     bare = cast(exp.Expression, checked.tree.unnest())
@@ -93,7 +93,7 @@ def declared_values(source: exp.Expression, checked: Checked, schema: Schema) ->
 
 
 def _plain(value: Scalar) -> Scalar:
-    """Return a float that is a whole number as an integer, for arithmetic is done in doubles; others unchanged."""
+    """Return a whole float such as 3.0 as the integer 3, since arithmetic is done in doubles; others unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -22,7 +22,7 @@ from dosimeter.planning.thresholding import find_even_chance
 class ExplainedMeasure:
     """One noisy number per group: what is measured, how far one individual can move it, and the grid of its noise.
 
-    ``kind``: the name of the measure. ``sensitivity`` (L1) and ``grid`` are in what is measured: euros for SUM(euros).
+    ``kind``: the name of the measure. ``sensitivity`` (L1) and ``grid`` are in real units: in euros for SUM(euros).
     """
 
     measure: str
@@ -171,7 +171,10 @@ def _note_null_groups(plan: QueryPlan) -> Iterator[str]:
 
 
 def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
-    """Yield sentences on which groups are shown and where NULL is none of them, if groups are thresholded (H1)."""
+    """Yield a sentence on which thresholded groups are shown, and one for each expression whose NULLs are in no group.
+
+    Yield nothing if groups are not thresholded (H1).
+    """
     threshold, mechanism = plan.threshold, Laplace()
     if threshold is None:
         return

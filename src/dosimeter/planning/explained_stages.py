@@ -71,7 +71,8 @@ class AskedNumber:
 
     ``errors``: its 95 % errors in one group by mechanism, one for each ε of ``EXAMPLES``; None if the error depends on
     the noisy numbers themselves, as for a quotient. ``terms``: how many groups the largest total of ROLLUP, CUBE or
-    GROUPING SETS adds up. ``total_errors``: the 95 % errors of that total.
+    GROUPING SETS adds up. ``total_errors``: the 95 % errors of that total; None without totals, and if ``errors`` is
+    None.
     """
 
     aggregate: str

@@ -21,9 +21,9 @@ def choose_by_block(formulas: Mapping[int, exp.Expression]) -> exp.Expression:
 
 
 def formula_in(tree: exp.Expression | None, block: int) -> exp.Expression | None:
-    """Return a formula with each choice by block replaced by what it chooses for this block; NULL if it has no branch.
+    """Return a formula with each choice by block replaced by its branch for this block, or by NULL if it has none.
 
-    None if ``tree`` is None.
+    Return None if ``tree`` is None.
     """
     if tree is None:
         return None

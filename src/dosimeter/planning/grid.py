@@ -266,7 +266,10 @@ def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:
 
 
 def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
-    """Return a part of a date, or the number of its day, month … (UnitNumber), within what the date's bounds allow."""
+    """Return a part of a date, or the number of its day, month … (UnitNumber).
+
+    Its bounds are fixed, as 1 to 12 for a month, or follow from the bounds of the date.
+    """
     part = find_date_part(tree)
     known = PART_VALUES[part.this.name] if part is not None else None
     total = make_total(tree, schema)

@@ -30,12 +30,12 @@ class Grouping:
     """The GROUP BY expressions of a SELECT.
 
     ``sets``: for each set of ROLLUP, CUBE or GROUPING SETS, the indices of the expressions that it keeps.
+    ``without_null``: if groups are thresholded, the expressions whose NULL is no group (H1).
     """
 
     groups: tuple[Group, ...] = ()
     sets: tuple[tuple[int, ...], ...] = ()
     without_null: tuple[exp.Expression, ...] = ()
-    """Of thresholded groups: the expressions whose NULL is no group (H1)."""
 
     @property
     def cells(self) -> int:
@@ -112,7 +112,7 @@ _Set = tuple[exp.Expression, ...]
 
 
 def _list_sets(node: exp.Expression) -> list[_Set]:
-    """Return the sets of expressions that one element of GROUP BY stands for, the largest set first.
+    """Return the sets of expressions that one element of GROUP BY stands for.
 
     ROLLUP (a, b) gives (a, b), (a) and (); a plain expression gives one set of itself.
     """
@@ -137,7 +137,10 @@ def _members(node: exp.Expression) -> _Set:
 
 
 def _combine_sets(elements: list[list[_Set]], clause: exp.Expression) -> list[_Set]:
-    """Return every combination of one set from each element of GROUP BY: ROLLUP (a, b), c has c in each of its sets."""
+    """Return every combination of one set from each element of GROUP BY; refuse too many combinations.
+
+    GROUP BY ROLLUP (a, b), c has c in each of its sets.
+    """
     if math.prod(len(sets) for sets in elements) > MAX_SETS:
         raise refusal(clause, f"The GROUP BY has more than {MAX_SETS} sets of columns. Ask for fewer.")
     return [tuple(chain.from_iterable(chosen)) for chosen in product(*elements)]
@@ -150,7 +153,10 @@ def _ungrouped_items(select: exp.Select) -> list[exp.Expression]:
 
 
 def dereference(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Expression:
-    """Return the SELECT item that GROUP BY 1 or GROUP BY alias stands for; otherwise the node itself."""
+    """Return the SELECT item that GROUP BY 1 or GROUP BY alias stands for; otherwise the node itself.
+
+    A name that is also a column means the column. Refuses a position that is not in the SELECT list.
+    """
     if isinstance(node, exp.Literal) and not node.is_string:
         position = read_whole_number(node)
         if position is None or not 1 <= position <= len(select.expressions):

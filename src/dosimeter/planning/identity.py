@@ -33,7 +33,10 @@ _CONDITIONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Be
 
 
 def digest_measured(plan: QueryPlan) -> str:
-    """Return a digest of the numbers that are measured: the rows, the groups, and what is added up over them."""
+    """Return a digest of the numbers that are measured: the rows, the groups, and what is added up over them.
+
+    A query that is nested too deeply to be compared has the digest of its plan instead.
+    """
     try:
         made = {**({} if plan.person is None else _form_columns(plan.person)), **_made_by_joins(plan.joins)}
         blocks = sorted((_form_block(block, made) for block in plan.blocks), key=_write)
@@ -171,7 +174,7 @@ def _normal(tree: exp.Expression) -> Form:
 
 
 def _parts(tree: exp.Expression) -> list[Any]:
-    """Return the normal form of every argument of a node that is set, with the argument's name."""
+    """Return the arguments that are set in a node, each as a list of its name and its normal form."""
     found: list[Any] = []
     for name, value in sorted(tree.args.items()):
         if isinstance(value, exp.Expression):
@@ -206,7 +209,10 @@ def _normal_connector(tree: exp.Expression) -> Form:
 
 
 def _connect(kind: Literal["And", "Or"], forms: list[Form]) -> Form:
-    """Return the normal form of AND or OR over these forms: sorted, each once, without TRUE in AND or FALSE in OR."""
+    """Return the normal form of AND or OR over these forms: sorted, each once, without TRUE in AND or FALSE in OR.
+
+    An AND that holds FALSE is FALSE, and an OR that holds TRUE is TRUE.
+    """
     neutral, decisive = (_TRUE, _FALSE) if kind == "And" else (_FALSE, _TRUE)
     parts: dict[str, Form] = {}
     for form in forms:

@@ -102,7 +102,7 @@ def list_unit_columns(plan: QueryPlan) -> set[str]:
 def _with_joined(plan: QueryPlan, name: str | None, read: Callable[[JoinTable], str | None]) -> set[str]:
     """Return a column, its counterpart in each joined table, and the columns that a join makes equal to one of these.
 
-    ``read``: gives the counterpart in a joined table, or None.
+    ``name``: the column in the first table, or None. ``read``: gives the counterpart in a joined table, or None.
     """
     found = set() if name is None else {name}
     for join in plan.joins:
@@ -116,8 +116,8 @@ def _with_joined(plan: QueryPlan, name: str | None, read: Callable[[JoinTable], 
 def list_identifying(plan: QueryPlan) -> set[str]:
     """Return the full names of the columns that identify people in a plan's rows.
 
-    These are columns marked as identifying, unit columns, and row keys (one row is one person's), except row keys that
-    only number each individual's rows.
+    These are columns marked as identifying, unit columns, and row keys, since each row belongs to one person. Row keys
+    that only number each individual's rows are left out.
     """
     columns = plan.schema.columns
     marked = {name for name, column in columns.items() if column.identifying}
@@ -146,7 +146,7 @@ def name_columns(plan: QueryPlan, trees: Iterable[exp.Expression]) -> set[str]:
 
 
 def resolve_table(select: exp.Select, schema: Schema) -> Scope:
-    """Return the scope (what names mean) of the first table of FROM. Refuses a table that is not the schema's."""
+    """Return the scope (what names mean) of the first table of FROM. Refuses anything but the schema's table."""
     origin = select.args.get("from_")
     if origin is None:
         raise QueryError(f"The query has no FROM. The table is {schema.table}.")
@@ -198,7 +198,7 @@ def resolve_joins(select: exp.Select, base: Scope) -> JoinedSources:
 def write_commas_as_joins(select: exp.Select) -> exp.Select:
     """Change FROM a, b WHERE a.x = b.x AND … into FROM a JOIN b ON a.x = b.x WHERE …, and return the same SELECT.
 
-    A SELECT without commas is not changed.
+    A SELECT without commas, or without WHERE, is not changed.
     """
     bare = [join for join in select.args.get("joins") or [] if _is_comma(join)]
     where = select.args.get("where")

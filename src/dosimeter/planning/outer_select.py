@@ -151,7 +151,7 @@ class OuterSelect:
         return keys
 
     def _join_public(self, select: exp.Select) -> None:
-        """Check the joins of public tables, and give their columns formulas by the groups they are joined to."""
+        """Check the joins of public tables. Give their columns formulas, which look values up by a group."""
         known: dict[str, Relation] = {}
         joins = [None, *(select.args.get("joins") or [])]
         for (name, relation), join in zip(self.sources.items(), joins, strict=False):

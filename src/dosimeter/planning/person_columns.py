@@ -225,7 +225,7 @@ def _require_countable(largest: int, node: exp.Expression) -> None:
 def _mean(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> OwnValue:
     """Return the mean, rounded to a grid (Q2), of at most ``rows`` values.
 
-    Its step is that of the values, halved until it is at most 2⁻²⁰ of the width of their bounds.
+    The grid's step is the step of the values, halved until it is at most 2⁻²⁰ of the distance between their bounds.
     """
     if gridded.lower == gridded.upper:
         raise refusal(node, f"{clause_of(node)} cannot change: its bounds leave it no room.")

@@ -149,7 +149,7 @@ class PersonLevels:
     # ------------------------------------------------------------ IN and EXISTS
 
     def set_aside(self, select: exp.Select, inline: Callable[[exp.Select], exp.Select]) -> None:
-        """Take the queries of IN and EXISTS out of one level, so that its names can be rewritten without theirs.
+        """Take IN (SELECT …) and EXISTS out of one level, so that rewriting its names spares their queries.
 
         Each leaves a mark with the column that it compares; ``settle`` replaces the mark by a flag. ``inline`` writes
         subqueries into a query.
@@ -266,7 +266,8 @@ class PersonLevels:
     def lower(self, select: exp.Select) -> exp.Select:
         """Return a level with its aggregates and windows replaced by columns of a new stage.
 
-        Unchanged if it has none, or if it does not group by the unit. Refuses windows where the unit is ``row``.
+        Unchanged if it has neither, or if it groups by something else than the unit. Refuses windows where the unit is
+        ``row``.
         """
         write_out_windows(select)
         select.set("windows", None)
@@ -390,7 +391,7 @@ class PersonLevels:
         return check_condition(clause.this, sources.scope) if clause is not None else None
 
     def _remember_tested(self, select: exp.Select, sources: JoinedSources) -> None:
-        """Remember the identifying columns that a level tests."""
+        """Remember which identifying columns a level tests; the unit and the row key count among these."""
         watched = {name for name, column in sources.schema.columns.items() if column.identifying}
         keys = {sources.schema.unit, *([sources.schema.row_key] if sources.schema.row_key else [])}
         found = find_singled_out(select, sources.scope, watched | keys)
@@ -435,7 +436,7 @@ class PersonLevels:
         return [*keys, *others] or [schema.unit]
 
     def _is_known(self, select: exp.Select) -> bool:
-        """Return whether a plain name stands in FROM, of a table or a stage, and not a subquery or a function."""
+        """Return whether FROM begins with a name, of a table or a stage, and not with a subquery or a function."""
         origin = select.args.get("from_")
         return (
             origin is not None and isinstance(origin.this, exp.Table) and isinstance(origin.this.this, exp.Identifier)
@@ -496,9 +497,10 @@ def _is_column(node: exp.Expression, name: str, scope: Scope) -> bool:
 
 
 def _group_nodes(select: exp.Select, scope: Scope) -> list[exp.Expression]:
-    """Return the expressions that a level groups by, or that its DISTINCT tells apart.
+    """Return the expressions that a level groups by: those of GROUP BY, or the items of a SELECT DISTINCT.
 
-    Empty if GROUP BY is more than a list of expressions, stands beside DISTINCT, or if the list has aggregates.
+    Empty where these are no plain list: with ROLLUP and the like, with DISTINCT ON, with GROUP BY (not ALL) beside
+    DISTINCT, and if an item of a SELECT DISTINCT holds an aggregate, a window or ``*``.
     """
     group, distinct = select.args.get("group"), select.args.get("distinct")
     items = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]

@@ -74,14 +74,14 @@ class Level(ABC):
 
     @abstractmethod
     def _replace(self, node: exp.Expression, name: str) -> exp.Expression | None:
-        """Return the new column that a whole node becomes; None if the node's parts are to be rewritten instead.
+        """Return what a node as a whole becomes, such as a new column; None if its parts are to be rewritten instead.
 
         ``name``: the node's alias in the SELECT list, or empty.
         """
 
     @abstractmethod
     def _column(self, node: exp.Column, items: Sequence[exp.Expression]) -> exp.Expression:
-        """Return what a column becomes that is not part of a new column. ``items``: the rewritten SELECT list."""
+        """Return what a column becomes that ``_replace`` leaves alone. ``items``: the rewritten SELECT list."""
 
     def _add(self, node: exp.Expression, name: str, value: Callable[[], OwnValue]) -> exp.Column:
         """Return the new column for what a node computes; equal nodes share one.

@@ -170,7 +170,10 @@ def _frame_of_end(node: exp.Window, written: Sequence[exp.Ordered]) -> exp.Windo
 
 
 def _whole(node: object, parent: exp.Expression) -> int:
-    """Return the number of rows that an offset or a frame's end says; 1 if there is none. Refuses other values."""
+    """Return the number in an offset or in a frame's end, such as the 3 of 3 PRECEDING; 1 if none is written.
+
+    Refuses anything but a whole number.
+    """
     if node is None:
         return 1
     text = str(node.this) if isinstance(node, exp.Literal) and not node.is_string else ""

@@ -107,7 +107,8 @@ class _Planner:
     """The planning of one query, from the inside out. A block is a SELECT that measures.
 
     ``blocks``: the plan of each block met so far, by its number. ``clauses``: the SELECT of each block as written.
-    ``measured``: for each such SELECT, the node, the SELECT with its WITH, and what it becomes after the noise.
+    ``measured``: for each block's SELECT, its node, a copy with the WITH that it needs, and what it becomes after the
+    noise.
     ``taken``: how many numbers of blocks are in use.
     """
 

@@ -85,11 +85,11 @@ def _is_inner(join: exp.Expression) -> bool:
 def join_by_key(
     join: exp.Expression, name: str, relation: Relation, before: Mapping[str, Relation]
 ) -> tuple[tuple[str, Field], Field, Relation]:
-    """Check the join of a public table, and return the two columns that it compares, and the joined relation.
+    """Check the join of a public table. Return the two columns that it compares, and the table with its formulas.
 
-    ``before``: the relations joined so far, by name; the first column comes with the name of its relation. Each of
-    their rows finds one row or none of the public table, by a group or a public value, so that the public columns are
-    functions of a group. Refuses any other join.
+    The first column comes with the name of its relation: one of ``before``, the relations joined so far. It must be a
+    group or a public column. The second must be the public table's key, so that each row finds at most one row of the
+    table. Refuses any other join.
     """
     table = relation.public
     assert table is not None

@@ -119,7 +119,7 @@ class AfterNoise:
     lookups: tuple[Lookup, ...] = ()
 
     def in_block(self, block: int) -> AfterNoise:
-        """Return the same for block number ``block`` alone: lookups use the groups of that block."""
+        """Return a copy for block number ``block`` alone, whose lookups use the groups of that block."""
         lookups = (replace(each, key=formula_in(each.key, block) or each.key) for each in self.lookups)
         return replace(self, lookups=tuple(lookups)) if self.lookups else self
 
@@ -311,7 +311,7 @@ class QueryPlan:
     def weights(self, norm: Norm) -> FloatArray:
         """Return the factor by which each measure of all blocks is scaled before the norm is taken (S5).
 
-        It is 1 for a single measure or a sensitivity given by hand, otherwise 1/Δ of the measure in this norm.
+        It is 1 for the only measure of a plan, or with a sensitivity given by hand; otherwise 1/Δ of the measure.
         """
         measures = self.all_measures
         if (len(measures) == 1 and not self.is_part) or self.hand_sensitivity is not None:

@@ -43,7 +43,7 @@ class Scoped:
     parts: tuple[Scoped, ...] = ()
 
     def with_rows(self, schema: Schema) -> exp.Select:
-        """Return the SELECT with a WITH of its own, which holds the queries that it names and that give rows."""
+        """Return the SELECT with a new WITH: of the queries that the SELECT names, it holds those that give rows."""
         rows = {name: query for name, query in self.known.items() if find_stage(query, schema) is Stage.ROWS}
         select = self.select.copy()
         listed = [
@@ -56,7 +56,7 @@ class Scoped:
 
 
 def read_scope(query: Scoped) -> Scoped:
-    """Return the same SELECT, which now also knows the queries of its own WITH."""
+    """Return the same SELECT, which now also knows the queries of its own WITH. Refuses too deep a nesting."""
     if query.depth > MAX_NESTING:
         raise refusal(query.select, "The query is nested too deeply.")
     if query.parts:
@@ -174,7 +174,7 @@ def list_joined(query: Scoped, schema: Schema) -> dict[str, Scoped | JoinTable]:
 
 
 def list_sources(query: Scoped) -> dict[str, Scoped]:
-    """Return the queries in FROM and JOIN, by the names they go by, in order; tables are left out."""
+    """Return the queries in FROM and JOIN, by name and in order, without tables. Refuses two of the same name."""
     found: dict[str, Scoped] = {}
     for node in _source_nodes(query.select):
         scoped = _find_source(node, query)

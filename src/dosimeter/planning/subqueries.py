@@ -83,7 +83,7 @@ class _Inlining:
     def _inner_query(
         self, source: exp.Expression, named: Mapping[str, exp.Select], depth: int
     ) -> tuple[exp.Select, str] | None:
-        """Return the subquery or CTE in FROM, flattened, and its alias; None if FROM names a table."""
+        """Return the subquery or CTE in FROM, with its own subqueries written in, and its alias; None for a table."""
         is_cte = isinstance(source, exp.Table) and not source.db and source.name.lower() in named
         if not isinstance(source, exp.Subquery) and not is_cte:
             return None

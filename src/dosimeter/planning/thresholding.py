@@ -45,8 +45,8 @@ def check_thresholding(
 def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
     """Return ℓ₀, in how many groups one individual can be at most: as many as they can have rows, m.
 
-    Refuses a query without GROUP BY, and one where n·m, the most groups that there can be by the schema, is too many.
-    How many there really are is private, and never a reason to refuse (N4).
+    Refuses a query without GROUP BY, and one where n·m is too many groups, with n the declared number of individuals (1
+    if undeclared). How many groups there really are is private, and never a reason to refuse (N4).
     """
     if not groups:
         raise QueryError(
@@ -67,7 +67,7 @@ def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
 def add_threshold(aggregates: AggregateCollector, delta: float) -> Threshold:
     """Return the threshold of thresholded groups, with the measure that counts each group's individuals (S5).
 
-    That is one the query already has, otherwise one is added. ``delta``: the δ of the groups.
+    The query's own such measure is taken; if it has none, one is added. ``delta``: the δ of the groups.
     """
     schema = aggregates.schema
     counted: exp.Expression = exp.Count(this=exp.Star())
@@ -81,9 +81,9 @@ def add_threshold(aggregates: AggregateCollector, delta: float) -> Threshold:
 
 
 def find_even_chance(plan: QueryPlan, mechanism: Mechanism, scale: float) -> int | None:
-    """Return how many individuals give a thresholded group an even chance to be shown (H1); None for declared groups.
+    """Return how many individuals give a thresholded group an even chance to be shown (H1); None for other groups.
 
-    ``scale``: the noise scale of the whole answer, which the weight of the measure divides (S5).
+    ``scale``: the noise scale before weights; divided by a measure's weight, it is the noise scale of the measure (S5).
     """
     threshold = plan.threshold
     if threshold is None:
@@ -112,7 +112,7 @@ def _list_conditions(where: exp.Expression) -> Iterator[exp.Expression]:
 
 
 def _counts_everybody(measure: object, schema: Schema) -> bool:
-    """Return whether a measure counts the individuals of a group, by their unit."""
+    """Return whether a measure is COUNT(DISTINCT unit) without a FILTER: all individuals of a group."""
     if not isinstance(measure, CountIndividuals):
         return False
     tree = measure.argument.tree

@@ -1,7 +1,7 @@
 """Row-wise SQL, without data: check an expression, rewrite it so that no row can make it fail, evaluate it.
 
-Takes parsed SQL and a Schema; gives rebuilt trees. Knows no aggregates. Where values are declared, an embedded DuckDB,
-which sees no data, computes what an expression makes of them.
+Takes parsed SQL and a Schema; gives rebuilt trees. Knows no aggregates. Where a column's values are declared, an
+embedded DuckDB, which sees no data, computes an expression for each of them.
 """
 
 from dosimeter.sql.checking import (

@@ -1,4 +1,4 @@
-"""Casts of a row: total, so that what does not fit is NULL, and the same on every engine as DuckDB's TRY_CAST."""
+"""Casts in an expression over one row. None can fail: what does not fit is NULL, as in DuckDB's TRY_CAST."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _truth_as_number(operand: Checked, scope: Scope) -> exp.Expression:
 
 
 def _to_whole(operand: Checked, low: int, beyond: int, scope: Scope, node: exp.Expression) -> Checked:
-    """Check a cast to integers from ``low`` to below ``beyond``; others are NULL. Halves go to the even number."""
+    """Check a cast to integers v with ``low`` ≤ v < ``beyond``; others become NULL. Halves go to the even number."""
     if operand.type is Type.BOOLEAN:
         return Checked(_truth_as_number(operand, scope), Type.INTEGER)
     if operand.type not in NUMERIC:

@@ -295,8 +295,8 @@ def _always_null(node: exp.Expression) -> Exception:
 def _shift(subject: Checked, amount: int, unit: str, limit: date, node: exp.Expression) -> Checked:
     """Write a date or timestamp ``amount`` months, days or seconds later; NULL where that leaves the years 1 to 9999.
 
-    Refuse a constant that would leave them. ``unit``: MONTH, DAY or SECOND. ``limit``: the last date that can be
-    shifted forwards, or the first that can be shifted backwards.
+    Refuse a written-out date that would leave them. ``unit``: MONTH, DAY or SECOND. ``limit``: the last date that can
+    be shifted forwards or, for a negative ``amount``, the first that can be shifted backwards.
     """
     constant = constant_moment(subject.tree)
     if constant is not None:
@@ -402,9 +402,9 @@ def check_to_char(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def name_to_char(node: exp.Expression) -> exp.Expression:
-    """Return TO_CHAR as a function by name, since the parser's own class loses the pattern in DuckDB's SQL.
+    """Return a TO_CHAR node as a function that is known by name only; any other node unchanged.
 
-    Any other node is returned unchanged.
+    The parser's own class for TO_CHAR would lose the pattern when written as DuckDB's SQL.
     """
     if not isinstance(node, exp.ToChar):
         return node

@@ -30,7 +30,7 @@ def alias_quoted(tree: exp.Expression, name: str) -> str:
 
 
 def evaluate_each(build: Callable[[exp.Expression], exp.Expression], texts: Sequence[str]) -> dict[str, Any]:
-    """Return what a function of one text gives for each of these texts, by text. ``build`` writes the function."""
+    """Return the result of a function for each of these texts, by text. ``build`` writes its SQL for an argument."""
     if not texts:
         return {}
     return dict(_evaluate_each(build(column_tree("v")).sql(dialect="duckdb"), tuple(dict.fromkeys(texts))))
@@ -61,7 +61,10 @@ def gives_null(tree: exp.Expression, domains: Mapping[str, str]) -> bool:
 
 
 def _product(domains: Mapping[str, str]) -> str:
-    """Return a FROM clause over the product of these domains, each under its column's name; empty without any."""
+    """Return a FROM clause over all combinations of the columns' values; an empty text where there are no columns.
+
+    ``domains``: by column, a query that lists the column's values.
+    """
     sources = [
         f"({query}) AS t{at}({exp.to_identifier(name, quoted=True).sql(dialect='duckdb')})"
         for at, (name, query) in enumerate(domains.items())

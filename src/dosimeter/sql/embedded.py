@@ -43,7 +43,7 @@ class EmbeddedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """One column of a small table. ``whole``: compute with its whole numbers in 128 bits."""
+    """One column of a small table. ``whole``: whether its values are whole numbers, to compute with in 128 bits."""
 
     type: Type
     values: Sequence[Any] | NDArray[Any]
@@ -197,6 +197,6 @@ def _is_numeric(kind: str) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the engine's message without its kind, its advice, and its marks under the SQL."""
+    """Return the first line of the engine's message, without the kind of error (``Binder Error:``) before it."""
     text = str(error).split("\n", 1)[0]
     return text.split(": ", 1)[-1].rstrip(".!")

@@ -107,7 +107,7 @@ def check_rounding(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def round_tree(tree: exp.Expression, places: int) -> exp.Expression:
-    """Write ROUND to so many decimal places; negative ones round to tens, hundreds …."""
+    """Write ROUND to ``places`` decimal places; a negative number rounds to tens, hundreds …."""
     number: exp.Expression = exp.Literal.number(abs(places))
     return exp.Round(this=tree, decimals=exp.Neg(this=number) if places < 0 else number)
 
@@ -130,7 +130,7 @@ def check_logarithm(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_power(node: exp.Expression, scope: Scope) -> Checked:
-    """Check POWER with a whole exponent. It becomes a product of so many factors, or one over that product."""
+    """Check POWER with a whole exponent. POWER(x, 3) becomes x·x·x, and POWER(x, −3) becomes 1 / (x·x·x)."""
     expect_only(node, "this", "expression")
     exponent = read_whole(node.expression)
     if exponent is None or abs(exponent) > MAX_EXPONENT:

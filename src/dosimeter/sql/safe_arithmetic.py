@@ -38,7 +38,7 @@ class HalfEven(exp.Expression, exp.Func):
 class UnitNumber(exp.Expression, exp.Func):
     """The number of the day, month … (``unit``) in which a date or timestamp lies, counted from a fixed origin.
 
-    The difference of two such numbers is how many times a new day, month … begins between them.
+    The difference of two such numbers is how many times a new day, month … begins between the two dates.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": True}
@@ -75,7 +75,7 @@ def make_total(tree: exp.Expression, schema: Schema) -> exp.Expression:
 
 
 def mark_safe(tree: exp.Expression) -> exp.Expression:
-    """Mark a tree as unable to fail, so that it is not rewritten. Refuse one that nesting has made too large."""
+    """Return the tree, marked as unable to fail, so that ``make_total`` leaves it alone; refuse one too large."""
     for count, node in enumerate(tree.walk()):
         node.meta[_DONE] = True
         if count > MAX_NODES:
@@ -202,7 +202,7 @@ def _write_logarithm(node: exp.Expression) -> exp.Expression:
 
 
 def _only_where(test: type[exp.Expression], operand: exp.Expression, value: exp.Expression) -> exp.Expression:
-    """Write ``value``, but NULL where the operand does not pass the test against 0."""
+    """Write ``value`` where a comparison of the operand with 0 holds, NULL elsewhere. ``test``: GT for operand > 0."""
     return case((test(this=wrap(operand.copy()), expression=_double("0")), value))
 
 
@@ -275,9 +275,9 @@ _CALCULATED = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Abs, exp.Div)
 
 
 def _span(tree: exp.Expression, schema: Schema) -> tuple[float, float]:
-    """Return the smallest and the largest absolute value that a tree can have apart from 0.
+    """Return a lower and an upper bound on the absolute value of a tree where it is not 0.
 
-    Refuse a tree for which doubles cannot hold these.
+    Refuse a tree if doubles cannot hold these bounds.
     """
     low, high = _measure_span(tree, schema)
     if high > _LARGEST or low < _SMALLEST:

@@ -25,7 +25,7 @@ def write_name(name: str) -> str:
 
 
 def wrap(tree: exp.Expression) -> exp.Expression:
-    """Return the tree in parentheses if it could bind differently inside another expression."""
+    """Return the tree in parentheses if it could bind differently inside another expression, otherwise unchanged."""
     if isinstance(tree, (exp.Binary, exp.Connector, exp.Not, exp.Neg, exp.Between, exp.In, exp.Is)):
         return exp.Paren(this=tree)
     return tree
@@ -118,7 +118,7 @@ def literal(value: Scalar) -> exp.Expression:
 
 
 def clamp(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
-    """Write ``value`` clamped to low and high. It is a CASE, since LEAST and GREATEST skip NULL."""
+    """Write ``value`` clamped to low and high, as a CASE. NULL stays NULL, which LEAST and GREATEST would skip."""
     return exp.Case(
         ifs=[
             exp.If(this=exp.LT(this=value.copy(), expression=low.copy()), true=low.copy()),

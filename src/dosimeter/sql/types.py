@@ -45,7 +45,7 @@ _QUOTES = "Text goes in single quotes: '{}'."
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The meaning of names in a query. ``schema``: the table and its columns. ``names``: its own name and aliases."""
+    """The meaning of names in a query. ``schema``: the table's columns. ``names``: the table's name and aliases."""
 
     schema: Schema
     names: frozenset[str]
@@ -61,7 +61,10 @@ class Scope:
         raise refusal(node, f"{known} {_QUOTES.format(node.name)}" if self._looks_like_text(node) else known)
 
     def _looks_like_text(self, node: exp.Column) -> bool:
-        """Return whether an unknown name stands where a text is expected: compared with a text column on its left."""
+        """Return whether an unknown name was probably meant as a text: it is compared with a text column on its left.
+
+        An example is city = "Rome", where SQL reads Rome as a column.
+        """
         parent = node.parent
         if node.table or node.arg_key not in ("expression", "expressions"):
             return False
@@ -105,7 +108,7 @@ def clause_of(node: exp.Expression) -> str:
 
 
 def expect_only(node: exp.Expression, *allowed: str) -> None:
-    """Refuse a node that has an argument set other than the allowed ones."""
+    """Refuse a parsed node that uses a part not among ``allowed``: names of sqlglot's arguments, such as 'this'."""
     for name, value in node.args.items():
         if name in allowed or name in PARSER_MARKS or value is None or value is False or value == []:
             continue
@@ -113,7 +116,10 @@ def expect_only(node: exp.Expression, *allowed: str) -> None:
 
 
 def limit_size(tree: exp.Expression, node: exp.Expression) -> exp.Expression:
-    """Return the tree, or refuse it if it is too large: a part that is written out twice doubles at every nesting."""
+    """Return a rebuilt tree, or refuse it if it has too many nodes. ``node``: what it was made from, for the message.
+
+    Some functions write their operand out twice, so that nesting them doubles the tree each time.
+    """
     for count, _ in enumerate(tree.walk()):
         if count > MAX_NODES:
             raise refusal(node, f"{clause_of(node)} is nested too deeply, or its columns have too many values.")
