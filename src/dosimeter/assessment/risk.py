@@ -86,7 +86,7 @@ MOST_IN_HISTOGRAM = 10_000
 class Risk:
     """Everybody's per-instance sensitivity and RDR for one query under one mechanism.
 
-    ``n``: that of the dataset (N2). ``present``: how many individuals are in the table (N5); all numbers here are over
+    ``n``: the number of slots (N2). ``present``: how many individuals are in the table (N5); all numbers here are over
     these. ``matched``: how many the query touches; None in a study. ``method``: how contributions were computed.
     ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only ``people``, ``by``, a preference with
     FILTER and an exact answer that the profile does not hold go back to the data, through ``data``: these need the
@@ -247,8 +247,9 @@ class Risk:
     def advise(
         self, lines: Sequence[Candidate], *, epsilon: float | None = None, decides: bool | None = None
     ) -> Advice:
-        """Return what to know before this ε is taken, by default the largest of ``lines`` (that meets the preference).
+        """Return what to know before ``epsilon`` is taken.
 
+        By default it is the largest ε of ``lines`` that meets the preference; if none does, the largest of all.
         ``decides``: whether the preference tells candidates apart (F4); None without a preference.
         """
         return build_advice(self, lines, epsilon=epsilon, decides=decides)
@@ -329,8 +330,8 @@ class Risk:
     ) -> ExactLimit:
         """Return the exact largest ε that meets a preference (F2); an empty ExactLimit if there is no such number.
 
-        ``sensitivities``: everybody's, told apart by the preference's FILTERs. ``indicator``: by default that of this
-        risk.
+        ``sensitivities``: everybody's, told apart by the preference's FILTERs. ``indicator``: by default this risk's
+        own.
         """
         if self.plan.ranks:
             return ExactLimit()  # R12: the RDR is no function of one scale
@@ -395,7 +396,7 @@ class Risk:
         )
 
     def _list_groups(self) -> list[int]:
-        """Return how many groups each block of the plan has; without declared groups, those in the data."""
+        """Return how many groups each block of the plan has; of a single block, also if they are only observed."""
         if not self.plan.further:
             return [self.k // len(self.plan.measures)]
         return [len(block.group_keys or ()) for block in self.plan.blocks]
@@ -445,13 +446,13 @@ class Risk:
         columns: Sequence[str] | None = None,
         reveal: bool = False,
     ) -> pa.Table:
-        """Return the most exposed records as a table, identical records in one row, with the reason.
+        """Return the most exposed records as a table, identical records in one row, and why they are exposed.
 
         Args:
             count: how many records.
             epsilon: the ε at which they are compared with the average person; by default the largest candidate.
-            columns: which columns to show; by default those that the query reads.
-            reveal: show columns that identify people, which are masked otherwise.
+            columns: which columns to show; by default those that the query reads or that identify people.
+            reveal: show the values of columns that identify people, which are masked otherwise.
         """
         import pyarrow as pa
 
