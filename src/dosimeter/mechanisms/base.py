@@ -40,10 +40,10 @@ class SparseRows(Protocol):
 
 
 class RatioWarning(Enum):
-    """A reason why the ratio of two RDRs, each as its upper bound, can be larger than their exact ratio (R7).
+    """A reason why the ratio of two RDRs, by their upper bounds, can be larger than the ratio of the exact RDRs (R7).
 
-    ALWAYS: with this noise it is, unless all PIS are equal. EVERYBODY_MOVES: nobody has a PIS of 0. COARSE_GRID: the
-    steps of the noise are large beside its scale.
+    ALWAYS: with this noise it is larger, unless all PIS are equal. EVERYBODY_MOVES: nobody has a PIS of 0. COARSE_GRID:
+    the steps of the noise are large beside its scale.
     """
 
     ALWAYS = auto()
@@ -146,7 +146,7 @@ class Mechanism(ABC):
         return 0.0 if steps == 0.0 else grid * self._error(steps, probability)
 
     def error_of_sum(self, scale: float, grid: float, terms: int, probability: float = 0.95) -> float:
-        """Return a distance that the sum of so many independent noises stays within, with at least this probability."""
+        """Return a distance a with P(|sum of ``terms`` independent noises| ≤ a) ≥ probability."""
         if terms == 1 or scale == 0.0:
             return self.error(scale, grid, probability)
         check_scale(scale)
@@ -154,7 +154,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _sum_error(self, terms: int, probability: float) -> float:
-        """Return what the sum of ``terms`` continuous noises of scale 1 stays within, with this probability."""
+        """Return a with P(|sum of ``terms`` continuous noises of scale 1| ≤ a) ≥ probability."""
 
     @abstractmethod
     def _error(self, steps: float, probability: float) -> float:
@@ -261,8 +261,8 @@ class Mechanism(ABC):
     def scale_for_variance(self, spread: float, k: int, threshold: float, sensitivity: float) -> float | None:
         """Return the smallest noise scale at which RDR bounds over the ceiling have at most the variance ``threshold``.
 
-        None where there is no formula. ``spread``: the standard deviation of PIS/Δ, which these quotients are without
-        noise. k: how many noisy numbers there are.
+        None where there is no formula. ``spread``: the standard deviation of PIS/Δ over people; a bound over the
+        ceiling is PIS/Δ if there is no noise. k: how many noisy numbers there are.
         """
 
     # ------------------------------------------------------------ finding ε privately (V5, V6)
