@@ -1,7 +1,7 @@
-"""Read columns as NumPy arrays and Python values: those of Arrow straight from their buffers, or lists of few values.
+"""Read columns as NumPy arrays and Python values: Arrow columns straight from their buffers, or lists of few values.
 
-Arrow's own conversions load pandas where it is installed, and its functions a module of their own, which costs a
-command a fifth of a second. They also raise errors on dates that Python cannot represent, and quote them.
+Arrow's own conversions are not used. They load pandas where it is installed, and pyarrow.compute, which costs a command
+a fifth of a second. They also raise errors on dates that Python cannot represent, and quote them.
 """
 
 from __future__ import annotations
@@ -109,7 +109,10 @@ def _present(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def _bits(array: pa.Array, buffer: int) -> NDArray[np.bool_]:
-    """Return one bit per value of a packed Arrow buffer: 0 says which values are not NULL, 1 holds truth values."""
+    """Return one bit per value of a packed Arrow buffer.
+
+    ``buffer``: 0 for the bits that say which values are not NULL, 1 for those of truth values.
+    """
     if not len(array):
         return np.zeros(0, dtype=np.bool_)
     packed = np.frombuffer(array.buffers()[buffer], dtype=np.uint8)

@@ -359,10 +359,10 @@ def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
 
 
 def _begin(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:
-    """Start a transaction with these settings.
+    """Start a transaction with these settings, and with Dosimeter's own limits on time and memory where needed.
 
-    A time limit on statements that somebody has set is kept, and so is a memory limit that the connection asks for, or
-    that is larger than Dosimeter's.
+    Its time limit on statements is set only where there is none, and its memory limit only where the present one is
+    smaller. Neither is set if the connection itself asks for a limit.
     """
     asked = "SELECT name, setting, source FROM pg_catalog.pg_settings WHERE name IN ('statement_timeout', 'work_mem')"
     found = {name: (setting, source) for name, setting, source in connection.execute(asked).fetchall()}
