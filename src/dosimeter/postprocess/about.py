@@ -38,10 +38,10 @@ class AnswerFacts:
 
     ``most_rows``: how many rows of each individual count; None if everybody has one row. ``bounded``: the values cut to
     bounds. ``grouped``: it has declared groups; ``thresholded``: it has thresholded ones. ``totals``: some rows add up
-    groups. ``selected``: from how many noisy numbers the shown ones were chosen; None if none was chosen.
-    ``without_error``: the columns that have no error, as they read other groups than their own. ``has_too_few``:
-    somewhere there are too few people to tell. ``negative``: some count is below 0. ``clamped``: numbers were put back
-    into their bounds. ``failed``: what comes after the noise could not be computed.
+    groups. ``selected``: if noisy numbers decided which rows are shown, how many such numbers there were; None
+    otherwise, or if no errors are told. ``without_error``: the columns that have no error, as they read other groups
+    than their own. ``has_too_few``: somewhere there are too few people to tell. ``negative``: some count is below 0.
+    ``clamped``: numbers were put back into their bounds. ``failed``: what comes after the noise could not be computed.
     """
 
     most_rows: int | None
