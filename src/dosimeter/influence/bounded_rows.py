@@ -78,7 +78,10 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
 
 
 def _rows_per_unit_query(unit: str, relation: exp.Expression) -> exp.Subquery:
-    """Return the query for each unit and the number ``n`` of its rows. NULL is one of the units."""
+    """Return the query for how many rows, ``n``, each individual has.
+
+    Rows with a NULL unit, which belong to nobody, are counted together as if they were one individual's.
+    """
     columns = (exp.alias_(column_tree(unit), UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
     return (
         exp.select(*columns)
@@ -102,9 +105,9 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 
 
 def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int:
-    """Return how many pairs (individual, row key) do not identify one row: several rows have them, or the key is NULL.
+    """Return how many pairs (individual, row key) do not identify one row: several rows have it, or the key is NULL.
 
-    The row key alone cannot order such rows, so all their cells do, where the rows that count are chosen.
+    Where the rows that count are chosen, such rows are ordered by all their cells.
     """
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))

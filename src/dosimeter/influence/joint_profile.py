@@ -22,8 +22,9 @@ from dosimeter.planning import QueryPlan
 class JointProfile:
     """One profile per block (SELECT that measures). Row r of every part stands for the same individuals.
 
-    ``touched``: how many individuals at least one block touches, if a query counted them; None if ``parts`` show who is
-    touched. They do not show it where whoever is not in a block has zeros, as somebody in it may have, too.
+    ``touched``: how many individuals at least one block touches, if a query counted them; None if ``parts`` show it.
+    They do not show it if they have columns instead of texts: individuals have zeros for a block that does not touch
+    them, and others whom it touches may have zeros as well.
     """
 
     plan: QueryPlan
@@ -48,8 +49,8 @@ class JointProfile:
     def undeclared(self) -> int:
         """Return how many individuals are in an undeclared group of at least one block.
 
-        With a unit column, return a number of the table's rows instead: those in undeclared groups of one block, of the
-        block that has the most. Further rows may be in undeclared groups of other blocks.
+        With a unit column, rows of the table are counted instead of individuals. They are counted for each block, and
+        the largest of these counts is returned: in all blocks together there may be more.
         """
         rows = [part for part in self.parts if isinstance(part, Profile)]
         if not rows:

@@ -247,7 +247,7 @@ def _condition_of_all(parts: Sequence[Profile], row: int, engine: Engine) -> exp
 def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
     """Return the condition by which the records of one row of the profile are found among those inside the WHERE.
 
-    For a row of records in no declared group, the condition says only that: all such rows share it.
+    All rows of records in no declared group have the same condition, which says only that.
     """
     plan = profile.plan
     group = int(profile.group[row])

@@ -119,7 +119,7 @@ def _job(
 
 
 def _number(measure: Measure, weight: float) -> GroupNumber:
-    """Return a measure as a number that SQL's own aggregate computes. ``weight``: the measure's in ``plan.weights``."""
+    """Return a measure as a number that SQL's own aggregate computes. ``weight``: its weight in ``plan.weights``."""
     native = measure.native()
     return GroupNumber(native.tree, native.worth * weight, native.empty, native.exact)
 

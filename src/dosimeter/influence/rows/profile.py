@@ -264,8 +264,8 @@ def _group_columns(
 ) -> list[tuple[NDArray[np.intp], GroupColumn]]:
     """Return, for each group, the indices of its profile rows and what a measure reads of them.
 
-    Only rows where ``moved`` holds are read. If the measure does not need groups apart (``by_group``), all rows are one
-    group.
+    Only rows where ``moved`` holds are read. If the measure can be computed for all groups at once (``by_group`` is
+    false), all rows are returned as one group.
     """
     parts = _split_by_group(profile, moved) if measure.by_group else [np.flatnonzero(moved)]
     return [(rows, _read_column(profile, measure, rows)) for rows in parts]

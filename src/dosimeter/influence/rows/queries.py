@@ -260,8 +260,9 @@ def _histogram(
 def _find_reducible(plan: QueryPlan, position: int) -> list[Reducible]:
     """Return the measures that read an argument, if the profile can keep a few of its values instead of all.
 
-    It can if these measures are all of one class, whose measures need only the values around each order statistic (C3),
-    or only whether a value is unique (C4). Otherwise the list is empty. ``position``: the argument's index.
+    It can if all these measures are of one class, and measures of this class need only the values around each order
+    statistic (C3), or only whether a value is unique (C4). Otherwise the list is empty. ``position``: the argument's
+    index.
     """
     readers = [each for each in plan.measures if isinstance(each, ArgumentMeasure) and each.position == position]
     reducible = [reader for reader in readers if isinstance(reader, Reducible)]

@@ -214,8 +214,8 @@ def _find_starts(owners: IntArray, rows: int) -> IntArray:
 def count_touched(plan: QueryPlan, engine: Engine) -> int | None:
     """Return how many individuals at least one block (SELECT that measures) touches (N5), counted by a query.
 
-    None if the profile is not wide: it then shows who is touched, by NULL in place of the text of a block that does not
-    touch somebody.
+    None if the profile has a text for each block (``is_wide`` is false). It then shows by itself who is touched:
+    somebody whom a block does not touch has NULL for its text.
     """
     if not is_wide(plan):
         return None
@@ -267,7 +267,7 @@ def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
     """Return, for each group, the values near a quantile and how many rows have each.
 
     Rows with other values are counted at the nearest of these values. A group without values has the value 0 with 0
-    rows. If there are more values than a profile may have columns, nothing is returned for any group.
+    rows. The result is empty if all groups together have more such values than a profile may have columns.
     """
     query = field.near_query(unit_rows(plan, engine.relation())).limit(MOST_COLUMNS + 1)
     found = engine.fetch(query).to_pylist()
@@ -304,8 +304,8 @@ def _gather_entries(
     """Return the entries of a wide profile, ordered by profile row and then by group.
 
     Returns four things: the profile row of each entry, its group, the plain fields by name, and by name the quantile
-    fields that have one column per value. Each of these is the index of each entry's list of values, and the distinct
-    lists.
+    fields that have one column per value. A quantile field is given as the index of each entry's list of values, and
+    the distinct lists.
     """
     import pyarrow as pa
 
