@@ -170,7 +170,7 @@ class Advice:
 
     @property
     def shown(self) -> RiskAndAccuracy | None:
-        """Return the ε that the advice is about: the one found, or ``safe`` if the preference does not decide (F4)."""
+        """Return what the advice is about: ``at``, or ``safe`` if the preference does not decide (F4)."""
         return self.safe if self.decides is False else self.at
 
     def __repr__(self) -> str:
@@ -180,8 +180,8 @@ class Advice:
 def find_safe(candidates: Iterable[Candidate]) -> float | None:
     """Return the largest candidate at which nobody's membership advantage exceeds 0.25, the limit of ``balanced`` (P4).
 
-    If nobody moves the answer, everybody's advantage is 0; it is then taken as if somebody moved the answer by Δ. None
-    if there is no such candidate.
+    If nobody moves the answer, the advantage of somebody who moves it by Δ is looked at instead. None if there is no
+    such candidate.
     """
     limit = SAFE_ADVANTAGE * (1.0 + 1e-12)
     found = [(line.epsilon, line.absolute.advantage) for line in candidates if line.absolute is not None]
@@ -198,9 +198,9 @@ def decides(candidates: Iterable[Candidate]) -> bool:
 def find_conflict(parts: Sequence[str], tested: Sequence[tuple[float, Verdict]]) -> tuple[ConditionRange, ...]:
     """Return conditions that no candidate meets together, as few as are found.
 
-    One condition that no candidate meets by itself; otherwise two that no candidate meets both; otherwise all.
-    ``parts``: the conditions that AND joins, as text. ``tested``: each candidate with the verdict on it. Empty if some
-    candidate meets all conditions, or if there is only one condition.
+    It is one condition that no candidate meets by itself; otherwise two of which no candidate meets both; otherwise
+    all. ``parts``: the conditions that AND joins, as text. ``tested``: each candidate with the verdict on it. Empty if
+    some candidate meets all conditions, or if there is only one condition.
     """
     if len(parts) < 2 or any(verdict.satisfied for _, verdict in tested):
         return ()

@@ -180,7 +180,6 @@ def _note_own(
 def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
     """Yield a note if the preference cannot depend on ε (R8), or if it depends on how large the RDRs are (R10).
 
-    A preference that only compares RDRs with each other gets neither note, unless noise cancels out of the comparison.
     ``shifts_alike``: whether noise adds the same number to everybody's RDR.
     """
     if shifts_alike and preference.shift_free:

@@ -147,7 +147,7 @@ class Preference:
 
     @property
     def compares_raw_spread(self) -> bool:
-        """Return whether a comparison is of a spread of raw RDRs, such as VAR_POP(rdr), with a constant (R10)."""
+        """Return whether a comparison is between a spread of raw RDRs, such as VAR_POP(rdr), and a constant (R10)."""
         return any(is_raw_spread(comparison) for comparison in self.comparisons)
 
     def write_aggregate(self, aggregate: PeopleAggregate) -> str:
