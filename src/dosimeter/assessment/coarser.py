@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) -> CoarserQuery | None:
     """Return the query without some of its GROUP BY columns, if then a smaller share of its numbers drowns in noise.
 
-    A number drowns if it is at most as large as its error. As few columns are left out as bring the share below one
-    half; if none do, those that make it smallest. None if nothing makes it smaller, or if numbers of coarser groups
-    would not be sums of the measured ones with the same noise. COUNT and SUM over declared groups are such sums:
-    leaving out a group column does not change their sensitivity (S1).
+    A number drowns if it is at most as large as its error. The fewest columns are left out with which the share falls
+    below one half; if it never does, those with which it is smallest. None if it does not fall at all, or if numbers of
+    coarser groups would not be sums of the measured ones with the same noise. COUNT and SUM over declared groups are
+    such sums: leaving out a group column does not change their sensitivity (S1).
     """
     if not _adds_up(plan) or not accuracy.numbers:
         return None

@@ -51,7 +51,7 @@ class DataReader:
         return self._answer
 
     def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[AnyProfile, Contributions]:
-        """Return the profile of everybody and their contributions, with attributes. Rows differ if their attributes do.
+        """Return the profile of everybody and their contributions. Individuals with other attributes are in other rows.
 
         ``attributes``: the columns and conditions to read of everybody, by the names they get in the contributions.
         """

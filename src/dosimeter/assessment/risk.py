@@ -396,7 +396,7 @@ class Risk:
         )
 
     def _list_groups(self) -> list[int]:
-        """Return how many groups each block of the plan has; of a single block, also if they are only observed."""
+        """Return how many groups each block of the plan has: declared or, if there is only one block, also observed."""
         if not self.plan.further:
             return [self.k // len(self.plan.measures)]
         return [len(block.group_keys or ()) for block in self.plan.blocks]
