@@ -99,7 +99,10 @@ class Mechanism(ABC):
         """Return the noise scale for a finite ε; ∞ where no finite scale is large enough."""
 
     def epsilon(self, sensitivity: float, scale: float) -> float:
-        """Return the smallest ε that noise of this scale guarantees: the inverse of ``scale``; ∞ for scale 0."""
+        """Return the smallest ε that noise of this scale guarantees; ∞ for scale 0.
+
+        It is the inverse of the method ``scale``.
+        """
         check_sensitivity(sensitivity)
         if not scale >= 0.0:
             raise OptionError("The scale of the noise must not be negative.")
@@ -146,7 +149,7 @@ class Mechanism(ABC):
         return 0.0 if steps == 0.0 else grid * self._error(steps, probability)
 
     def error_of_sum(self, scale: float, grid: float, terms: int, probability: float = 0.95) -> float:
-        """Return a distance a with P(|sum of ``terms`` independent noises| ≤ a) ≥ probability."""
+        """Return a distance x with P(|sum of ``terms`` independent noises| ≤ x) ≥ probability."""
         if terms == 1 or scale == 0.0:
             return self.error(scale, grid, probability)
         check_scale(scale)
@@ -154,7 +157,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _sum_error(self, terms: int, probability: float) -> float:
-        """Return a with P(|sum of ``terms`` continuous noises of scale 1| ≤ a) ≥ probability."""
+        """Return a distance x with P(|sum of ``terms`` continuous noises of scale 1| ≤ x) ≥ probability."""
 
     @abstractmethod
     def _error(self, steps: float, probability: float) -> float:
@@ -171,7 +174,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def norm_quantile(self, probability: float, numbers: int) -> float:
-        """Return what the norm of ``numbers`` continuous noises of scale 1 exceeds with this probability (E1)."""
+        """Return the number x with P(norm of ``numbers`` continuous noises of scale 1 > x) = probability (E1)."""
 
     # ------------------------------------------------------------ noise on whole numbers (H1)
 
@@ -184,7 +187,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def exceed(self, scale: float, steps: FloatArray) -> FloatArray:
-        """Return the probability with which integer noise of this scale is at least each number of ``steps``.
+        """Return, for each number in ``steps``, the probability that integer noise of this scale is at least as large.
 
         It is approximate: no guarantee may rest on it.
         """

@@ -105,7 +105,7 @@ class _AnyGaussian(Mechanism):
         return math.sqrt(terms) * NormalDist().inv_cdf(0.5 + probability / 2.0)
 
     def norm_quantile(self, probability: float, numbers: int) -> float:
-        """Return what the root of the sum of ``numbers`` squared noises of scale 1 exceeds with this probability."""
+        """Return the number x with P(√(sum of ``numbers`` squared noises of scale 1) > x) = probability."""
         return math.sqrt(2.0 * invert_gamma_tail(numbers, probability))
 
     def find_excess(self, scale: float, probability: Fraction) -> int:
@@ -191,7 +191,7 @@ class _AnyGaussian(Mechanism):
         return min(Fraction(1), Fraction(1.0 / (root * (root + ratio))))  # V5: 1 − s/√(1 + s²), without cancellation
 
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
-        """Return u of each individual (V5). ``relative``: their PIS/Δ.
+        """Return u for each individual, as the base class defines it (V5). ``relative``: their PIS/Δ.
 
         It uses only +, ×, / and √, which are correctly rounded: equal PIS give equal bits.
         """

@@ -71,9 +71,9 @@ class Laplace(Mechanism):
         return _find_sum_error(terms, probability)
 
     def norm_quantile(self, probability: float, numbers: int) -> float:
-        """Return what the sum of ``numbers`` absolute noises of scale 1 exceeds with this probability.
+        """Return the number x with P(sum of ``numbers`` absolute noises of scale 1 > x) = probability.
 
-        Each of them is an exponential variable.
+        Each absolute noise is an exponential variable.
         """
         return invert_gamma_tail(2 * numbers, probability)
 
@@ -171,7 +171,7 @@ class Laplace(Mechanism):
 
 @lru_cache(maxsize=256)
 def _find_sum_error(terms: int, probability: float) -> float:
-    """Return a with P(|sum of ``terms`` Laplace noises of scale 1| ≤ a) ≥ probability.
+    """Return a distance x with P(|sum of ``terms`` Laplace noises of scale 1| ≤ x) ≥ probability.
 
     The characteristic function (1 + u²)^(−terms) is inverted on a fine grid, and the result rounded up by one step of
     that grid.
@@ -187,9 +187,9 @@ def _find_sum_error(terms: int, probability: float) -> float:
 def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:
     """Return whether, on one of the grids, the ratio of the exact RDRs is below the ratio of their bounds (R7).
 
-    Both ratios are of a PIS of 0 to the PIS ``high``, by which somebody moves one number by j = high/g steps of the
-    grid g. With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), and the ratio of the bounds is k/(k + js).
-    For one COUNT (j = 1) the exact ratio is the smaller one from s = 1.616 on, where cosh s = 1 + s.
+    It is the ratio of the RDR of somebody with PIS 0 to the RDR of somebody with PIS ``high``, who moves one number by
+    j = high/g steps of the grid g. With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), and the ratio of the
+    bounds is k/(k + js). For one COUNT (j = 1) this begins at s = 1.616, the root of cosh s = 1 + s.
     """
     for grid in set(grids[grids > 0.0].tolist()):
         steps, size = high / grid, min(grid / scale, 700.0)

@@ -19,9 +19,10 @@ _STEPS = 200
 
 
 def invert_gamma_tail(doubled: int, probability: float) -> float:
-    """Return x with Q(a, x) = probability: what a gamma variable of shape a exceeds. ``doubled``: 2a, a whole number.
+    """Return the x with Q(a, x) = probability, which a gamma variable of shape a exceeds that often.
 
-    By Newton's method on ln Q, which is concave for a ≥ 1: from the first step on it comes down to x from above.
+    ``doubled``: 2a, a whole number. By Newton's method on ln Q, which is concave for a ≥ 1: from the first step on it
+    comes down to x from above.
     """
     if doubled == 1:
         return 0.5 * NormalDist().inv_cdf(0.5 * probability) ** 2  # Q(½, x) = erfc(√x)
