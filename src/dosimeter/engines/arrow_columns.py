@@ -1,7 +1,8 @@
 """Read columns as NumPy arrays and Python values: Arrow columns straight from their buffers, or lists of few values.
 
-Arrow's own conversions are not used. They load pandas where it is installed, and pyarrow.compute, which costs a command
-a fifth of a second. They also raise errors on dates that Python cannot represent, and quote them.
+Arrow's conversions to NumPy load pandas where it is installed, and its functions load a module of their own, which
+costs a command a fifth of a second: both are avoided where they can be. Arrow's errors on dates that Python cannot
+represent quote these dates, so they are not passed on.
 """
 
 from __future__ import annotations

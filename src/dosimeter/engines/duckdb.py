@@ -306,7 +306,7 @@ class DuckDBEngine:
         return table
 
     def fetch_few(self, query: exp.Select) -> FewRows:
-        """Run the query and read its rows as Python values. As Arrow, DuckDB would plan the query twice."""
+        """Run the query and read its rows as Python values. Reading them as Arrow would make DuckDB plan it twice."""
         with self._translated():
             found = self._connection.execute(_write(query))
             names = [str(column[0]) for column in found.description or ()]
@@ -341,10 +341,10 @@ class DuckDBEngine:
     def refresh(self) -> None:
         """Forget joined tables, to read them again when needed, and void what was found out about the data before.
 
-        Nothing happens if each row is one individual, no further tables are declared, and no file changed since the
-        last time. With several rows per individual too much hangs on who has too many: all is found out again. A table
-        in memory counts as changed, since it can change without a sign. Views of another generation have other names,
-        so that an old name never reads a new table. Raises DataError if columns changed.
+        Skipped if each row is one individual, no further tables are declared, and no file changed since the last time.
+        Never skipped if individuals can have several rows: who has too many is then counted again. A table in memory
+        counts as changed, since it can change without a sign. Views of another generation have other names, so that an
+        old name never reads a new table. Raises DataError if columns changed.
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])

@@ -104,8 +104,8 @@ def _sniff_first(
 ) -> CsvForm:
     """Return how the first file is written. Where DuckDB's sniffer fails or skips lines, go by the file's first line.
 
-    It does so because of a malformed row, which is then found, with the number of its line, when the file is read. If
-    it fails and no delimiter was given, its error is raised.
+    The sniffer does so because of a malformed row, which is then found, with the number of its line, when the file is
+    read. If the sniffer fails and no delimiter was given, its error is raised.
     """
     try:
         form = _sniff_file(connection, path, settings)
@@ -149,7 +149,7 @@ def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapp
 
 
 def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
-    """Return the form. If DuckDB's sniffer saw a single column, and the header line names several, return their form.
+    """Return the form. If DuckDB's sniffer saw one column and the header line names several, return a form with these.
 
     The sniffer sees a single column because of a malformed row, which is then found when the file is read. Raises
     OptionError if a delimiter was given and the header line shows another.

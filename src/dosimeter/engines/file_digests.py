@@ -1,10 +1,10 @@
 """Digest a file's bytes, once per state of the file in a process. Takes a path; gives SHA-256.
 
 A state has five parts: the file's device, inode and size, and the times at which its content and its inode last
-changed. Ordinary calls that write to a file change the last time, which no call can set. The change shows only if the
-clock has moved on since the state was read. So a digest is kept only of a file that was last changed some time before
-it was read, and that did not change while it was read. A file that is mapped into memory can change without its state
-changing: do not write that way to data in use.
+changed. Ordinary calls that write to a file change the inode's time, which no call can set. The change shows only if
+the clock has moved on since the state was read. So a digest is kept only of a file that was last changed some time
+before it was read, and that did not change while it was read. A file that is mapped into memory can change without its
+state changing: do not write that way to data in use.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def digest_bytes(path: str) -> bytes:
 
 
 def read_states(paths: Sequence[str]) -> tuple[State, ...] | None:
-    """Return the state of each file; None where one is missing, or changed so lately that a change might not show."""
+    """Return the state of each file; None if one is missing, or changed so lately that another change may not show."""
     began = time.time_ns()
     try:
         states = tuple(read_state(path) for path in paths)

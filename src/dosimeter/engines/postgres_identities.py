@@ -1,7 +1,7 @@
 """Identify the stored tables that PostgreSQL reads: by server, database and OID.
 
 Takes an open connection inside a transaction; gives identities. A table keeps its OID for as long as it exists,
-whatever is written to it or how it is renamed. Does not catch the driver's errors.
+whatever is written to it, and also if it is renamed. Does not catch the driver's errors.
 """
 
 from __future__ import annotations

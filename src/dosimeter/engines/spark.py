@@ -346,7 +346,7 @@ class SparkEngine:
         return self._joined[table.name].fingerprint()
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return the identities of all files that are read, or, if it reads no files, an identity of the rows."""
+        """Return the identities of all files that are read; if none are read, an identity of the rows' content."""
         found = set() if public else set(self._identify())
         for table in self._declared.values():
             if table.public is public and self._digest_joined(table) != "absent":
@@ -549,7 +549,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _explain(error: Exception, label: str, engine: SparkEngine | None) -> DosimeterError:
-    """Return the error for an error of Spark, by its error condition: its message can quote cells."""
+    """Return our own error for one of Spark's, chosen by its error condition: Spark's message can quote cells."""
     if engine is not None and engine.interrupted:
         return Interrupted("Stopped.")
     if _is_gone(error):
