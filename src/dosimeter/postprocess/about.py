@@ -21,9 +21,9 @@ NOT_COMPUTED = (
 
 @dataclass(frozen=True, slots=True)
 class BoundedValue:
-    """What an aggregate reads, by its ``label``, where values are cut to bounds: ``lower`` and ``upper``.
+    """A value that an aggregate reads and that is cut to the bounds ``lower`` and ``upper``.
 
-    ``step``: values are rounded to multiples of it; None if it is 1.
+    ``label``: the value as people read it. ``step``: it is rounded to multiples of this; None if that is 1.
     """
 
     label: str

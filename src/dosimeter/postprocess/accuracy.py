@@ -240,9 +240,9 @@ def _list_errors(plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow])
 
 
 def _list_public(plan: QueryPlan) -> tuple[ReleasedRow, ...]:
-    """Return one row per grouping set, with 0 for every number. Public.
+    """Return one row per grouping set, with 0 for every number: what is known of the rows without reading data.
 
-    ``terms`` of a row is how many groups are added up in a row of its set.
+    ``terms`` is how many groups are added up in a row of the set.
     """
     sizes = [len(group.values or ()) for group in plan.groups]
     empty = [Fraction(0)] * len(plan.measures)

@@ -160,8 +160,8 @@ class _BlockTable:
 def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
     """Return the rows of the answer, where each comes from, and whether the SQL after the noise failed.
 
-    A row comes from (block, index of the released row); None if rows cannot be traced to single released rows. If the
-    SQL failed, the rows are the released tables.
+    Where a row comes from is a pair (block, index of the released row). If rows cannot be traced to single released
+    rows, None is returned instead of these pairs. If the SQL failed, the rows are the released tables.
     """
     if plan.after.query is None:
         (only,) = parts

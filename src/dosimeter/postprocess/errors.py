@@ -91,7 +91,7 @@ def count_selectable(plan: QueryPlan) -> int:
     """Return K: how many noisy numbers could have decided which rows are shown (E2). Public.
 
     In each block it is the number of groups and totals, times the number of measures or of aggregate columns, whichever
-    is larger. Thresholded groups count as many as there can be at most.
+    is larger. Of thresholded groups, the largest number that there can be is taken.
     """
     columns = sum(1 for output in plan.outputs if output.is_aggregate)
     return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.blocks)
@@ -253,7 +253,7 @@ class CellErrors:
     def _estimate(self, at: int, tail: float) -> FloatArray:
         """Return the error of the aggregate with index ``at``, exceeded with at most the probability ``tail``.
 
-        For an aggregate that is itself one measure, ``tail`` is not used, but always the tail of the noise.
+        For an aggregate that is itself one measure, the tail of the noise is used instead of ``tail``.
         """
         estimate = self._plan.estimates[at]
         everywhere = np.ones(len(self._everywhere), dtype=bool)

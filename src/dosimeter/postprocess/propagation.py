@@ -83,7 +83,10 @@ def propagate(
 
 
 def _group_rows(sources: SourceNumbers) -> Iterator[tuple[IntArray, int, int]]:
-    """Yield sets of rows that need the same points: row indices, half the number of directions, number of sizes."""
+    """Yield sets of rows that are looked at with the same directions and sizes of noise.
+
+    Each is given as row indices, half the number of directions, and the number of sizes.
+    """
     _, first, codes, rows = np.unique(sources.levels, return_index=True, return_inverse=True, return_counts=True)
     coarse = (sources.scales[first] < _COARSE * sources.grids).any(axis=1)
     least = max(_LEAST_DIRECTIONS, 8 * (len(sources.values) - 1))
