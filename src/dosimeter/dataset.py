@@ -341,7 +341,7 @@ class Dataset:
         )
 
     def engine_for(self, plan: QueryPlan) -> Engine:
-        """Return an engine over the rows that this plan measures: the table's, joined with the tables that it names."""
+        """Return an engine over the rows that this plan measures: the table's own, or joined or computed rows."""
         return join_tables(self.engine, plan, self.schema)
 
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
@@ -502,8 +502,8 @@ class Dataset:
     def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:
         """Yield a sentence on each known difference between the data and the schema.
 
-        These are a number of people that was not declared, or none at all, and odd cells. ``odd_cells``: how many, by
-        column.
+        The table can be empty or hold another number of people than declared, and columns can hold odd cells.
+        ``odd_cells``: how many, by column.
         """
         if self.count() == 0 and not self.schema.reviewed:
             yield "The table is empty. What is shown is for one individual who is not there."
