@@ -186,7 +186,7 @@ class Risk:
         return replace(found, k=self.reach) if self.indicator == "cell" else found
 
     def rdr_of(self, sensitivities: Sensitivities, epsilon: float, indicator: Indicator | None = None) -> RDRs:
-        """Return the RDRs of these classes of equally exposed people at one ε; by default by this risk's indicator."""
+        """Return the RDRs of these classes of people at one ε. ``indicator``: by default this risk's."""
         return compute_rdrs(self, sensitivities, [epsilon], indicator)[0]
 
     def ranked(self) -> RankCells:
@@ -276,7 +276,7 @@ class Risk:
                 how many people have each, which returns a bool, or a number to compare with ``threshold``.
             threshold: what a callable's number must reach.
             candidates: the ε's to try, instead of those the risk was made with.
-            available: a function that returns those of them that the account's reading allows (O2); by default all.
+            available: a function that returns which of these ε's the account's reading allows (O2); by default all.
 
         Returns:
             The choice: its ε (None where no candidate meets the preference), the exact limit, a line per candidate.
@@ -304,8 +304,8 @@ class Risk:
     ) -> Choice:
         """Return the choice for a preference: what was found, the exact limit, and notes for the controller.
 
-        ``found``: the verdicts. ``lines``: the candidates. ``sensitivities``: everybody's, told apart by the FILTERs of
-        the preference; by default those of this risk. ``filters``: the conditions of these FILTERs.
+        ``found``: the verdicts. ``lines``: the candidates. ``sensitivities``: everybody's, in classes split by the
+        preference's FILTERs; by default this risk's own. ``filters``: the conditions of these FILTERs.
         """
         classes = self.sensitivities if sensitivities is None else sensitivities
         limit = self.limit_of(preference, classes)
@@ -330,8 +330,8 @@ class Risk:
     ) -> ExactLimit:
         """Return the exact largest ε that meets a preference (F2); an empty ExactLimit if there is no such number.
 
-        ``sensitivities``: everybody's, told apart by the preference's FILTERs. ``indicator``: by default this risk's
-        own.
+        ``sensitivities``: everybody's, in classes split by the preference's FILTERs. ``indicator``: by default this
+        risk's.
         """
         if self.plan.ranks:
             return ExactLimit()  # R12: the RDR is no function of one scale

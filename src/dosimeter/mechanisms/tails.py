@@ -19,7 +19,7 @@ _STEPS = 200
 
 
 def invert_gamma_tail(doubled: int, probability: float) -> float:
-    """Return the x with Q(a, x) = probability, which a gamma variable of shape a exceeds that often.
+    """Return the x that a gamma variable of shape a exceeds with this probability: Q(a, x) = probability.
 
     ``doubled``: 2a, a whole number. By Newton's method on ln Q, which is concave for a ≥ 1: from the first step on it
     comes down to x from above.

@@ -215,9 +215,9 @@ def _fetch_rows(job: WorkerSelect, engine: Engine) -> Rows:
 def _rows_of_individuals(job: WorkerSelect, table: pa.Table, records: pa.Table, times: IntArray) -> Rows:
     """Return the records of each individual. Individuals are of one kind if they have the same records equally often.
 
-    ``table``: each individual's distinct records, with the individual in the column after those of ``job``.
-    ``records``: the same rows without the individual. ``times``: how often each individual has each record. Raises
-    DataError if an individual has more rows than the schema allows.
+    ``table``: each individual's distinct records: the columns of ``job``, and then the individual. ``records``: the
+    same rows without the individual. ``times``: how often each individual has each record. Raises DataError if an
+    individual has more rows than the schema allows.
     """
     _, owners = code_rows(table, [f"c{len(job.columns)}"])
     _, record = code_rows(records, job.columns) if job.columns else ([], np.zeros(len(times), dtype=np.int64))

@@ -164,7 +164,7 @@ def matching_units_query(per_unit: exp.Select, identity: Mapping[str, int | str 
 
 
 def unit_fields(plan: QueryPlan) -> list[UnitField]:
-    """Return the fields of an entry, in order: first the number of rows, if it is needed, then those of each argument.
+    """Return the fields of an entry, in order: the number of rows, if needed, and then the fields of each argument.
 
     An entry is what one individual contributes to one group. Fields of an argument a with bounds L, U: n, how many of
     its values are not NULL; t, their total; s, Σ(2a − (L + U)); q, the sum of the squares of 2a − (L + U); d, how many
