@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _replace_closed_streams() -> None:
-    """Give standard streams that were closed (``>&-``) to the null device: whoever closed one wants none of its output.
+    """Open the null device in place of each standard stream that was closed (``>&-``).
 
     Otherwise the next file that is opened, such as a ledger, takes a closed stream's number, and output goes into it.
     """
@@ -41,7 +41,7 @@ def _replace_closed_streams() -> None:
 
 
 def _leave(status: int) -> None:
-    """End the process as ``sys.exit`` does, but without freeing every loaded module, a sixth of a command's time.
+    """End the process as ``sys.exit`` does, but without freeing loaded modules: that takes a sixth of a command's time.
 
     ``sys.exit`` itself is used where other threads still run, or where the last output cannot be written.
     """

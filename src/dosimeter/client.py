@@ -321,10 +321,10 @@ def _read_row(row: JsonValue) -> JsonRow:
 
 
 def _check_address(url: str, *, insecure: bool) -> str:
-    """Return the address without a slash at its end; refuse one that a token must not or cannot be sent to.
+    """Return the address without a slash at its end. Refuse one that the token cannot or must not be sent to.
 
-    That is one that cannot be read, has more than scheme, host, port and path, or is http:// to another machine, unless
-    ``insecure``.
+    Refused are an address that cannot be read, one with more than scheme, host, port and path, and http:// to another
+    machine unless ``insecure``.
     """
     try:
         parts = urlsplit(url)

@@ -341,7 +341,7 @@ class Dataset:
         )
 
     def engine_for(self, plan: QueryPlan) -> Engine:
-        """Return an engine over the rows that this plan measures: the table's, joined with the tables that it names."""
+        """Return an engine over the rows that this plan measures: the table's own, or joined or computed rows."""
         return join_tables(self.engine, plan, self.schema)
 
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
@@ -500,9 +500,10 @@ class Dataset:
         return self.engine.odd_cells(sorted(doubtful)) if doubtful else None
 
     def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:
-        """Yield a sentence for each way in which the data are known to differ from the schema.
+        """Yield a sentence on each known difference between the data and the schema.
 
-        That is in the number of people and in cells of another type. ``odd_cells``: the number of these, by column.
+        The table can be empty or hold another number of people than declared, and columns can hold odd cells.
+        ``odd_cells``: how many, by column.
         """
         if self.count() == 0 and not self.schema.reviewed:
             yield "The table is empty. What is shown is for one individual who is not there."

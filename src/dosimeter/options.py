@@ -148,7 +148,10 @@ _KINDS: Mapping[type, tuple[type, ...]] = {float: (numbers.Real, Decimal), int: 
 
 
 def check_option(name: str, value: object, *, optional: bool = False) -> None:
-    """Refuse a value that the option of this name does not take. ``optional``: None, an option left out, may pass."""
+    """Refuse a value that the option of this name does not take.
+
+    ``optional``: accept None, which stands for an option left out. Raises OptionError.
+    """
     declared = OPTIONS[name]
     if value is None and optional:
         return

@@ -61,7 +61,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Command:
-    """Something to run: the command ``dosimeter`` with these words; in Python ``call`` instead, unless it is None."""
+    """Something to run. ``words``: what to write after ``dosimeter`` on a command line.
+
+    ``call``: what to write in a program instead; None if the command is named there too.
+    """
 
     words: tuple[str | Option, ...]
     call: str | None
@@ -71,7 +74,7 @@ class Command:
         object.__setattr__(self, "call", call)
 
     def word(self, surface: Surface) -> str:
-        """Return what to run, as Python or as a command: readers of settings and of pages have a command line too."""
+        """Return what to run: ``call`` for Python, if there is one, and the command for every other surface."""
         if surface is Surface.PYTHON and self.call is not None:
             return self.call
         words = (word if isinstance(word, str) else word.word(Surface.COMMAND_LINE) for word in self.words)

@@ -5,7 +5,7 @@ people.py       who is most exposed, and how groups of people compare
 candidates.py   every ε in one pass
 finding.py      the largest ε that meets a preference
 advising.py     what to know before an ε is taken
-coarser.py      a query with fewer groups, fewer of whose numbers are smaller than their errors
+coarser.py      the query with fewer groups, and with more numbers that are larger than their errors
 study.py        SQL that cannot be planned
 data_reader.py  DataReader: what goes back to the data; the only module here that holds an engine
 """

@@ -46,7 +46,7 @@ def compute_rdrs(
 ) -> list[RDRs]:
     """Return the RDRs of these classes of equally exposed people, one RDRs per ε.
 
-    ``indicator``: by default that of ``risk``.
+    ``indicator``: by default the one of ``risk``.
     """
     mechanism, sensitivity = risk.mechanism, risk.sensitivity
     grids, chosen = risk.plan.grids(mechanism.norm), risk.indicator if indicator is None else indicator
@@ -71,7 +71,8 @@ def compute_rdrs(
 def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | None = None) -> tuple[Candidate, ...]:
     """Return one Candidate per ε: its accuracy, the spread of its RDRs, its absolute risks and the verdict on it.
 
-    ``many``: the RDRs at each ε. ``verdicts``: those of the preference, in the same order; None without a preference.
+    ``many``: the RDRs at each ε. ``verdicts``: whether each meets the preference, in the same order; None without a
+    preference.
     """
     epsilons = [rdrs.epsilon for rdrs in many]
     all_ranks = len(risk.plan.ranks) == len(risk.plan.all_measures)

@@ -1,4 +1,7 @@
-"""Find a query with fewer groups, a smaller share of whose numbers is lost in noise, from exact numbers. Private."""
+"""Find a query with fewer groups and a smaller share of numbers that are lost in noise. Private.
+
+The numbers of such queries are added up from the exact numbers of the query that was asked.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) -> CoarserQuery | None:
-    """Return the query without some of its GROUP BY columns, such that a smaller share of its numbers drowns in noise.
+    """Return the query without some of its GROUP BY columns, if then a smaller share of its numbers drowns in noise.
 
-    A number drowns if it is at most as large as its error. Of several such queries, it is the one that leaves out the
-    fewest columns with less than half of its numbers drowned; if there is none, the one with the smallest share. None
-    if no query has a smaller share, or if its numbers would not be sums of the measured ones with the same noise. COUNT
-    and SUM over declared groups are: leaving out a group column does not change their sensitivity (S1).
+    A number drowns if it is at most as large as its error. The fewest columns are left out with which the share falls
+    below one half; if it never does, those with which it is smallest. None if it does not fall at all, or if numbers of
+    coarser groups would not be sums of the measured ones with the same noise. COUNT and SUM over declared groups are
+    such sums: leaving out a group column does not change their sensitivity (S1).
     """
     if not _adds_up(plan) or not accuracy.numbers:
         return None

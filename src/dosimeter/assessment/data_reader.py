@@ -33,7 +33,7 @@ class DataReader:
 
     ``answer`` is remembered; every other call sends queries. A reader works in the thread that its engine belongs to,
     while the dataset is open and its data are unchanged. ``people``: how many individuals the table holds, at least 1.
-    ``norm``: that of the mechanism.
+    ``norm``: the mechanism's norm.
     """
 
     plan: QueryPlan
@@ -49,9 +49,9 @@ class DataReader:
         return self._answer
 
     def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[AnyProfile, Contributions]:
-        """Return everybody's profile and contributions, told apart by these columns or conditions as well.
+        """Return the profile of everybody and their contributions. Individuals with other attributes are in other rows.
 
-        ``attributes``: the columns and conditions, by the names they get in the contributions.
+        ``attributes``: the columns and conditions to read of everybody, by the names they get in the contributions.
         """
         return measure_influence(self.plan, self.engine, self.people, self.norm, attributes)
 
@@ -65,10 +65,10 @@ class DataReader:
         columns: Sequence[str] | None,
         reveal: bool,
     ) -> list[ExposedRecord]:
-        """Return the ``count`` most exposed records, with the reason. ``reveal``: do not mask identifying columns.
+        """Return up to ``count`` of the most exposed records, identical ones once, and why they are exposed.
 
-        ``columns``: which to show, by default those that the query reads; where one individual can have several rows,
-        naming some raises OptionError.
+        ``columns``: the columns to show, by default those that the query reads or that identify people; where one
+        individual can have several rows, naming some raises OptionError. ``reveal``: do not mask identifying columns.
         """
         from dosimeter.influence import find_people, find_units
 

@@ -32,7 +32,8 @@ def find_choice(
     """Return the choice for a preference: the largest available candidate that meets it, with its advice.
 
     ``epsilons``: the candidates to test. ``available``: those that the account's reading allows. ``classes``:
-    everybody's sensitivities, told apart by the preference's FILTERs. ``filters``: their conditions.
+    everybody's sensitivities, in classes split by the preference's FILTERs. ``filters``: the conditions of these
+    FILTERs.
     """
     foresee_each(risk, epsilons)  # all in one pass
     tested: list[tuple[float, Verdict]] = []

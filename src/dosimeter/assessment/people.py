@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 def list_people(
     risk: Risk, count: int, *, epsilon: float | None, columns: Sequence[str] | None, reveal: bool
 ) -> list[ExposedPerson]:
-    """Return the ``count`` most exposed records, identical ones once, with the reason.
+    """Return up to ``count`` of the most exposed records, identical ones once, and why they are exposed.
 
     ``epsilon``: the ε at which they are compared with the average person; by default the largest candidate.
-    ``columns``: which columns to show; by default those that the query reads. ``reveal``: show identifying columns too.
+    ``columns``: which columns to show; by default those that the query reads or that identify people. ``reveal``: do
+    not mask identifying columns. Raises OptionError if ``count`` is less than 1.
     """
     if count < 1:
         raise OptionError("At least one person must be asked for.")

@@ -85,7 +85,7 @@ MOST_IN_HISTOGRAM = 10_000
 class Risk:
     """Everybody's per-instance sensitivity and RDR for one query under one mechanism.
 
-    ``n``: that of the dataset (N2). ``present``: how many individuals are in the table (N5); all numbers here are over
+    ``n``: the number of slots (N2). ``present``: how many individuals are in the table (N5); all numbers here are over
     these. ``matched``: how many the query touches; None in a study. ``method``: how contributions were computed.
     ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only ``people``, ``by``, a preference with
     FILTER and an exact answer that the profile does not hold go back to the data, through ``data``: these need the
@@ -185,7 +185,7 @@ class Risk:
         return replace(found, k=self.reach) if self.indicator == "cell" else found
 
     def rdr_of(self, sensitivities: Sensitivities, epsilon: float, indicator: Indicator | None = None) -> RDRs:
-        """Return the RDRs of these classes of equally exposed people at one ε; by default by this risk's indicator."""
+        """Return the RDRs of these classes of people at one ε. ``indicator``: by default this risk's."""
         return compute_rdrs(self, sensitivities, [epsilon], indicator)[0]
 
     def ranked(self) -> RankCells:
@@ -246,8 +246,9 @@ class Risk:
     def advise(
         self, lines: Sequence[Candidate], *, epsilon: float | None = None, decides: bool | None = None
     ) -> Advice:
-        """Return what to know before this ε is taken, by default the largest of ``lines`` (that meets the preference).
+        """Return what to know before ``epsilon`` is taken.
 
+        By default it is the largest ε of ``lines`` that meets the preference; if none does, the largest of all.
         ``decides``: whether the preference tells candidates apart (F4); None without a preference.
         """
         return build_advice(self, lines, epsilon=epsilon, decides=decides)
@@ -274,7 +275,7 @@ class Risk:
                 how many people have each, which returns a bool, or a number to compare with ``threshold``.
             threshold: what a callable's number must reach.
             candidates: the ε's to try, instead of those the risk was made with.
-            available: a function that returns those of them that the account's reading allows (O2); by default all.
+            available: a function that returns which of these ε's the account's reading allows (O2); by default all.
 
         Returns:
             The choice: its ε (None where no candidate meets the preference), the exact limit, a line per candidate.
@@ -302,8 +303,8 @@ class Risk:
     ) -> Choice:
         """Return the choice for a preference: what was found, the exact limit, and notes for the controller.
 
-        ``found``: the verdicts. ``lines``: the candidates. ``sensitivities``: everybody's, told apart by the FILTERs of
-        the preference; by default those of this risk. ``filters``: the conditions of these FILTERs.
+        ``found``: the verdicts. ``lines``: the candidates. ``sensitivities``: everybody's, in classes split by the
+        preference's FILTERs; by default this risk's own. ``filters``: the conditions of these FILTERs.
         """
         classes = self.sensitivities if sensitivities is None else sensitivities
         limit = self.limit_of(preference, classes)
@@ -328,8 +329,8 @@ class Risk:
     ) -> ExactLimit:
         """Return the exact largest ε that meets a preference (F2); an empty ExactLimit if there is no such number.
 
-        ``sensitivities``: everybody's, told apart by the preference's FILTERs. ``indicator``: by default that of this
-        risk.
+        ``sensitivities``: everybody's, in classes split by the preference's FILTERs. ``indicator``: by default this
+        risk's.
         """
         if self.plan.ranks:
             return ExactLimit()  # R12: the RDR is no function of one scale
@@ -394,7 +395,7 @@ class Risk:
         )
 
     def _list_groups(self) -> list[int]:
-        """Return how many groups each block of the plan has; without declared groups, those in the data."""
+        """Return how many groups each block of the plan has: declared or, if there is only one block, also observed."""
         if not self.plan.further:
             return [self.k // len(self.plan.measures)]
         return [len(block.group_keys or ()) for block in self.plan.blocks]
@@ -444,13 +445,13 @@ class Risk:
         columns: Sequence[str] | None = None,
         reveal: bool = False,
     ) -> pa.Table:
-        """Return the most exposed records as a table, identical records in one row, with the reason.
+        """Return the most exposed records as a table, identical records in one row, and why they are exposed.
 
         Args:
             count: how many records.
             epsilon: the ε at which they are compared with the average person; by default the largest candidate.
-            columns: which columns to show; by default those that the query reads.
-            reveal: show columns that identify people, which are masked otherwise.
+            columns: which columns to show; by default those that the query reads or that identify people.
+            reveal: show the values of columns that identify people, which are masked otherwise.
         """
         import pyarrow as pa
 

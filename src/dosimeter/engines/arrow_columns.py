@@ -1,7 +1,8 @@
-"""Read columns as NumPy arrays and Python values: those of Arrow straight from their buffers, or lists of few values.
+"""Read columns as NumPy arrays and Python values: Arrow columns straight from their buffers, or lists of few values.
 
-Arrow's own conversions load pandas where it is installed, and its functions a module of their own, which costs a
-command a fifth of a second. They also raise errors on dates that Python cannot represent, and quote them.
+Arrow's conversions to NumPy load pandas where it is installed, and its functions load a module of their own, which
+costs a command a fifth of a second: both are avoided where they can be. Arrow's errors on dates that Python cannot
+represent quote these dates, so they are not passed on.
 """
 
 from __future__ import annotations
@@ -109,7 +110,10 @@ def _present(array: pa.Array) -> NDArray[np.bool_]:
 
 
 def _bits(array: pa.Array, buffer: int) -> NDArray[np.bool_]:
-    """Return one bit per value of a packed Arrow buffer: 0 says which values are not NULL, 1 holds truth values."""
+    """Return one bit per value of a packed Arrow buffer.
+
+    ``buffer``: 0 for the bits that say which values are not NULL, 1 for those of truth values.
+    """
     if not len(array):
         return np.zeros(0, dtype=np.bool_)
     packed = np.frombuffer(array.buffers()[buffer], dtype=np.uint8)

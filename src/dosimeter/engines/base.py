@@ -40,9 +40,9 @@ class ReadOptions:
     one_row_each: bool = False
 
     def wording(self) -> tuple[str | None, ...]:
-        """Return the options that decide what a file's bytes mean, for digests: read with others, they are other data.
+        """Return the options that decide what a file's bytes mean. A digest covers them: other options make other data.
 
-        ``decimal`` and ``date_format`` were added later. They are left out where both are as without them, so that
+        ``decimal`` and ``date_format`` were added later. They are left out where neither changes anything, so that
         earlier digests stay valid.
         """
         later = (None if self.decimal == "." else self.decimal, self.date_format)
@@ -294,9 +294,9 @@ def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
 
 
 def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:
-    """Return one digest of a table's own digest and of those of its joined tables, which are given by name.
+    """Return one digest of a table's own digest and the digests of its joined tables.
 
-    Without joined tables it is the table's own digest.
+    ``joined``: these digests, by the tables' names. Without joined tables it is the table's own digest.
     """
     if not joined:
         return own

@@ -201,7 +201,7 @@ class DuckDBEngine:
         return {name: native.split("(")[0] for name, native in self._native.items() if name not in described}
 
     def _infer_types(self) -> dict[str, str]:
-        """Return DuckDB's type for each column of a CSV with decimal commas or other dates, which it cannot infer."""
+        """Return DuckDB types for the columns of a CSV whose decimal commas or dates DuckDB itself cannot recognise."""
         cells = {name: exp.column(exp.to_identifier(name, quoted=True)) for name in self._native}
         query = inference_query(cells, exp.Table(this=exp.to_identifier("cells")), self._writing, native_type)
         text = query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
@@ -237,7 +237,7 @@ class DuckDBEngine:
         )
 
     def doubtful_columns(self) -> frozenset[str]:
-        """Return the columns of a CSV with cells that are not written as the declared type; none of other sources."""
+        """Return the columns of a CSV with cells that are not written as the declared type; empty for other sources."""
         if self._typed:
             return frozenset()
         found = {name for name, (source, kind) in self._reading.items() if not is_read_as(self._native[source], kind)}
@@ -272,7 +272,7 @@ class DuckDBEngine:
         return exp.Table(this=exp.to_identifier(_TYPED, quoted=True))
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """Return the further table, which another engine reads once and this connection then holds."""
+        """Return the further table for a FROM clause. It is read once, by another engine, and then held here."""
         if table.name not in self._joined:
             view = f"dosimeter_joined_{self.generation}_{len(self._joined)}"
             with contextlib.closing(self._open_joined(table)) as other:
@@ -308,7 +308,7 @@ class DuckDBEngine:
         return table
 
     def fetch_few(self, query: exp.Select) -> FewRows:
-        """Run the query and read its rows as Python values: by way of Arrow, DuckDB would plan the query twice."""
+        """Run the query and read its rows as Python values. Reading them as Arrow would make DuckDB plan it twice."""
         with self._translated():
             found = self._connection.execute(_write(query))
             names = [str(column[0]) for column in found.description or ()]
@@ -341,12 +341,12 @@ class DuckDBEngine:
         return explain_error(error, path, self._files.kind if self._files else "table")
 
     def refresh(self) -> None:
-        """Read joined tables again, and void what was found out about the data before.
+        """Forget joined tables, to read them again when needed, and void what was found out about the data before.
 
-        Nothing is read again where each row is one individual, no further tables are declared, and no file changed
-        since the last time. With several rows per individual it always is: who has too many of them decides how far one
-        can move an answer. So is a table in memory, which can change without a sign. Views of another generation have
-        other names, so that an old name never reads a new table. Raises DataError if columns changed.
+        Skipped if each row is one individual, no further tables are declared, and no file changed since the last time.
+        Never skipped if individuals can have several rows: who has too many is then counted again. A table in memory
+        counts as changed, since it can change without a sign. Views of another generation have other names, so that an
+        old name never reads a new table. Raises DataError if columns changed.
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])
@@ -362,7 +362,7 @@ class DuckDBEngine:
         self.generation += 1
 
     def _require_columns(self) -> None:
-        """Refuse paths that lead to other files now, which DuckDB may not read, and Parquet files with other columns.
+        """Refuse paths that now lead to other files, which DuckDB may not read, and Parquet files with other columns.
 
         Also refuse a DuckDB file that was replaced: it stays attached, so that queries would read what it was before.
         """
@@ -496,9 +496,9 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _read_place(path: str) -> tuple[int, ...]:
-    """Return a file's state, by which another file in its place shows; without the time at which its rights changed."""
+    """Return a file's device, inode, size and time of change: another file in its place has others."""
     try:
-        return read_state(path)[:4]
+        return read_state(path)[:4]  # without the inode's time, which a change of access rights moves
     except OSError:
         raise unreadable(path) from None
 

@@ -2,8 +2,8 @@
 
 Takes names and DuckDB's own type names; gives SQL. Never opens a connection.
 
-NaN is recognized by ``isfinite``, which DuckDB computes for every row. Comparisons and ``isnan`` it may decide for many
-rows at once by the statistics of a Parquet file, which leave NaN out.
+NaN is recognized by ``isfinite``, which DuckDB computes for every row. Comparisons and ``isnan`` would not do: DuckDB
+may decide them for many rows at once, by the statistics of a Parquet file, and these leave NaN out.
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ def write_parquet_reader(files: Files) -> str:
 class CsvForm:
     """The form in which a CSV is written. It is found out once, when the CSV is opened, and not guessed again.
 
-    ``columns``: DuckDB's type of each column.
+    ``columns``: DuckDB's type of each column. ``skipped``: whether DuckDB's sniffer skipped the first lines because
+    they do not fit the rest.
     """
 
     delimiter: str
@@ -103,8 +104,8 @@ def _sniff_first(
 ) -> CsvForm:
     """Return how the first file is written. Where DuckDB's sniffer fails or skips lines, go by the file's first line.
 
-    Then reading the file finds the malformed row and names its line. If the sniffer fails and no delimiter was given,
-    its error is raised.
+    The sniffer does so because of a malformed row, which is then found, with the number of its line, when the file is
+    read. If the sniffer fails and no delimiter was given, its error is raised.
     """
     try:
         form = _sniff_file(connection, path, settings)
@@ -148,10 +149,10 @@ def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapp
 
 
 def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
-    """Return the form; where DuckDB's sniffer saw a single wide column, the form that the header line shows.
+    """Return the form. If DuckDB's sniffer saw one column and the header line names several, return a form with these.
 
-    It sees one because of a malformed row, which is then found by reading the file. Refuse a given delimiter that is
-    not the header's.
+    The sniffer sees a single column because of a malformed row, which is then found when the file is read. Raises
+    OptionError if a delimiter was given and the header line shows another.
     """
     if len(form.columns) != 1:
         return form

@@ -53,7 +53,11 @@ def _write_cell(name: str, native: str) -> str:
 
 @dataclass(slots=True)
 class Catalogue:
-    """The tables and views of one attached database. ``views``: the SQL of each."""
+    """The tables and views of one attached database.
+
+    ``views``: the SQL of each view. ``macros``: whether the database has functions of its own, which can hide what a
+    view reads.
+    """
 
     tables: set[Name] = field(default_factory=set)
     views: dict[Name, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A result of few rows as Python values. It loads no Arrow, which takes longer than to read so few cells one by one."""
+"""A result of few rows as Python values. No Arrow is loaded: that takes longer than to read so few cells one by one."""
 
 from __future__ import annotations
 

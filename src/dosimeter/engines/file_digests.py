@@ -1,10 +1,10 @@
 """Digest a file's bytes, once per state of the file in a process. Takes a path; gives SHA-256.
 
-A state is the file's device, inode, size, and times of the last change of content and of inode. Whoever writes to a
-file by the ordinary calls changes one of the five, and cannot set the last one, provided that the clock has moved on
-since. So a digest is kept only of a file that was last changed some time before it was read, and that did not change
-while it was read. A file that is mapped into memory can change without its state changing: do not write that way to
-data in use.
+A state has five parts: the file's device, inode and size, and the times at which its content and its inode last
+changed. Ordinary calls that write to a file change the inode's time, which no call can set. The change shows only if
+the clock has moved on since the state was read. So a digest is kept only of a file that was last changed some time
+before it was read, and that did not change while it was read. A file that is mapped into memory can change without its
+state changing: do not write that way to data in use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _guard = threading.Lock()
 
 
 def digest_bytes(path: str) -> bytes:
-    """Return the SHA-256 digest of a file's bytes; that of an earlier call where the file has not changed since."""
+    """Return the SHA-256 digest of a file's bytes, from an earlier call if the file has not changed since."""
     with Path(path).open("rb") as stream:
         before = read_state(stream.fileno())
         with _guard:
@@ -47,7 +47,7 @@ def digest_bytes(path: str) -> bytes:
 
 
 def read_states(paths: Sequence[str]) -> tuple[State, ...] | None:
-    """Return the state of each file; None where one is missing, or changed so lately that a change might not show."""
+    """Return the state of each file; None if one is missing, or changed so lately that another change may not show."""
     began = time.time_ns()
     try:
         states = tuple(read_state(path) for path in paths)
@@ -57,6 +57,6 @@ def read_states(paths: Sequence[str]) -> tuple[State, ...] | None:
 
 
 def read_state(file: int | str) -> State:
-    """Return the state of one file, given by its path or by the number of an open one."""
+    """Return the state of one file, given by its path or by the descriptor of an open file."""
     found = os.fstat(file) if isinstance(file, int) else Path(file).stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

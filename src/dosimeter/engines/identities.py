@@ -34,9 +34,9 @@ def identify_files(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _identify_packed(path: str) -> set[str]:
-    """Return the identity of a packed file's unpacked bytes, in a set; an empty set if it cannot be unpacked.
+    """Return a set of one identity, of a gzipped file's unpacked bytes; an empty set if the file cannot be unpacked.
 
-    Such a file cannot be read by an engine, either.
+    No engine can read a file that cannot be unpacked.
     """
     digest = hashlib.sha256()
     try:

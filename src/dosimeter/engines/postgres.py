@@ -191,10 +191,10 @@ class PostgresEngine:
     def fingerprint(self) -> str:
         """Return a digest of the columns' names and types, the number of rows, and sums over a hash of each row.
 
-        A live table has no bytes to digest. The sums do not depend on the order of the rows, need one scan and no
-        memory, and stay the same over VACUUM, a dump and a restore, which the server's own marks (system identifier,
-        oid, transaction ids) do not. The digest notices that data changed; it is no proof against somebody who can
-        write to the table and tries to keep two 64-bit sums the same.
+        A live table has no bytes to digest. The sums do not depend on the order of the rows, and need one scan and no
+        memory. They stay the same over VACUUM, a dump and a restore; the server's own marks (system identifier, oid,
+        transaction ids) do not. The digest notices that data changed; it is no proof against somebody who can write to
+        the table and tries to keep two 64-bit sums the same.
         """
         joined = {name: self._digest_joined(table) for name, table in self._declared.items()}
         self._snapshot_digest = combine_fingerprints(self._digest(self._relation, self._attributes), joined)
@@ -359,10 +359,10 @@ def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
 
 
 def _begin(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:
-    """Start a transaction with these settings.
+    """Start a transaction with these settings, and with Dosimeter's own limits on time and memory where needed.
 
-    A time limit on statements that somebody has set is kept, and so is a memory limit that the connection asks for, or
-    that is larger than Dosimeter's.
+    Its time limit on statements is set only where there is none, and its memory limit only where the present one is
+    smaller. A limit that the connection itself asks for is kept.
     """
     asked = "SELECT name, setting, source FROM pg_catalog.pg_settings WHERE name IN ('statement_timeout', 'work_mem')"
     found = {name: (setting, source) for name, setting, source in connection.execute(asked).fetchall()}
@@ -495,7 +495,10 @@ def _not_found(error: psycopg.Error, table: str | None, label: str) -> Dosimeter
 
 
 def _translate(error: Exception, label: str) -> DosimeterError:
-    """Return the error for PostgreSQL's, mostly by its SQLSTATE: its text can quote cells. ``label``: the table."""
+    """Return our own error for one of PostgreSQL's, chosen mostly by its SQLSTATE: PostgreSQL's text can quote cells.
+
+    ``label``: the table's name, for messages.
+    """
     state = cast("str | None", getattr(error, "sqlstate", None))
     match state:
         case "57014" if "user request" in str(error):

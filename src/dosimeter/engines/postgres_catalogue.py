@@ -239,8 +239,8 @@ def odd_cells_query(relation: CatalogueTable, reading: Reading, names: Collectio
 def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
     """Return SQL for an attribute of the PostgreSQL type ``held``, read as this column type; odd cells are NULL.
 
-    NaN lies above all numbers in PostgreSQL, and infinities lie before and after all dates. A numeric can be too large
-    or too small for a double, and a cast would fail.
+    NaN lies above all numbers in PostgreSQL, and infinities lie before and after all dates. A numeric is cast to a
+    double only within a double's range, since the cast would fail outside.
     """
     column = exp.column(exp.to_identifier(source, quoted=True))
     value = exp.Cast(this=column, to=_type(_NATIVE[kind]))

@@ -1,7 +1,7 @@
 """Identify the stored tables that PostgreSQL reads: by server, database and OID.
 
 Takes an open connection inside a transaction; gives identities. A table keeps its OID for as long as it exists,
-whatever is written to it or how it is renamed. Does not catch the driver's errors.
+whatever is written to it, and also if it is renamed. Does not catch the driver's errors.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _EVERY_TABLE = "SELECT oid FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p', 
 def identify_relation(connection: psycopg.Connection[Any], oid: int, server: str) -> frozenset[str]:
     """Return the identities of the stored tables that a table or view reads.
 
-    Where a function hides what is read, or nothing stored is found, return those of all tables of the database.
-    ``server``: from ``name_system`` or ``name_address``.
+    Where a function hides what is read, or nothing stored is found, return the identities of all tables of the
+    database. ``server``: from ``name_system`` or ``name_address``.
     """
     place = f"{server}/{_fetch_one(connection, _DATABASE)}"
     return frozenset(f"postgres:{place}/{stored}" for stored in _list_stored(connection, oid))

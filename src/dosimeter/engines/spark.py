@@ -294,7 +294,7 @@ class SparkEngine:
     def _tagged(self) -> Iterator[None]:
         """Tag the jobs that run meanwhile, so that ``interrupt`` can cancel them.
 
-        A classic session's own tags do not reach the thread that collects Arrow.
+        A classic session's tags do not reach the thread that collects Arrow, so there the context's job tags are used.
         """
         if is_remote(self._session):
             self._session.addTag(self._tag)
@@ -346,7 +346,7 @@ class SparkEngine:
         return self._joined[table.name].fingerprint()
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return the identities of all files that are read, wherever they are; of the rows where no files are read."""
+        """Return the identities of all files that are read; if none are read, an identity of the rows' content."""
         found = set() if public else set(self._identify())
         for table in self._declared.values():
             if table.public is public and self._digest_joined(table) != "absent":
@@ -427,7 +427,7 @@ def _column_type(native: str) -> ColumnType | None:
 
 
 def find_session() -> SparkSession:
-    """Return the active session or start one, without logs, where Spark's defaults say (local[*], SPARK_REMOTE …)."""
+    """Return the active session, or start one without logs by Spark's own defaults (local[*], SPARK_REMOTE …)."""
     try:
         with _without_version_warnings():
             from pyspark.errors import PySparkException
@@ -549,7 +549,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _explain(error: Exception, label: str, engine: SparkEngine | None) -> DosimeterError:
-    """Return the error for an error of Spark, by its error condition: its message can quote cells."""
+    """Return our own error for one of Spark's, chosen by its error condition: Spark's message can quote cells."""
     if engine is not None and engine.interrupted:
         return Interrupted("Stopped.")
     if _is_gone(error):

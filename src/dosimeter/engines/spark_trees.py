@@ -63,7 +63,10 @@ def as_spark_tree(query: exp.Select) -> exp.Expression:
 
 
 def _rename_part(part: exp.Extract) -> None:
-    """Give a part of a date the name that Spark has for it. Spark's day of the week starts at Sunday = 1, not 0."""
+    """Rewrite an EXTRACT in its tree, with the name that Spark has for this part of a date.
+
+    Spark counts the day of the week from Sunday = 1 and not 0, so 1 is subtracted.
+    """
     name = part.this.name.upper()
     if name == "DOW":
         part.set("this", exp.Var(this="DAYOFWEEK"))

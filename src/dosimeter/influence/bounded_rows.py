@@ -40,7 +40,7 @@ class BoundedEngine(EngineInFront):
         self._facts: tuple[int, UnitFacts] | None = None
 
     def facts(self) -> UnitFacts:
-        """Return the counts of the unbounded table, which are counted again after the data may have changed."""
+        """Return the counts of the table before its rows are bounded; count again if the data may have changed."""
         if self._facts is None or self._facts[0] != self.generation:
             facts = find_facts(self._engine, self._schema, self._engine.relation())
             self._facts = (self.generation, facts)
@@ -78,7 +78,10 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
 
 
 def _rows_per_unit_query(unit: str, relation: exp.Expression) -> exp.Subquery:
-    """Return the query for how many rows, ``n``, each individual has. Rows with a NULL unit are counted as one more."""
+    """Return the query for how many rows, ``n``, each individual has.
+
+    Rows with a NULL unit, which belong to nobody, are counted together as if they were one individual's.
+    """
     columns = (exp.alias_(column_tree(unit), UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
     return (
         exp.select(*columns)
@@ -102,9 +105,9 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 
 
 def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int:
-    """Return how many pairs of an individual and a row key stand for several rows, or have NULL as the key.
+    """Return how many pairs (individual, row key) do not identify one row: several rows have it, or the key is NULL.
 
-    Such rows are ordered by all their cells where the rows that count are chosen.
+    Where the rows that count are chosen, such rows are ordered by all their cells.
     """
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))

@@ -127,7 +127,7 @@ class Contributions:
     def with_empty_slots(self, count: int) -> Contributions:
         """Return the same contributions and one more row, of ``count`` empty slots, which move nothing.
 
-        If ``count`` is 0 no row is added, unless there would be no row at all.
+        If ``count`` is 0, a row is added only where there is none yet.
         """
         if not count and len(self.people):
             return self

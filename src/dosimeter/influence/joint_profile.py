@@ -22,8 +22,9 @@ from dosimeter.planning import QueryPlan
 class JointProfile:
     """One profile per block (SELECT that measures). Row r of every part stands for the same individuals.
 
-    ``touched``: how many individuals at least one block touches, if a query has counted them; None if the parts tell.
-    The parts do not tell where zeros may stand for somebody who is touched or for somebody who is not.
+    ``touched``: how many individuals at least one block touches, if a query counted them; None if ``parts`` show it.
+    They do not show it if they have columns instead of texts: individuals have zeros for a block that does not touch
+    them, and others whom it touches may have zeros as well.
     """
 
     plan: QueryPlan
@@ -40,7 +41,7 @@ class JointProfile:
 
     @property
     def inside(self) -> NDArray[np.bool_]:
-        """Return, for each row, whether at least one block reads it: it is inside the block's WHERE."""
+        """Return, for each row, whether it is inside the WHERE of at least one block."""
         found: NDArray[np.bool_] = np.any([part.inside for part in self.parts], axis=0)
         return found
 
@@ -48,8 +49,8 @@ class JointProfile:
     def undeclared(self) -> int:
         """Return how many individuals are in an undeclared group of at least one block.
 
-        With a unit column it counts rows of the table instead: those of the block with the most, so there may be more
-        in all.
+        With a unit column, rows of the table are counted instead of individuals. They are counted for each block, and
+        the largest of these counts is returned: in all blocks together there may be more.
         """
         rows = [part for part in self.parts if isinstance(part, Profile)]
         if not rows:

@@ -99,9 +99,9 @@ def _list_row_parts(profile: Profile | JointProfile) -> tuple[Profile, ...]:
 
 
 def _asked(parts: Sequence[Profile]) -> QueryPlan:
-    """Return the plan whose WHERE limits the records to show; with several blocks, one that has no WHERE.
+    """Return the plan whose WHERE chooses the records to show. With several blocks it has no WHERE.
 
-    ``parts``: the profile of each block (SELECT that measures). With several, ``_condition_of_all`` tests each WHERE.
+    ``parts``: the profile of each block (SELECT that measures). With several, ``_condition_of_all`` tests every WHERE.
     """
     return parts[0].plan if len(parts) == 1 else replace(parts[0].plan, where=None)
 
@@ -245,9 +245,9 @@ def _condition_of_all(parts: Sequence[Profile], row: int, engine: Engine) -> exp
 
 
 def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
-    """Return the condition that the records of this row of the profile meet, among the records inside the WHERE.
+    """Return the condition by which the records of one row of the profile are found among those inside the WHERE.
 
-    Records in groups that nobody declared are in several rows, and all these rows have the same condition.
+    All rows of records in no declared group have the same condition, which says only that.
     """
     plan = profile.plan
     group = int(profile.group[row])
@@ -273,9 +273,9 @@ def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:
 def _see(
     profile: Profile, row: int, measure: ArgumentMeasure, engine: Engine, grouped: Sequence[exp.Expression]
 ) -> Seen | None:
-    """Return what this row of the profile holds of a measure's argument; None where the argument is NULL.
+    """Return what one row of the profile says about a measure's argument; None if the argument is NULL there.
 
-    ``grouped``: the conditions that a record is in the row's group.
+    ``row``: the row's index. ``grouped``: the conditions that a record is in the row's group.
     """
     plan = profile.plan
     name = input_column(plan, measure)

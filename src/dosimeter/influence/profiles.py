@@ -54,8 +54,8 @@ def bound_rows(engine: Engine, schema: Schema) -> Engine:
 def join_tables(engine: Engine, plan: QueryPlan, schema: Schema) -> Engine:
     """Return an engine that shows the rows which the plan measures; the engine itself if they are the table's own.
 
-    Otherwise they are those of the plan's person stage (computed from each individual's own rows), joined rows, or
-    both.
+    Otherwise these are rows that the plan's person stage computes from each individual's own rows, or joined rows, or
+    both: computed rows that are joined.
     """
     rows = engine if plan.person is None else PersonEngine(engine, plan.person, schema)
     return JoinedEngine(rows, plan, schema, engine) if plan.joins else rows
@@ -144,9 +144,10 @@ def _measure_block(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) 
 
 
 def _require_bounded(plan: QueryPlan, engine: Engine) -> None:
-    """Require an engine that shows at most m rows of each individual if there is a unit column.
+    """Require, where there is a unit column, an engine that shows at most m rows of each individual.
 
-    Δ holds only for these rows; m is the schema's ``max_rows_per_unit``.
+    Δ holds only for these rows; m is the schema's ``max_rows_per_unit``. Any other engine is an error in this program
+    (AssertionError).
     """
     bounded = isinstance(_first_table(engine), BoundedEngine)
     assert plan.schema.unit == "row" or bounded, "bound_rows stands in front of the engine"

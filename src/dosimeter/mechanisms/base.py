@@ -40,10 +40,10 @@ class SparseRows(Protocol):
 
 
 class RatioWarning(Enum):
-    """A reason why the ratio of two RDRs, each as its upper bound, can be larger than their exact ratio (R7).
+    """A reason why the ratio of two RDRs, by their upper bounds, can be larger than the ratio of the exact RDRs (R7).
 
-    ALWAYS: with this noise it is, unless all PIS are equal. EVERYBODY_MOVES: nobody has a PIS of 0. COARSE_GRID: the
-    steps of the noise are large beside its scale.
+    ALWAYS: with this noise it is larger, unless all PIS are equal. EVERYBODY_MOVES: nobody has a PIS of 0. COARSE_GRID:
+    the steps of the noise are large beside its scale.
     """
 
     ALWAYS = auto()
@@ -99,7 +99,10 @@ class Mechanism(ABC):
         """Return the noise scale for a finite ε; ∞ where no finite scale is large enough."""
 
     def epsilon(self, sensitivity: float, scale: float) -> float:
-        """Return the smallest ε that noise of this scale guarantees: the inverse of ``scale``; ∞ for scale 0."""
+        """Return the smallest ε that noise of this scale guarantees; ∞ for scale 0.
+
+        It is the inverse of the method ``scale``.
+        """
         check_sensitivity(sensitivity)
         if not scale >= 0.0:
             raise OptionError("The scale of the noise must not be negative.")
@@ -146,7 +149,7 @@ class Mechanism(ABC):
         return 0.0 if steps == 0.0 else grid * self._error(steps, probability)
 
     def error_of_sum(self, scale: float, grid: float, terms: int, probability: float = 0.95) -> float:
-        """Return a distance that the sum of so many independent noises stays within, with at least this probability."""
+        """Return a distance x with P(|sum of ``terms`` independent noises| ≤ x) ≥ probability."""
         if terms == 1 or scale == 0.0:
             return self.error(scale, grid, probability)
         check_scale(scale)
@@ -154,7 +157,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _sum_error(self, terms: int, probability: float) -> float:
-        """Return what the sum of ``terms`` continuous noises of scale 1 stays within, with this probability."""
+        """Return a distance x with P(|sum of ``terms`` continuous noises of scale 1| ≤ x) ≥ probability."""
 
     @abstractmethod
     def _error(self, steps: float, probability: float) -> float:
@@ -171,7 +174,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def norm_quantile(self, probability: float, numbers: int) -> float:
-        """Return what the norm of ``numbers`` continuous noises of scale 1 exceeds with this probability (E1)."""
+        """Return the number x with P(norm of ``numbers`` continuous noises of scale 1 > x) = probability (E1)."""
 
     # ------------------------------------------------------------ noise on whole numbers (H1)
 
@@ -184,7 +187,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def exceed(self, scale: float, steps: FloatArray) -> FloatArray:
-        """Return the probability with which integer noise of this scale is at least each number of ``steps``.
+        """Return, for each number in ``steps``, the probability that integer noise of this scale is at least as large.
 
         It is approximate: no guarantee may rest on it.
         """
@@ -261,8 +264,8 @@ class Mechanism(ABC):
     def scale_for_variance(self, spread: float, k: int, threshold: float, sensitivity: float) -> float | None:
         """Return the smallest noise scale at which RDR bounds over the ceiling have at most the variance ``threshold``.
 
-        None where there is no formula. ``spread``: the standard deviation of PIS/Δ, which these quotients are without
-        noise. k: how many noisy numbers there are.
+        None where there is no formula. ``spread``: the standard deviation of PIS/Δ over people; a bound over the
+        ceiling is PIS/Δ if there is no noise. k: how many noisy numbers there are.
         """
 
     # ------------------------------------------------------------ finding ε privately (V5, V6)

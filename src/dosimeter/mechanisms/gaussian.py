@@ -62,8 +62,9 @@ class _AnyGaussian(Mechanism):
     ) -> FloatArray:
         """Return own guarantees (P1) by the conversion of M3, whatever the calibration: what this noise really gives.
 
-        More than 16,384 distinct PIS are rounded up to as many steps between a millionth of the largest and the
-        largest, less than 0.09 % apart: the ε is then slightly too high, and never too low.
+        If there are more than 16,384 distinct PIS, each is rounded up to one of 16,384 numbers: from a millionth of the
+        largest PIS up to the largest, neighbours less than 0.09 % apart. The ε is then slightly too high, and never too
+        low.
         """
         with np.errstate(divide="ignore"):
             distinct, codes = np.unique(distances / scale, return_inverse=True)
@@ -76,10 +77,11 @@ class _AnyGaussian(Mechanism):
     def advantage(
         self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int
     ) -> FloatArray:
-        """Return P4: on fine grids that of continuous noise, corrected for the grid; on coarse grids the exact sum.
+        """Return the membership advantage (P4), or an upper bound on it.
 
-        On a coarse grid, for individuals who can move several numbers, it is an upper bound: that of normal noise and a
-        shift in which every grid step counts as the shift that is as easy to notice (``_unit_shift``).
+        On fine grids it is computed for continuous noise and corrected for the grid. On coarse grids it is an exact sum
+        if one individual can move only one number; otherwise it is an upper bound: the advantage with normal noise,
+        where every grid step counts as the shift of normal noise that is as easy to notice (``_unit_shift``).
         """
         if scale == 0.0:
             return np.ones(len(distances))
@@ -103,7 +105,7 @@ class _AnyGaussian(Mechanism):
         return math.sqrt(terms) * NormalDist().inv_cdf(0.5 + probability / 2.0)
 
     def norm_quantile(self, probability: float, numbers: int) -> float:
-        """Return what the root of the sum of ``numbers`` squared noises of scale 1 exceeds with this probability."""
+        """Return the number x with P(√(sum of ``numbers`` squared noises of scale 1) > x) = probability."""
         return math.sqrt(2.0 * invert_gamma_tail(numbers, probability))
 
     def find_excess(self, scale: float, probability: Fraction) -> int:
@@ -189,7 +191,7 @@ class _AnyGaussian(Mechanism):
         return min(Fraction(1), Fraction(1.0 / (root * (root + ratio))))  # V5: 1 − s/√(1 + s²), without cancellation
 
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
-        """Return u of each individual (V5). ``relative``: their PIS/Δ.
+        """Return u for each individual, as the base class defines it (V5). ``relative``: their PIS/Δ.
 
         It uses only +, ×, / and √, which are correctly rounded: equal PIS give equal bits.
         """
@@ -269,8 +271,8 @@ def _quantile_by_summing(steps: float, probability: float) -> float:
 def _quantile_in_the_limit(steps: float, probability: float) -> float:
     """Return the least m with P(|Z| ≤ m) ≥ probability, in grid steps, from the normal distribution.
 
-    ``steps``: σ in grid steps. By Euler–Maclaurin, |Z| ≤ m holds with the normal probability of ±x(1 + 1/24σ²), x = m +
-    ½, up to O(σ⁻⁴).
+    ``steps``: σ in grid steps. With x = m + ½, P(|Z| ≤ m) is the probability that normal noise with this σ lies within
+    ±x(1 + 1/24σ²), up to O(σ⁻⁴) (Euler–Maclaurin).
     """
     normal = -NormalDist().inv_cdf(0.5 * (1.0 - probability)) * steps
     return float(max(0, math.ceil(normal * (1.0 - 1.0 / (24.0 * steps * steps)) - 0.5)))

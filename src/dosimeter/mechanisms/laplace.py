@@ -63,7 +63,7 @@ class Laplace(Mechanism):
         return np.tanh(0.5 * own)
 
     def _error(self, steps: float, probability: float) -> float:
-        """Solve P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q) ≥ probability, with q = e^(−1/steps), for the smallest m."""
+        """Return the smallest m with P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q) ≥ probability, where q = e^(−1/steps)."""
         tail = 0.5 * (1.0 - probability) * (1.0 + math.exp(-1.0 / steps))
         return float(max(0, math.ceil(-math.log(tail) * steps - 1.0)))
 
@@ -71,14 +71,14 @@ class Laplace(Mechanism):
         return _find_sum_error(terms, probability)
 
     def norm_quantile(self, probability: float, numbers: int) -> float:
-        """Return what the sum of ``numbers`` absolute noises of scale 1 exceeds with this probability.
+        """Return the number x with P(sum of ``numbers`` absolute noises of scale 1 > x) = probability.
 
-        Each of them is an exponential variable.
+        Each absolute noise is an exponential variable.
         """
         return invert_gamma_tail(2 * numbers, probability)
 
     def find_excess(self, scale: float, probability: Fraction) -> int:
-        """Solve P(Z ≥ t) = q^t / (1 + q) ≤ probability, with q = e^(−1/b), for t (H1).
+        """Return the least t ≥ 0 with P(Z ≥ t) = q^t / (1 + q) ≤ probability, where q = e^(−1/b) (H1).
 
         Computed in 60 digits and rounded up by far more than their rounding errors, so that t is never too small.
         """
@@ -171,7 +171,7 @@ class Laplace(Mechanism):
 
 @lru_cache(maxsize=256)
 def _find_sum_error(terms: int, probability: float) -> float:
-    """Return what the sum of ``terms`` Laplace noises of scale 1 stays within, with this probability.
+    """Return a distance x with P(|sum of ``terms`` Laplace noises of scale 1| ≤ x) ≥ probability.
 
     The characteristic function (1 + u²)^(−terms) is inverted on a fine grid, and the result rounded up by one step of
     that grid.
@@ -185,10 +185,11 @@ def _find_sum_error(terms: int, probability: float) -> float:
 
 
 def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:
-    """Return whether the exact ratio is below the ratio of bounds, for somebody who moves one number by j steps (R7).
+    """Return whether, on one of the grids, the ratio of the exact RDRs is below the ratio of their bounds (R7).
 
-    The smallest PIS is 0 and ``high`` the largest. With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), that
-    of the bounds k/(k + js). For j = 1, one COUNT, this begins at cosh s = 1 + s, s = 1.616.
+    It is the ratio of the RDR of somebody with PIS 0 to the RDR of somebody with PIS ``high``, who moves one number by
+    j = high/g steps of the grid g. With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), and the ratio of the
+    bounds is k/(k + js). For one COUNT (j = 1) this begins at s = 1.616, the root of cosh s = 1 + s.
     """
     for grid in set(grids[grids > 0.0].tolist()):
         steps, size = high / grid, min(grid / scale, 700.0)

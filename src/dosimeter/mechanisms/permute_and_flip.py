@@ -65,7 +65,7 @@ def expected_distances(values: FloatArray, chances: FloatArray, points: FloatArr
 
 
 def score_error(scale: float, candidates: int, probability: float = 0.95) -> float:
-    """Return how far the drawn score lies from the best one at most, with at least this probability (E3).
+    """Return x with P(drawn score ≤ best score + x) ≥ probability (E3).
 
     ``candidates``: how many there are, times the number of draws that must all be that close.
     """

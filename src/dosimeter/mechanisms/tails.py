@@ -19,9 +19,10 @@ _STEPS = 200
 
 
 def invert_gamma_tail(doubled: int, probability: float) -> float:
-    """Return x with Q(a, x) = probability: what a gamma variable of shape a exceeds. ``doubled``: 2a, a whole number.
+    """Return the x that a gamma variable of shape a exceeds with this probability: Q(a, x) = probability.
 
-    By Newton's method on ln Q, which is concave for a ≥ 1: from the first step on it comes down to x from above.
+    ``doubled``: 2a, a whole number. By Newton's method on ln Q, which is concave for a ≥ 1: from the first step on it
+    comes down to x from above.
     """
     if doubled == 1:
         return 0.5 * NormalDist().inv_cdf(0.5 * probability) ** 2  # Q(½, x) = erfc(√x)
@@ -39,7 +40,8 @@ def invert_gamma_tail(doubled: int, probability: float) -> float:
 def _gamma_tail(doubled: int, x: float) -> tuple[float, float]:
     """Return Q(a, x) and the density at x of a gamma variable of shape a. ``doubled``: 2a.
 
-    Q is the sum of x^(a − 1) e^(−x)/Γ(a) over a, a − 1, … down to 1; for an a with a half, down to 1½, plus erfc(√x).
+    For a whole a, Q is the sum of x^(s − 1) e^(−x)/Γ(s) over s = a, a − 1, … down to 1. For a half-integer a, it is the
+    same sum down to s = 1½, plus erfc(√x).
     """
     if doubled % 2:
         total, power, shape = math.erfc(math.sqrt(x)), math.exp(-x) / math.sqrt(math.pi * x), 0.5

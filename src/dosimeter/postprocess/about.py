@@ -21,9 +21,9 @@ NOT_COMPUTED = (
 
 @dataclass(frozen=True, slots=True)
 class BoundedValue:
-    """What an aggregate reads, by its ``label``, where values are cut to bounds: ``lower`` and ``upper``.
+    """A value that an aggregate reads and that is cut to the bounds ``lower`` and ``upper``.
 
-    ``step``: values are rounded to multiples of it; None if it is 1.
+    ``label``: the value as people read it. ``step``: it is rounded to multiples of this; None if that is 1.
     """
 
     label: str
@@ -38,10 +38,10 @@ class AnswerFacts:
 
     ``most_rows``: how many rows of each individual count; None if everybody has one row. ``bounded``: the values cut to
     bounds. ``grouped``: it has declared groups; ``thresholded``: it has thresholded ones. ``totals``: some rows add up
-    groups. ``selected``: from how many noisy numbers the shown ones were chosen; None if none was chosen.
-    ``without_error``: the columns that have no error, as they read other groups than their own. ``has_too_few``:
-    somewhere there are too few people to tell. ``negative``: some count is below 0. ``clamped``: numbers were put back
-    into their bounds. ``failed``: what comes after the noise could not be computed.
+    groups. ``selected``: if noisy numbers decided which rows are shown, how many such numbers there were; None
+    otherwise, or if no errors are told. ``without_error``: the columns that have no error, as they read other groups
+    than their own. ``has_too_few``: somewhere there are too few people to tell. ``negative``: some count is below 0.
+    ``clamped``: numbers were put back into their bounds. ``failed``: what comes after the noise could not be computed.
     """
 
     most_rows: int | None

@@ -78,7 +78,7 @@ def foresee_accuracy(
     """Return, for each noise scale, the accuracy of each aggregate column.
 
     ``scales``: in the units of the norm (S5). ``numbers``: for each block of the plan, its groups and their exact
-    measured numbers; the groups may be None unless columns read them or totals add them up. Without ``numbers``, only
+    measured numbers. Groups may be None where no column reads them and no total adds them up. Without ``numbers``, only
     errors that the scale alone decides are known, such as those of a COUNT. ``clamp``: whether released numbers would
     be put back into their bounds.
     """
@@ -102,7 +102,7 @@ def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[Re
 def _find_shown(plan: QueryPlan, noises: Sequence[Noise], released: Sequence[ReleasedRow]) -> BoolArray:
     """Return which rows would be shown, at an even chance or a better one (H1): a row of booleans per noise.
 
-    Declared groups are always shown. Where no row would be shown, all are taken to be.
+    Declared groups are always shown. If no row would be shown, all count as shown.
     """
     shown = np.ones((len(noises), len(released)), dtype=np.bool_)
     if plan.threshold is None:
@@ -215,10 +215,10 @@ def list_group_errors(
     most: int,
     shown: Sequence[int] | None = None,
 ) -> list[tuple[float | None, ...]]:
-    """Return, for each of the first ``most`` groups, the 95 % error of every aggregate column; None if it has none.
+    """Return, for each of the first ``most`` groups, the 95 % error of every aggregate column.
 
-    ``scale``: in the units of the norm. ``numbers``: the groups and measured numbers of each block. ``shown``: the
-    indices of the blocks whose groups are listed; by default all.
+    A column without an error has None. ``scale``: in the units of the norm. ``numbers``: the groups and measured
+    numbers of each block. ``shown``: the indices of the blocks whose groups are listed; by default all.
     """
     found: list[tuple[float | None, ...]] = []
     noise = Noise.of(plan, mechanism, scale).split(plan)
@@ -240,7 +240,10 @@ def _list_errors(plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow])
 
 
 def _list_public(plan: QueryPlan) -> tuple[ReleasedRow, ...]:
-    """Return one row per grouping set, with 0 for every number; ``terms`` says how many groups it adds up. Public."""
+    """Return one row per grouping set, with 0 for every number: what is known of the rows without reading data.
+
+    ``terms`` is how many groups are added up in a row of the set.
+    """
     sizes = [len(group.values or ()) for group in plan.groups]
     empty = [Fraction(0)] * len(plan.measures)
     sets = plan.sets or (tuple(range(len(sizes))),)

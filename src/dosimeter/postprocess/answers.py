@@ -101,11 +101,11 @@ def list_released_groups(
 
 
 class _BlockTable:
-    """The released table of one block (a SELECT that measures). ``name``: that of the table.
+    """The released table of one block (a SELECT that measures). ``name``: the table's name in the SQL after the noise.
 
-    ``released``: its rows. ``has_enough``: for each aggregate, an array over them that is false where there are too few
-    people to tell; None if never false. ``divisors``: for each divisor of the query, by its SQL, an array over the rows
-    that is true where it is far enough from 0.
+    ``released``: its rows. ``has_enough``: for each aggregate, an array over the rows that is false where there are too
+    few people to tell; None for an aggregate that always has enough. ``divisors``: for each divisor of the query, by
+    its SQL, an array over the rows that is true where the divisor is far enough from 0.
     """
 
     def __init__(self, plan: QueryPlan, released: Sequence[ReleasedRow], clamp: bool, name: str) -> None:
@@ -115,7 +115,7 @@ class _BlockTable:
         self._noise: Noise | None = None
 
     def withhold(self, plan: QueryPlan, noise: Noise) -> None:
-        """Set ``has_enough`` and ``divisors`` from the noise of this block. ``plan``: that of the whole query."""
+        """Set ``has_enough`` and ``divisors`` from the noise of this block. ``plan``: the plan of the whole query."""
         self._noise = noise
         known = CellErrors(self.plan, noise, self.released, clamp=self.clamp)
         self.has_enough = [
@@ -160,8 +160,8 @@ class _BlockTable:
 def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
     """Return the rows of the answer, where each comes from, and whether the SQL after the noise failed.
 
-    A row comes from (block, index of the released row); None if rows cannot be traced to single released rows. If the
-    SQL failed, the rows are the released tables.
+    Where a row comes from is a pair (block, index of the released row). If rows cannot be traced to single released
+    rows, None is returned instead of these pairs. If the SQL failed, the rows are the released tables.
     """
     if plan.after.query is None:
         (only,) = parts
@@ -187,10 +187,10 @@ def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], 
 def _withheld(
     parts: Sequence[_BlockTable], rows: list[JsonRow], places: list[tuple[int, int]] | None
 ) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
-    """Set quotients of an outer SELECT to NULL, in ``rows``, if they have too few people to tell.
+    """Set columns of ``rows`` to NULL where they divide by a number with too few people to tell.
 
-    ``places``: where each row comes from (see ``_run``); if None, nothing is changed. Return the rows, ``places`` and
-    False, as ``_run`` does.
+    Columns that give something else for NULL, such as by COALESCE, stay. ``places``: where each row comes from (see
+    ``_run``); if None, nothing is changed. Return the rows, ``places`` and False, as ``_run`` does if no SQL failed.
     """
     for row, (block, place) in zip(rows, places or (), strict=False):
         part = parts[block]
@@ -215,7 +215,7 @@ def _list_shown(parts: Sequence[_BlockTable], places: Sequence[tuple[int, int]] 
 def _find_errors(
     parts: Sequence[_BlockTable], rows: Sequence[JsonRow], places: Sequence[tuple[int, int]] | None
 ) -> tuple[dict[str, float | None], ...]:
-    """Return, for each row, the 95 % error of each aggregate column: that of the released row it shows.
+    """Return, for each row, the 95 % error of each aggregate column, taken from the released row that it shows.
 
     ``places``: where each row comes from (see ``_run``). If that is None, each column's largest error over all released
     rows is returned for every row. A NULL has no error.

@@ -70,7 +70,7 @@ class Noise:
     def telling_tail(self) -> float:
         """Return the probability at which a divisor's error may be exceeded (E1).
 
-        It is that of continuous noise beyond three noise scales, or ``tail`` if that is less.
+        It is the smaller of ``tail`` and the probability that continuous noise exceeds three noise scales.
         """
         three = math.exp(-_SCALES) if self.mechanism.norm == 1 else math.erfc(_SCALES / math.sqrt(2.0))
         return min(self.tail, three)
@@ -88,9 +88,10 @@ def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> Float
 
 
 def count_selectable(plan: QueryPlan) -> int:
-    """Return K: how many noisy numbers a clause could have selected by (E2). Public.
+    """Return K: how many noisy numbers could have decided which rows are shown (E2). Public.
 
-    In each block it is the number of cells times that of measures or of aggregate columns, whichever is larger.
+    In each block it is the number of groups and totals, times the number of measures or of aggregate columns, whichever
+    is larger. Of thresholded groups, the largest number that there can be is taken.
     """
     columns = sum(1 for output in plan.outputs if output.is_aggregate)
     return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.blocks)
@@ -177,7 +178,8 @@ class CellErrors:
     def divisor_is_sure(self, tree: exp.Expression) -> BoolArray:
         """Return where a divisor in the query's own arithmetic is known not to be 0.
 
-        One that reads a number drawn by rank is taken to be so everywhere, as noise does not move it.
+        True everywhere for a divisor that reads a number drawn by rank: noise does not move it, and a quotient by 0 is
+        NULL.
         """
         if self._reads_rank(tree):  # drawn from values, not moved by noise: the engine makes NULL of a quotient by 0
             return np.ones(len(self._everywhere), dtype=bool)
@@ -251,7 +253,7 @@ class CellErrors:
     def _estimate(self, at: int, tail: float) -> FloatArray:
         """Return the error of the aggregate with index ``at``, exceeded with at most the probability ``tail``.
 
-        For an aggregate that is one measure itself, the tail is always that of the noise.
+        For an aggregate that is itself one measure, the tail of the noise is used instead of ``tail``.
         """
         estimate = self._plan.estimates[at]
         everywhere = np.ones(len(self._everywhere), dtype=bool)
@@ -335,8 +337,8 @@ class CellErrors:
     def _ask(self, tree: exp.Expression, columns: Mapping[str, FloatArray], chosen: IntArray) -> FloatArray:
         """Return a formula's value as the embedded engine computes it; NULL is NaN. Raises KeyError if it is no number.
 
-        ``columns``: the aggregates that it reads, by name. ``chosen``: the rows that the first axis of these arrays is
-        over.
+        ``columns``: the aggregates that it reads, by name, as arrays. ``chosen``: the indices of the rows along the
+        first axis of these arrays.
         """
         shape = np.broadcast_shapes(*(array.shape for array in columns.values()))
         count, released = math.prod(shape), [self._released[at % len(self._released)] for at in chosen.tolist()]
@@ -469,7 +471,7 @@ def find_largest_error(errors: Sequence[float | None]) -> float | None:
 
 
 def needs_values(plan: QueryPlan, only: object = None) -> bool:
-    """Return whether an error can depend on the measured numbers themselves, as that of a quotient does.
+    """Return whether an error can depend on the measured numbers themselves, as the error of a quotient does.
 
     ``only``: the formula of the one column to look at; by default all columns.
     """

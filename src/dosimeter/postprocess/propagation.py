@@ -83,7 +83,10 @@ def propagate(
 
 
 def _group_rows(sources: SourceNumbers) -> Iterator[tuple[IntArray, int, int]]:
-    """Yield sets of rows that need the same points: row indices, half the number of directions, number of sizes."""
+    """Yield sets of rows that are looked at with the same directions and sizes of noise.
+
+    Each is given as row indices, half the number of directions, and the number of sizes.
+    """
     _, first, codes, rows = np.unique(sources.levels, return_index=True, return_inverse=True, return_counts=True)
     coarse = (sources.scales[first] < _COARSE * sources.grids).any(axis=1)
     least = max(_LEAST_DIRECTIONS, 8 * (len(sources.values) - 1))
@@ -97,8 +100,8 @@ def _group_rows(sources: SourceNumbers) -> Iterator[tuple[IntArray, int, int]]:
 def _spread_sizes(mechanism: Mechanism, numbers: int, count: int, tail: float) -> tuple[FloatArray, FloatArray]:
     """Return ``count`` sizes of noise and, for each, the logarithm of the probability that noise exceeds it.
 
-    ``numbers``: how many noisy numbers there are. ``tail``: the probability at which an error will be sought; sizes go
-    on until noise exceeds them with a hundredth of it.
+    ``numbers``: how many noisy numbers there are. ``tail``: the probability at which an error will be sought. Noise
+    exceeds the largest size with a hundredth of this probability.
     """
     tails = np.geomspace(0.9, tail / 100.0, count)
     sizes, log_tails = np.array([mechanism.norm_quantile(each, numbers) for each in tails.tolist()]), np.log(tails)
@@ -155,9 +158,9 @@ def _find_largest(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> 
 def _find_quantile(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> FloatArray:
     """Return, for each row, the smallest change that is exceeded with at most the probability exp(``log_tail``).
 
-    Between two sizes the logarithm of the probability is taken to be linear in the change. Newton's method finds the
-    change from the logarithm of the mean over directions; it stays between changes that are exceeded too often and
-    changes that are not.
+    Between two sizes the logarithm of the probability is taken to be linear in the change. The probability is the mean
+    over directions. Newton's method finds the change at which its logarithm is ``log_tail``, without leaving the
+    interval in which the result is known to lie.
     """
     top = np.where(np.isfinite(moves), moves, 0.0).max(axis=(1, 2))
     none = _look(moves, log_tails, top)[0] > log_tail
@@ -252,10 +255,10 @@ def _round_up(values: FloatArray, top: FloatArray) -> FloatArray:
 def spread_directions(mechanism: Mechanism, half: int, numbers: int) -> FloatArray:
     """Return evenly spread directions of noise, each with its opposite: 2·``half`` rows of norm 1.
 
-    ``numbers``: how many noisy numbers there are, a column each; for a single one there are two rows. A point of the
-    unit cube becomes noise through the inverse distribution function, which is then divided by its norm. The points are
-    multiples of powers of 1/φ, where φ is the root of φ^(d+1) = φ + 1, modulo 1: they are spread evenly in every
-    dimension d.
+    ``numbers``: how many noisy numbers there are, a column each; for a single one there are two rows. The directions
+    are made from points of the unit cube: the inverse distribution function turns a point into noise, and this noise is
+    divided by its norm. The points are multiples of (1/φ, 1/φ², …) modulo 1, where φ is the root of φ^(d+1) = φ + 1:
+    they are spread evenly in every dimension d.
     """
     if numbers == 1:
         return np.array([[1.0], [-1.0]])

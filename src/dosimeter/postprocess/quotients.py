@@ -88,8 +88,8 @@ def _read_scalar(tree: exp.Subquery) -> exp.Expression | None:
 def withhold_quotients(query: exp.Expression, name: Callable[[str], str | None]) -> exp.Expression:
     """Return a copy of the query in which each divisor is NULL unless its Boolean column is true.
 
-    ``name``: gives, for a divisor's SQL, the name of the column that is true where the divisor may be used; None if
-    there is no such column, and the divisor stays.
+    ``name``: gives, for a divisor's SQL, the name of the column that is true where the divisor may be used. It gives
+    None if there is no such column; then the divisor stays.
     """
     written = query.copy()
     for node in list(written.find_all(*_QUOTIENTS)):

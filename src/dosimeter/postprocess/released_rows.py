@@ -52,8 +52,8 @@ def look_up(plan: QueryPlan, released: Sequence[ReleasedRow]) -> dict[str, Value
 def _list_keys(lookup: Lookup, released: Sequence[ReleasedRow], before: Mapping[str, Values]) -> Sequence[Any]:
     """Return the key by which each released row looks up a row of a public table; None where there is no key.
 
-    It is a value of its group, or a value that was looked up before. ``before``: the values looked up so far, by column
-    name.
+    A key is a value of the row's group, or a value that was looked up before. ``before``: the values looked up so far,
+    by column name.
     """
     name = lookup.key.name
     if name in before:

@@ -44,7 +44,11 @@ class AnswerAccuracy:
     def of(
         cls, columns: Sequence[ColumnAccuracy], errors: Sequence[tuple[float | None, bool]] | None = None
     ) -> AnswerAccuracy:
-        """Return the accuracy of an answer with these columns. ``errors``: ``Candidate.errors``, if any is in rows."""
+        """Return the accuracy of an answer with these columns.
+
+        ``errors``: ``Candidate.errors``, needed if a column's error is in rows. Without them every error is read off
+        its column.
+        """
         relative = [each.largest_relative for each in columns if each.largest_relative is not None]
         worst = tuple((each.worst, False) for each in columns) if errors is None else tuple(errors)
         told = [each for each, (_, in_rows) in zip(columns, worst, strict=True) if not in_rows]
@@ -141,8 +145,9 @@ class Advice:
     candidate meets the preference and another does not (F4); None without a preference. ``met``: whether any candidate
     meets it. ``safe``: the largest candidate at which nobody's membership advantage exceeds 0.25. ``coarser``: the
     query with fewer groups and a smaller share of numbers that are at most as large as their errors. ``exposed``: how
-    many people share the largest PIS. ``touched``: how many individuals the query touches (N5). ``by_cell``: the ε that
-    the cell indicator finds; ``cell_differs``: whether that ε is smaller, or the cell indicator finds none (R11).
+    many people are most exposed, by PIS or, if something is drawn by rank, by share of ε. ``touched``: how many
+    individuals the query touches (N5). ``by_cell``: the ε that the cell indicator finds; ``cell_differs``: whether that
+    ε is smaller than the one found, or the cell indicator finds none (R11).
     """
 
     columns: tuple[str, ...]
@@ -165,7 +170,7 @@ class Advice:
 
     @property
     def shown(self) -> RiskAndAccuracy | None:
-        """Return the ε that the advice is about: the one found, or ``safe`` if the preference does not decide (F4)."""
+        """Return what the advice is about: ``at``, or ``safe`` if the preference does not decide (F4)."""
         return self.safe if self.decides is False else self.at
 
     def __repr__(self) -> str:
@@ -175,8 +180,8 @@ class Advice:
 def find_safe(candidates: Iterable[Candidate]) -> float | None:
     """Return the largest candidate at which nobody's membership advantage exceeds 0.25, the limit of ``balanced`` (P4).
 
-    Where nobody moves the answer, the largest that would be safe for somebody who moves it as far as anybody can. None
-    if there is no such candidate.
+    If nobody moves the answer, the advantage of somebody who moves it by Δ is looked at instead. None if there is no
+    such candidate.
     """
     limit = SAFE_ADVANTAGE * (1.0 + 1e-12)
     found = [(line.epsilon, line.absolute.advantage) for line in candidates if line.absolute is not None]
@@ -191,10 +196,11 @@ def decides(candidates: Iterable[Candidate]) -> bool:
 
 
 def find_conflict(parts: Sequence[str], tested: Sequence[tuple[float, Verdict]]) -> tuple[ConditionRange, ...]:
-    """Return conditions that no candidate meets together: one that none meets, else a pair, else all of ``parts``.
+    """Return conditions that no candidate meets together, as few as are found.
 
-    ``parts``: the conditions that AND joins, as text. ``tested``: each candidate with the verdict on it. Empty if some
-    candidate meets all conditions, or if there is only one condition.
+    It is one condition that no candidate meets by itself; otherwise two of which no candidate meets both; otherwise
+    all. ``parts``: the conditions that AND joins, as text. ``tested``: each candidate with the verdict on it. Empty if
+    some candidate meets all conditions, or if there is only one condition.
     """
     if len(parts) < 2 or any(verdict.satisfied for _, verdict in tested):
         return ()

@@ -38,8 +38,9 @@ def compute_ex_post(
 def _sum_untouched(rows: Contributions, mass: FloatArray) -> FloatArray:
     """Return, for each row, the sum of ``mass`` over the cells that the row does not change, in O(changes + cells).
 
-    ``mass``: one number per cell. The sum is taken before the row's first cell, between its cells and after its last,
-    and not as total − changed: that difference would leave a rounding error as large as the part taken away.
+    ``mass``: one number per cell. The cells before the row's first change, between its changes and after its last are
+    added up. Subtracting the changed cells from the total instead would leave a rounding error in proportion to what is
+    subtracted.
     """
     before = np.append(0.0, np.cumsum(mass))
     after = np.append(np.cumsum(mass[::-1])[::-1], 0.0)

@@ -165,7 +165,7 @@ def _note_reach(reached: int, measures: int) -> Iterator[str]:
 def _note_own(
     influence: float, mechanism: Mechanism, sensitivity: float, epsilons: Sequence[float | None]
 ) -> Iterator[str]:
-    """Yield everybody's own guarantee at the largest of these ε (P1), for a query that exposes everybody alike.
+    """Yield a note on everybody's own guarantee at the largest of ``epsilons`` (P1), if the query exposes all alike.
 
     ``influence``: the PIS that everybody has. Yields nothing if it is 0 or if there is no ε.
     """
@@ -178,7 +178,7 @@ def _note_own(
 
 
 def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
-    """Yield a note if the preference does not depend on ε, or depends on how large all RDRs are together (R8, R10).
+    """Yield a note if the preference cannot depend on ε (R8), or if it depends on how large the RDRs are (R10).
 
     ``shifts_alike``: whether noise adds the same number to everybody's RDR.
     """

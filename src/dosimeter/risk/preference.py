@@ -1,10 +1,9 @@
 """Read a preference from text, a short name or a callable, and evaluate it on RDRs.
 
 A preference is one SQL condition over ``rdr`` or another number of everybody, such as ``MIN(rdr) / MAX(rdr) >= 0.95``.
-Text is translated, through an allow-list of (node class, argument) pairs, into the small terms of
-``preference_terms``; nothing of the parsed tree survives except the predicates of FILTER clauses. Those are over the
-data's own columns: here they are only kept free of ``rdr``, aggregates and subqueries, and the planner resolves and
-rebuilds them like a WHERE.
+Text is translated, through an allow-list of (node class, argument) pairs, into the small terms of ``preference_terms``.
+Of the parsed tree only the predicates of FILTER clauses are kept. They are over the data's own columns: here they are
+refused if they hold ``rdr``, an aggregate or a subquery, and later the planner resolves and rebuilds them like a WHERE.
 
 SQL's meaning is kept: an aggregate over nobody is NULL, LEAST and GREATEST skip NULL, a comparison with NULL is not
 met. Division by zero is NULL. Two sides within 1e-12 relative of each other are equal (F1), so rounding in the RDRs
@@ -148,7 +147,7 @@ class Preference:
 
     @property
     def compares_raw_spread(self) -> bool:
-        """Return whether some comparison sets a spread of raw RDRs, as VAR_POP(rdr), against a constant (R10)."""
+        """Return whether a comparison is between a spread of raw RDRs, such as VAR_POP(rdr), and a constant (R10)."""
         return any(is_raw_spread(comparison) for comparison in self.comparisons)
 
     def write_aggregate(self, aggregate: PeopleAggregate) -> str:
@@ -180,7 +179,7 @@ def parse_preference(source: str | PreferenceFunction, *, threshold: float | Non
 
 
 def _takes_two(source: Callable[..., object]) -> bool:
-    """Return whether a callable can be called with two arguments, as far as that can be known."""
+    """Return whether a callable can be called with two arguments; also True if it has no signature to look at."""
     try:
         inspect.signature(source).bind(None, None)
     except TypeError:

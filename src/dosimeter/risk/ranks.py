@@ -31,7 +31,7 @@ class RankCell:
     """One number that is drawn by rank, in one group. Private.
 
     ``cell``: its index among all cells. ``column``: the group's values and how often each occurs; None for an empty
-    group. ``answer``: the exact number. ``weight``: the factor from the measure's own units to those of the norm.
+    group. ``answer``: the exact number. ``weight``: the factor from the measure's own units to the units of the norm.
     """
 
     cell: int
@@ -81,7 +81,7 @@ class RankCells:
     def level(self, epsilon: float) -> float:
         """Return how far the numbers drawn by rank are expected to lie from the exact ones, in the units of the norm.
 
-        That is Σ E|M(x) − q(x)| over these cells. ``epsilon``: that of the whole answer.
+        That is Σ E|M(x) − q(x)| over these cells. ``epsilon``: the ε of the whole answer.
         """
         if epsilon not in self._levels:
             share = self.plan.rank_share(epsilon)
@@ -102,7 +102,7 @@ class RankCells:
         """Return, for each row of ``vectors``, how far the numbers drawn by rank are expected to lie from q(x₋ᵢ).
 
         q(x₋ᵢ) is the exact answer without one individual of the row. The distance is Σ E|M(x) − q(x₋ᵢ)| over the cells
-        drawn by rank, in the units of the norm. ``vectors``: the contributions. ``epsilon``: that of the whole answer.
+        drawn by rank, in the units of the norm. ``vectors``: the contributions. ``epsilon``: the ε of the whole answer.
         """
         share = self.plan.rank_share(epsilon)
         more = np.zeros(len(vectors.changes))
@@ -133,8 +133,8 @@ def compute_rank_rdr(
 ) -> RDRs:
     """Return the RDR of every class at one ε, for a query with measures drawn by rank (R12), and RDR* (R9).
 
-    ``cells``: the numbers drawn by rank; the others get noise of this scale and add what they do without ranks (R3,
-    R5). ``grids``: the noise grid of each measure.
+    ``cells``: the numbers drawn by rank. All other numbers get noise of this scale; their part of the RDR is computed
+    as in a query without ranks (R3, R5). ``grids``: the noise grid of each measure.
     """
     norms = sensitivities.values
     noisy = len(cells.noisy)

@@ -67,12 +67,12 @@ def compute_rdr(
 
 
 def summarise_rdr(rdrs: RDRs) -> Spread:
-    """Return the spread of RDRs over people; the variance is that of the population."""
+    """Return the smallest, largest, mean and median RDR over people, and the population variance."""
     return summarise_rdrs([rdrs])[0]
 
 
 def summarise_rdrs(many: Sequence[RDRs]) -> list[Spread]:
-    """Return the spread over people of each of several RDRs, which must be of the same classes at different ε."""
+    """Return the spread over people of the RDRs at each of several ε. All must be of the same classes."""
     if not many:
         return []
     counts = many[0].counts
@@ -102,9 +102,10 @@ def _summarise(values: FloatArray, counts: IntArray) -> list[Spread]:
 def _add_up(values: FloatArray, counts: IntArray, low: FloatArray, mean_above: FloatArray | None = None) -> FloatArray:
     """Return, for each row of ``values``, the sum over people of value − low, or of (value − low − mean_above)².
 
-    ``counts``: how many people each column stands for. ``low``, ``mean_above``: one number per row. What lies above the
-    lowest value is all that matters to the variance: the level and its rounding do not. Added up in blocks, without
-    BLAS: its threads wait for each other by spinning, which takes many times the sum itself on a busy machine.
+    The second is returned if ``mean_above`` is given. ``counts``: how many people each column stands for. ``low``,
+    ``mean_above``: one number per row. ``low`` is subtracted first so that a high level of all values causes no
+    rounding error. The sum is taken in blocks and without BLAS, whose threads wait for each other by spinning: on a
+    busy machine that takes many times longer than the sum itself.
     """
     total: FloatArray = np.zeros(len(values))
     for start in range(0, len(counts), _BLOCK):
@@ -133,7 +134,7 @@ def weighted_quantile(values: FloatArray, counts: IntArray, p: float) -> float:
 
 
 def _find_quantile(values: FloatArray, counts: IntArray, p: float) -> FloatArray:
-    """Return the quantile of ascending values; one per row if ``values`` has several rows."""
+    """Return the quantile at the fraction ``p`` of ascending values; one per row if ``values`` has several rows."""
     place = Fraction(str(float(p))) * (int(counts.sum()) - 1)
     below = math.floor(place)
     low, high = (values[..., _find_class(counts, rank)] for rank in (below, math.ceil(place)))
@@ -142,7 +143,10 @@ def _find_quantile(values: FloatArray, counts: IntArray, p: float) -> FloatArray
 
 
 def _find_class(counts: IntArray, rank: int) -> int:
-    """Return the index of the class that the person with this rank is in. Ranks follow the classes, from 0."""
+    """Return the index of the class that the person with this rank is in.
+
+    Ranks count people from 0, class after class.
+    """
     ends = np.cumsum(np.add.reduceat(counts, np.arange(0, len(counts), _BLOCK)))
     block = int(np.searchsorted(ends, rank, side="right"))
     start, before = block * _BLOCK, int(ends[block - 1]) if block else 0

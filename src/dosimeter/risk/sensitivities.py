@@ -61,7 +61,11 @@ def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_ve
 
 
 def _norms_are_exact(rows: Contributions, norm: Norm) -> bool:
-    """Return whether no norm was rounded: each row changes one cell at most (√(c²) gives |c| back), or by integers."""
+    """Return whether no norm was rounded.
+
+    That is so if no row changes more than one cell, since √(c²) gives |c| back, or if all changes are integers whose
+    sums are small enough for a float.
+    """
     if np.diff(rows.starts).max(initial=0) <= 1:
         return True
     if not np.array_equal(rows.changes, np.rint(rows.changes)):
@@ -87,7 +91,7 @@ def _merge_equal(norms: FloatArray, *, exact: bool) -> tuple[FloatArray, IntArra
 def _combine_codes(major: IntArray, minor: IntArray) -> IntArray:
     """Return one code per pair of codes, 0, 1 … without gaps, ordered by ``major`` first.
 
-    Both inputs must have no gaps either, so that their product fits 63 bits.
+    The codes of either input must have no gaps: then the product of their numbers fits 63 bits.
     """
     _, codes = np.unique(major * (minor.max(initial=0) + 1) + minor, return_inverse=True)
     return codes.astype(np.int64)

@@ -78,11 +78,11 @@ class RDRs:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExposedPerson:
-    """A record among the most exposed, and why it is; individuals with the same record count together. Private.
+    """A record among the most exposed. Individuals with the same record count together. Private.
 
-    ``people``: how many individuals have it. ``sensitivity``: their PIS. ``columns``: the values shown of their record,
-    identifying columns masked unless they were to be revealed. ``times_average``: their RDR divided by the average
-    person's. ``own_epsilon``: their own guarantee, in ε (P1).
+    ``people``: how many individuals have it. ``sensitivity``: their PIS. ``why``: what makes them exposed, as a
+    sentence. ``columns``: the values shown of their record, identifying columns masked unless they were to be revealed.
+    ``times_average``: their RDR divided by the average person's. ``own_epsilon``: their own guarantee, in ε (P1).
     """
 
     people: int
@@ -178,7 +178,7 @@ class Spread:
 
     @property
     def relative(self) -> tuple[float, float]:
-        """Return the smallest and the largest RDR, each divided by the average RDR (R8); 1 if all are 0."""
+        """Return the smallest and the largest RDR, each divided by the average RDR (R8); (1, 1) if all are 0."""
         return (self.min / self.mean, self.max / self.mean) if self.mean > 0.0 else (1.0, 1.0)
 
     def describe(self) -> dict[str, float]:

@@ -110,7 +110,7 @@ def _job(
     numbers: tuple[GroupNumber, ...],
     declared: tuple[tuple[Scalar, ...], ...] | None,
 ) -> WorkerSelect:
-    """Return the work for one SELECT: compute these numbers over these arguments, in the groups of the plan.
+    """Return the work for one SELECT: compute ``numbers`` over ``arguments``, in each group of the plan.
 
     ``declared``: the declared groups; None where groups are observed in the data.
     """
@@ -119,7 +119,7 @@ def _job(
 
 
 def _number(measure: Measure, weight: float) -> GroupNumber:
-    """Return a measure as SQL's own aggregate. ``weight``: the factor of the measure in the norm (``plan.weights``)."""
+    """Return a measure as a number that SQL's own aggregate computes. ``weight``: its weight in ``plan.weights``."""
     native = measure.native()
     return GroupNumber(native.tree, native.worth * weight, native.empty, native.exact)
 
@@ -127,7 +127,7 @@ def _number(measure: Measure, weight: float) -> GroupNumber:
 def _recompute(
     jobs: Sequence[WorkerSelect], engine: Engine, n: int, processes: int | None, progress: Progress | None
 ) -> Contributions:
-    """Return what leaving out each distinct record moves in the numbers of all jobs, in one Contributions.
+    """Return the contributions to the numbers of all jobs, by leaving out each distinct record.
 
     ``jobs``: one per SELECT that measures, all over the same records. ``n``: the number of slots. Raises OptionError if
     ``processes`` is less than 1.
@@ -149,10 +149,10 @@ def _recompute(
 
 
 def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tuple[list[Effects], int]:
-    """Return the effects on several jobs as effects on one vector, and how many cells it has.
+    """Join the effects on several jobs into effects on one vector of cells; return them and how many cells there are.
 
-    The cells of each job follow those of the job before it. ``found``: for each job, its effects and how many cells it
-    has. ``people``: how many individuals are of each kind.
+    The cells of each job follow those of the job before it. ``found``: for each job, its effects and its number of
+    cells. ``people``: how many individuals are of each kind.
     """
     parts = []
     for effects, k in found:
@@ -174,7 +174,7 @@ def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tup
 def _leave_everybody_out(
     job: WorkerSelect, rows: Rows, processes: int | None, report: Progress
 ) -> tuple[list[Effects], int]:
-    """Return what leaving out one individual of each kind moves in one job, and how many cells the job has.
+    """Return the effects on one job of leaving out one individual of each kind, and how many cells the job has.
 
     ``processes``: how many to use; None for as many as the work is worth. ``report`` is called with how many kinds are
     done and how many there are.
@@ -198,7 +198,7 @@ def _leave_everybody_out(
 
 
 def _fetch_rows(job: WorkerSelect, engine: Engine) -> Rows:
-    """Return the distinct records, in the columns that the query reads; per individual where there is a unit column."""
+    """Return each distinct record in the columns that the query reads; with a unit column, once per individual."""
     unit = [] if job.schema.unit == "row" else [job.schema.unit]
     columns = [named(column_tree(name), f"c{at}") for at, name in enumerate([*job.columns, *unit])]
     query = exp.select(*columns, named(exp.Count(this=exp.Star()), "times"), copy=False)
@@ -215,9 +215,9 @@ def _fetch_rows(job: WorkerSelect, engine: Engine) -> Rows:
 def _rows_of_individuals(job: WorkerSelect, table: pa.Table, records: pa.Table, times: IntArray) -> Rows:
     """Return the records of each individual. Individuals are of one kind if they have the same records equally often.
 
-    ``table``: each individual's distinct records, with the individual in the column after those of ``job``.
-    ``records``: the same rows without the individual. ``times``: how often each individual has each record. Raises
-    DataError if an individual has more rows than the schema allows.
+    ``table``: each individual's distinct records: the columns of ``job``, and then the individual. ``records``: the
+    same rows without the individual. ``times``: how often each individual has each record. Raises DataError if an
+    individual has more rows than the schema allows.
     """
     _, owners = code_rows(table, [f"c{len(job.columns)}"])
     _, record = code_rows(records, job.columns) if job.columns else ([], np.zeros(len(times), dtype=np.int64))
@@ -286,8 +286,8 @@ def _leave_out_in_parallel(
 ) -> list[Effects]:
     """Return the effects of all batches, computed by several processes. However this ends, no process outlives it.
 
-    ``load``: what every process is sent first. ``batches``: the first kind of individuals of each batch and the one
-    after its last. ``total``: the number of kinds.
+    ``load``: what every process is sent first. ``batches``: pairs (first, last) of indices of kinds of individuals; a
+    batch leaves out the kinds from ``first`` to ``last`` − 1. ``total``: the number of kinds.
     """
     effects: list[Effects] = []
     pending = iter(batches)
@@ -386,8 +386,9 @@ def _interrupts_held() -> Iterator[None]:
 def _serve(connection: Connection) -> None:
     """Run a worker process until its connection closes or its work fails.
 
-    It is sent the work, then one batch of kinds after the other: it leaves out each of these kinds and sends back the
-    effects, or a ``_Failure``. Ctrl-C is left to the parent process, which then ends the workers.
+    It receives the work once, and then batches of kinds of individuals. For each batch it leaves out one individual of
+    every kind and sends back the effects, or a ``_Failure``. Ctrl-C is left to the parent process, which then ends the
+    workers.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

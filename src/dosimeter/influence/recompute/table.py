@@ -1,8 +1,8 @@
-"""Measure one table in memory, whole and without one individual at a time. Takes a WorkerSelect and the table's rows.
+"""Measure a table in memory: all of it, and then without each individual in turn.
 
-The query's own aggregates run natively, in DuckDB, over the rows of everybody else: no formula about what one
-individual can do is used, so that the closed forms have something to be compared with. One query leaves out many
-individuals, each from a copy of the table, because a query for each would take eight times as long.
+Takes a WorkerSelect and the table's rows. The query's own aggregates run in DuckDB, over the rows of everybody else: no
+formula about what one individual can do is used, so that the closed forms have something to be compared with. One query
+leaves out many individuals, each from a copy of the table, because a query for each would take eight times as long.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class WorkerSelect:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rows:
-    """The table in the columns that the query reads: distinct records, and how many ``times`` each stands in it.
+    """The table in the columns that the query reads: distinct records, and in ``times`` how often each occurs.
 
-    Individuals with the same rows are of one kind: ``people`` counts the individuals of each kind, and ``examples`` has
-    the number of one of them. Without ``owners`` every row is an individual, numbered in the order of the records.
-    Otherwise ``owners`` has the number of each record's individual.
+    Individuals with the same rows are of one kind. Per kind, ``people`` has how many individuals there are, and
+    ``examples`` the number of one of them. ``owners`` has, for each record, the number of its individual. If it is
+    None, every row of the table is an individual of its own, numbered in the order of the records.
     """
 
     records: pa.Table
@@ -89,9 +89,10 @@ class WholeTable:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Effects:
-    """q(x) − q(x₋ᵢ) for one individual i of each kind, from kind ``first`` on: what leaving them out takes away.
+    """What leaving out one individual i takes away from the numbers, q(x) − q(x₋ᵢ), for several kinds of individuals.
 
-    The r-th of these kinds changes ``cells[starts[r]:starts[r + 1]]`` by the ``changes`` at the same indices.
+    The first of these kinds has the index ``first``. The r-th moves ``cells[starts[r]:starts[r + 1]]`` by the
+    ``changes`` at the same indices.
     """
 
     first: int
@@ -125,7 +126,7 @@ class DeletionTable:
         self._engine.close()
 
     def measure(self) -> WholeTable:
-        """Return the numbers of the whole table, computed in the same way as those with somebody left out."""
+        """Return the numbers of the whole table, computed by the same aggregates as when somebody is left out."""
         groups = len(self._job.groups)
         query = exp.select(*self._group_columns(), *self._numbers(), copy=False).from_(self._matching(), copy=False)
         table = self._engine.fetch(group_by_first(query, groups))
@@ -185,10 +186,10 @@ class DeletionTable:
     def _read(
         self, table: pa.Table, kind: IntArray, group: IntArray, kinds: int, groups: int
     ) -> Iterator[NDArray[Any]]:
-        """Yield, for each number, an array of kinds × groups with its value when one of that kind is left out.
+        """Yield, for each number, an array of kinds × groups: its value in the group when one of the kind is left out.
 
-        ``kind`` and ``group``: the indices of each row of ``table``. Where the table has no row the value is that of an
-        empty group (C6); rows of undeclared groups (−1) are skipped (C7).
+        ``kind`` and ``group``: for each row of ``table``, two indices into the array. Rows with ``group`` −1 are in
+        undeclared groups and are skipped (C7). Where no row is left, the value is the one that an empty group has (C6).
         """
         for at, number in enumerate(self._job.numbers):
             values, there = _read_numbers(table.column(f"m{at}"), exact=number.exact)

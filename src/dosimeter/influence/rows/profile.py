@@ -150,7 +150,10 @@ def _count_contributions(plan: QueryPlan) -> float:
 
 
 def _without_nobody(table: _Table) -> _Table:
-    """Return a profile's rows; none if the only row counts nobody, as a query without GROUP BY gives over no rows."""
+    """Return the table of a profile, emptied if its only row counts 0 individuals.
+
+    A query without GROUP BY gives such a row if it reads no rows.
+    """
     return table.slice(0, 0) if table.num_rows == 1 and not read_integers(table.column(PEOPLE))[0][0] else table
 
 
@@ -243,11 +246,10 @@ def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
 
 
 def share_epsilon(plan: QueryPlan, changes: FloatArray, ranked: FloatArray) -> FloatArray:
-    """Return, for each row of ``changes``, the share of ε that bounds its own guarantee (P1, R12).
+    """Return, for each row of ``changes``, the share of ε that bounds the own guarantee of its individuals (P1, R12).
 
-    ``changes``: scaled by ``plan.weights(1)``, a column per measure. Every measure has an equal share of ε (S5). A
-    measure that gets noise uses the part PIS/Δ of its share; one that is drawn by rank uses the part that ``ranked``
-    has for it.
+    ``changes``: a column per measure, scaled by ``plan.weights(1)``. Every measure has an equal share of ε (S5). Of its
+    share, a measure that gets noise uses the part PIS/Δ, and one that is drawn by rank the part given in ``ranked``.
     """
     most = np.array([measure.sensitivity(1) for measure in plan.measures]) * plan.weights(1)
     used = np.abs(changes) / most
@@ -262,7 +264,8 @@ def _group_columns(
 ) -> list[tuple[NDArray[np.intp], GroupColumn]]:
     """Return, for each group, the indices of its profile rows and what a measure reads of them.
 
-    Only rows where ``moved`` holds. All groups together if the measure needs no separate groups.
+    Only rows where ``moved`` holds are read. If the measure can be computed for all groups at once (``by_group`` is
+    false), all rows are returned as one group.
     """
     parts = _split_by_group(profile, moved) if measure.by_group else [np.flatnonzero(moved)]
     return [(rows, _read_column(profile, measure, rows)) for rows in parts]
@@ -322,7 +325,10 @@ def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = No
 
 
 def _measure_apart(plan: QueryPlan, engine: Engine) -> Measured:
-    """Return the exact numbers by one query per argument. One query for all would count every combination of values."""
+    """Return the exact numbers, measured by one query per argument.
+
+    A single query would give one row for every combination of the arguments' values.
+    """
     parts: dict[int, list[int]] = {}
     for at, measure in enumerate(plan.measures):
         parts.setdefault(measure.position if isinstance(measure, ArgumentMeasure) else -1, []).append(at)

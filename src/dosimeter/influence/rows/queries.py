@@ -86,7 +86,7 @@ def _group_tests(plan: QueryPlan) -> dict[str, exp.Expression]:
 
 
 def input_column(plan: QueryPlan, measure: ArgumentMeasure) -> str:
-    """Return the name of the profile column that a measure reads: its argument, or the few values it needs of it."""
+    """Return the name of the profile column that a measure reads: its whole argument, or the argument reduced."""
     if isinstance(measure, Reducible) and _find_reducible(plan, measure.position):
         return measure.reduced_name
     return measure.column_name
@@ -163,7 +163,7 @@ def people_query(
 def held_values_query(
     plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression | None, *, alone: bool
 ) -> exp.Select:
-    """Return the query for the values that an expression has for several individuals; ``alone``: for exactly one.
+    """Return the query for an expression's values that several individuals have; if ``alone``, that exactly one has.
 
     Only individuals who meet the plan's WHERE and ``within`` are counted.
     """
@@ -210,7 +210,10 @@ class _Part:
         return renamed
 
     def key_names(self) -> list[str]:
-        """Return the names of the block's columns that the profile keeps unchanged: all but reduced arguments."""
+        """Return the names of the block's columns that are unchanged in a profile: all but arguments that are reduced.
+
+        Of a reduced argument the profile keeps only what measures need (``_find_reducible``).
+        """
         groups, arguments = range(len(self.plan.groups)), range(len(self.plan.arguments))
         names = [f"g{at}" for at in groups] + [f"a{at}" for at in arguments if not _find_reducible(self.plan, at)]
         return [self.name(name) for name in [*names, *([INSIDE] if self.apart else [])]]
@@ -255,10 +258,11 @@ def _histogram(
 
 
 def _find_reducible(plan: QueryPlan, position: int) -> list[Reducible]:
-    """Return the measures that read this argument, if all are of one class that needs only a few values of it.
+    """Return the measures that read an argument, if the profile can keep a few of its values instead of all.
 
-    Then the profile keeps only these values: those around each order statistic (C3), or whether a value is unique (C4).
-    Otherwise the list is empty. ``position``: the argument's index.
+    It can if all these measures are of one class, and measures of this class need only the values around each order
+    statistic (C3), or only whether a value is unique (C4). Otherwise the list is empty. ``position``: the argument's
+    index.
     """
     readers = [each for each in plan.measures if isinstance(each, ArgumentMeasure) and each.position == position]
     reducible = [reader for reader in readers if isinstance(reader, Reducible)]
@@ -267,9 +271,10 @@ def _find_reducible(plan: QueryPlan, position: int) -> list[Reducible]:
 
 
 def _reduce(part: _Part, query: exp.Select, position: int) -> tuple[exp.Select, dict[str, exp.Expression]]:
-    """Return the query with helper columns added, and the columns that replace one argument in the profile, by name.
+    """Return the query with helper columns added, and by name the columns that replace one argument in the profile.
 
-    The query is unchanged and the columns are empty if the argument is kept whole. ``position``: the argument's index.
+    If the argument is kept whole, the query is returned unchanged and there are no such columns. ``position``: the
+    argument's index.
     """
     plan = part.plan
     readers = _find_reducible(plan, position)

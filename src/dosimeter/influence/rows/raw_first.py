@@ -1,7 +1,8 @@
 """Group the histogram of contributions by raw cells first, so that a value is computed once per distinct cell.
 
-Clamping a value to its bounds takes time on every row, and little on a few thousand distinct values. It is done where
-the schema declares few values, which is public. Data with more values than declared take longer and give the same.
+Clamping a value to its bounds takes time on every row, and little on a few thousand distinct values. Cells are grouped
+first only where the schema declares few of them: a choice by public facts alone. Data with more values than declared
+take longer and give the same result.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def group_raw_first(query: exp.Select, schema: Schema) -> exp.Select:
     """Return a query for the same histogram, grouped by the columns that it reads and then by what it computes of them.
 
     ``query``: named columns, the last of them a count, grouped by all the others. Unchanged if the schema declares too
-    many combinations of cells, if nothing is computed, or if a column is written with its table.
+    many combinations of cells, if nothing is computed, or if a column's name is qualified by its table's.
     """
     *keys, counted = query.selects
     read = [node for key in keys for node in key.find_all(exp.Column)]

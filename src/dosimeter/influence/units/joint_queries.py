@@ -30,10 +30,10 @@ BLOCK, TOUCHED = "block", "touched"
 
 
 def is_wide(plan: QueryPlan) -> bool:
-    """Return whether each field of an entry has a column of its own, for every group of every block.
+    """Return whether the profile has a column for each field in every group of every block.
 
-    It has if all fields are totals and at most MOST_COLUMNS columns are needed. An entry is what one individual
-    contributes to one group.
+    A field is one number of what an individual contributes to a group. Fields have columns if all of them are totals
+    and at most MOST_COLUMNS columns are needed; otherwise each block has one text.
     """
     fields = [field for block in plan.blocks for field in unit_fields(block)]
     return all(isinstance(field, Tally) for field in fields) and len(_list_fields(plan)) <= MOST_COLUMNS

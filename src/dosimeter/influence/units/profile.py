@@ -214,7 +214,8 @@ def _find_starts(owners: IntArray, rows: int) -> IntArray:
 def count_touched(plan: QueryPlan, engine: Engine) -> int | None:
     """Return how many individuals at least one block (SELECT that measures) touches (N5), counted by a query.
 
-    None where the profile tells: there, whoever is not in a block has NULL in place of a text.
+    None if the profile has a text for each block (``is_wide`` is false). It then shows by itself who is touched:
+    somebody whom a block does not touch has NULL for its text.
     """
     if not is_wide(plan):
         return None
@@ -224,8 +225,8 @@ def count_touched(plan: QueryPlan, engine: Engine) -> int | None:
 def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
     """Return how many rows that meet the WHERE are in no declared group.
 
-    The table's own rows are tested first, where these are enough: if none of them is in an undeclared group, none that
-    the query chooses is, and the queries of IN and EXISTS need not be joined to find that out.
+    If the groups can be read from the table's own rows, these are counted first, without the queries of IN and EXISTS.
+    If none of them is in an undeclared group, the answer is 0 and those queries need not run.
     """
     query = undeclared_query(plan, engine.relation())
     if query is None:
@@ -242,7 +243,11 @@ def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Observed:
-    """The groups of the data in order, and the index of each by the number that queries give it (H1). Private."""
+    """The groups that are in the data (H1). Private.
+
+    ``keys``: their values, in order. ``places``: a group's index in ``keys``, by the number that queries give the
+    group.
+    """
 
     keys: tuple[tuple[Scalar, ...], ...]
     places: Mapping[int, int]
@@ -261,8 +266,8 @@ def _observe_groups(plan: QueryPlan, engine: Engine) -> _Observed:
 def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
     """Return, for each group, the values near a quantile and how many rows have each.
 
-    Rows with other values are counted at the nearest of these values. Empty if there are too many values for columns. A
-    group without values has the value 0 with 0 rows.
+    Rows with other values are counted at the nearest of these values. A group without values has the value 0 with 0
+    rows. The result is empty if all groups together have more such values than a profile may have columns.
     """
     query = field.near_query(unit_rows(plan, engine.relation())).limit(MOST_COLUMNS + 1)
     found = engine.fetch(query).to_pylist()
@@ -281,9 +286,10 @@ def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
 
 
 def _require_unchanged(layout: Layout, around: Mapping[str, Around], table: pa.Table, people: IntArray) -> None:
-    """Refuse data that changed meanwhile: the profile's counts near a quantile must add up to those found before it.
+    """Refuse data that changed between two queries, by comparing how many rows have each value near a quantile.
 
-    ``around``: for each quantile field, the values found in each group and how many rows had each.
+    ``around``: for each quantile field, the values in each group and how many rows had each when they were looked for.
+    ``table``: the profile, measured later, whose counts must add up to the same. Raises SourceUnreachable.
     """
     for field in find_near(layout):
         for group, (_, times) in enumerate(around[field.name]):
@@ -297,8 +303,9 @@ def _gather_entries(
 ) -> tuple[IntArray, IntArray, Columns, dict[str, Lists]]:
     """Return the entries of a wide profile, ordered by profile row and then by group.
 
-    Returns the row of each entry, its group, the fields by name, and apart from these the quantile fields that have one
-    column per value: for each, the index of each entry's list, and the distinct lists.
+    Returns four things: the profile row of each entry, its group, the plain fields by name, and by name the quantile
+    fields that have one column per value. A quantile field is given as the index of each entry's list of values, and
+    the distinct lists.
     """
     import pyarrow as pa
 
@@ -323,7 +330,7 @@ def _gather_entries(
 def _gather_counts(layout: Layout, found: pa.Table, field: UnitField) -> Lists:
     """Return, for each entry, the index of its list of (value, rows) pairs near the quantile, and the distinct lists.
 
-    Entries come group after group. Entries with equal counts in a group share a list.
+    Entries are ordered by group and then by profile row. Entries with equal counts in one group share a list.
     """
     codes: list[IntArray] = []
     lists: list[Values] = []

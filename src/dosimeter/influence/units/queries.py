@@ -51,7 +51,8 @@ class Layout:
     """The form of an individual's contribution in a row of the unit profile: in columns (``wide``), or as one text.
 
     ``near``: the quantile fields that have one column per value near the quantile, by name, with these values in each
-    group. The values come from the data: a layout is as private as its profile.
+    group. The values come from the data: a layout is as private as its profile. ``all_declared``: whether all rows that
+    meet the WHERE are known to be in declared groups, so that they need not be tested.
     """
 
     plan: QueryPlan
@@ -79,6 +80,7 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
     Wide: one column per field and group, if at most ``MOST_COLUMNS`` are needed. Otherwise, and with thresholded
     groups: all in one text column. Without GROUP BY the row is always wide, and a field with too many values is a text
     column of its own. ``near``: the values near each quantile in each group, by field; those that fit get columns.
+    ``all_declared``: whether all rows that meet the WHERE are known to be in declared groups.
     """
     kept: dict[str, tuple[tuple[int, ...], ...]] = {}
     for name, values in near.items():
@@ -96,9 +98,10 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
 
 
 def find_countable(plan: QueryPlan) -> list[NearValues]:
-    """Return the quantile fields that could have one column per value near the quantile, with a count in it.
+    """Return the quantile fields that could have one column per value near the quantile, with a count of rows in it.
 
-    Empty where the columns would be too many anyway, where another field needs a text, or where groups are thresholded.
+    Empty if groups are thresholded. With GROUP BY, also empty if the fields need too many columns even at one column
+    each, or if another field needs a text.
     """
     fields = unit_fields(plan)
     countable = [field for field in fields if isinstance(field, NearValues)]
@@ -161,7 +164,7 @@ def matching_units_query(per_unit: exp.Select, identity: Mapping[str, int | str 
 
 
 def unit_fields(plan: QueryPlan) -> list[UnitField]:
-    """Return the fields of an entry, in order: first the number of rows, if it is needed, then those of each argument.
+    """Return the fields of an entry, in order: the number of rows, if needed, and then the fields of each argument.
 
     An entry is what one individual contributes to one group. Fields of an argument a with bounds L, U: n, how many of
     its values are not NULL; t, their total; s, Σ(2a − (L + U)); q, the sum of the squares of 2a − (L + U); d, how many
@@ -227,8 +230,8 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
 def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
     """Return ``entries`` cross-joined with the values near each quantile, so that rows can be counted at each value.
 
-    The values of a quantile are one row; it is joined only if some group has several. If there is no other field, rows
-    whose argument is NULL are left out: they move no quantile.
+    The values near one quantile are joined as a single row, and only if some group has several of them. If the entries
+    have no other field, rows whose argument is NULL are left out: they move no quantile.
     """
     plan, near = layout.plan, find_near(layout)
     for field in near:
