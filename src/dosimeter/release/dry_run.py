@@ -128,7 +128,7 @@ def _preview_new(
 ) -> tuple[Preview, ShownGroups | None]:
     """Return what a request that was not answered before would do, and how many thresholded groups would be shown.
 
-    The second is None if groups are declared or if no ε is known beforehand.
+    The second is None if groups are declared, if no ε is known beforehand, or if measuring fails.
     """
     try:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
