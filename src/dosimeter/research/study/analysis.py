@@ -30,7 +30,7 @@ KNOWLEDGE = {"all": "everybody", "no": "do not know differential privacy", "yes"
 
 @dataclass(frozen=True, slots=True)
 class MannWhitney:
-    """A Mann–Whitney test. ``u``: pairs in which the first sample's answer is larger, ties as half a pair.
+    """A Mann–Whitney test. ``u``: the number of pairs in which the first sample's answer is larger; a tie counts half.
 
     ``share``: ``u`` divided by the number of pairs. ``p``: the p-value. ``exact``: whether it is exact, and not by the
     normal distribution.
@@ -44,9 +44,9 @@ class MannWhitney:
 
 @dataclass(frozen=True, slots=True)
 class BrownForsythe:
-    """A Brown–Forsythe test: F of the one-way analysis of variance of the distances from the median.
+    """A Brown–Forsythe test: a one-way analysis of variance of how far each answer is from its sample's median.
 
-    Degrees of freedom: (1, n − 2).
+    ``f``: its F, with (1, n − 2) degrees of freedom. ``p``: the p-value.
     """
 
     f: float
@@ -95,8 +95,9 @@ def compare_spreads(first: Sequence[float], second: Sequence[float]) -> BrownFor
 class Summary:
     """The ε's that one group chose for one query.
 
-    ``knowledge``: whose answers: ``all``, or of those who said yes or no to prior knowledge. ``counts``: how often each
-    ε was chosen. ``densest``: the two neighbouring ε's that were chosen most often together, ``densest_n`` times.
+    ``knowledge``: whose answers these are: ``all``, or of the participants who said ``yes`` or ``no`` to prior
+    knowledge. ``counts``: how often each ε was chosen. ``densest``: the two neighbouring ε's with the largest sum of
+    counts, which is ``densest_n``.
     """
 
     query: str
