@@ -91,7 +91,7 @@ def _bare_column(name: str, kind: ColumnType) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """Facts read off one column. ``present``: the number of cells with a value; ``distinct``: of different values.
+    """Facts read off one column. ``present``: how many cells have a value; ``distinct``: how many values differ.
 
     ``low`` and ``high``: the smallest and the largest value; None for text and for TRUE and FALSE.
     """
@@ -189,8 +189,8 @@ def _exponents(facts: ColumnFacts, digits: int) -> range:
     """Return the exponents of the powers of ten to try as a column's grid, descending.
 
     They begin at 0 (steps of 1), or at s if s is negative, where 10^s is the place of the first digit of the largest
-    absolute value. They end at s − ``digits``, but at least three are tried. Two limits come first: after the first,
-    none is more than 14 below s, and none is finer than a schema's finest resolution. So they can be empty.
+    absolute value. They end at s − ``digits``, but at least three are tried. Still, after the first none is more
+    than 14 below s, and none is finer than a schema's finest resolution, so that there may be none at all.
     """
     size = _size(float(facts.low), float(facts.high))
     coarsest = min(size, 0)

@@ -1,4 +1,4 @@
-"""Find out whose the rows are: which columns seem to identify individuals by their names, and whether values repeat.
+"""Find out whose the rows are: which columns, by their names, seem to identify individuals, and whether values repeat.
 
 Takes names and counts, or an engine to count with; gives the column that several rows of one individual share, if there
 is one. Counts decide, and no cell is read. For the controller: differential privacy protects whom the unit names, and a

@@ -188,7 +188,7 @@ def _propose_unit(
 def propose_bound(each: Mapping[int, int]) -> int:
     """Return a round number of rows that at least 95 % of the individuals do not exceed.
 
-    ``each``: how many individuals have so many rows, by the number of rows.
+    ``each``: for each number of rows, how many individuals have so many.
     """
     people, covered = sum(each.values()), 0
     enough = max(each)

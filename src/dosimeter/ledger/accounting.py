@@ -41,7 +41,7 @@ LARGE_DELTA = Decimal("0.1")
 
 
 def warn_of_delta(delta_total: Decimal) -> str | None:
-    """Return a warning if δ_g is 0.1 or more, so that the reading says little (O5); otherwise None."""
+    """Return a warning if δ_g is 0.1 or more, at which a reading says little (O5); otherwise None."""
     if delta_total < LARGE_DELTA:
         return None
     return (
@@ -150,7 +150,7 @@ class PaperPolicy(Policy):
     def admits(self, charge: Charge, reading: Reading) -> bool:
         """Return whether the answer's ε is larger than the reading.
 
-        A charge without an answer (its ε is 0) pays for a noisy test that selected no ε, and is admitted.
+        A charge without an answer (its ε is 0) is always admitted: it pays for a noisy test or thresholded groups.
         """
         return charge.epsilon == 0 or charge.epsilon > reading.epsilon
 
@@ -410,7 +410,8 @@ class RequestCharges:
         """Return why none of these candidates is admitted; None if at least one is.
 
         The obstacle is told for the candidate that is nearest to being admitted. Of the candidates within the cap, it
-        is the largest under the paper's rule, and the smallest under a budget. Without any, it is the smallest of all.
+        is the largest under the paper's rule, and the smallest under a budget. If the cap allows none, it
+        is the smallest.
         """
         charges = sorted((self.charge(epsilon) for epsilon in candidates), key=lambda charge: charge.epsilon)
         found = [

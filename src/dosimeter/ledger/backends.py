@@ -33,10 +33,10 @@ def create_tables(number: str) -> tuple[str, str]:
 
 
 IS_RESERVED = '"status":"reserved",'
-"""The text that the payload of a reservation for an answer contains, and that of a denial does not.
+"""A text in the payload of every reservation for an answer, and in no payload of a denial.
 
-Payloads are canonical JSON, in which a quotation mark inside a text has a backslash before it. So this text, and each
-of those below, cannot occur inside another text.
+Payloads are canonical JSON, in which a quotation mark inside a value has a backslash before it. So this text, and each
+text in ``KEYS``, cannot occur inside a value.
 """
 
 KEYS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
@@ -48,8 +48,8 @@ KEYS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """The keys that records are found by. For each: kind of record, a text that the payload must contain, and marks.
 
-A value of the key stands in the payload after each mark. A new row is a new index, which a ledger gets with its next
-checkpoint.
+A value of the key stands in the payload after each mark. Each key has an index. An existing ledger gets the index of a
+key that is added here with its next checkpoint.
 """
 
 
@@ -106,7 +106,7 @@ class Backend(Protocol):
         """Return the statements that create the ledger's tables."""
 
     def guards(self) -> Sequence[str]:
-        """Return the statements that create triggers against accidents; only the hash chain proves integrity."""
+        """Return the statements that create triggers against accidental changes. Others show in the hash chain."""
 
     def contains(self, mark: str) -> str:
         """Return the SQL condition for records whose payload contains the text ``mark``."""

@@ -38,7 +38,7 @@ MOST_AT_ONCE = 3
 FEW_FOLLOWING = 32
 """The number of records after which a ledger of few datasets gets a checkpoint.
 
-A checkpoint names all datasets, so that one of many datasets waits longer.
+A checkpoint names all datasets, so a ledger of many datasets gets one less often.
 """
 
 SALT_BYTES = 16

@@ -395,7 +395,7 @@ def _write_fraction(number: Fraction) -> str:
 def read_blocks(payload: JsonValue, version: int) -> tuple[MeasuredTexts, ...]:
     """Return the noisy numbers of a settlement, a table per block; empty if the payload is None.
 
-    ``version``: that of the record. Version 1 has no numbers, version 2 those of one block.
+    ``version``: the version of the record. Version 1 has no numbers, version 2 has the numbers of one block.
     """
     if version < 2 or payload is None:
         return ()

@@ -196,7 +196,7 @@ class Ledger:
             return find_reference(transaction, dataset, reference)
 
     def continuations(self, dataset: str) -> tuple[Continuation, ...]:
-        """Return the continuations of an account with changed data or another schema, the oldest first."""
+        """Return an account's continuations, by which it went on with changed data or schema, the oldest first."""
         with self._using() as transaction:
             CheckedChain.read(transaction)
             return list_continuations(transaction, dataset)
@@ -252,7 +252,7 @@ class Ledger:
             return CheckedChain.read(transaction).of(dataset).stopped
 
     def incidents(self, dataset: str) -> tuple[Incident, ...]:
-        """Return all incidents of a dataset, cleared or not, the oldest first. Reads every record if there are some."""
+        """Return all incidents of a dataset, cleared or not, the oldest first; reads every record if there are any."""
         with self._using() as transaction:
             some = bool(transaction.numbers(dataset, "stop", limit=1))
             checked = CheckedChain.read_all(transaction) if some else CheckedChain.read(transaction)
@@ -563,7 +563,7 @@ def _check_public(checked: CheckedChain, public: frozenset[str]) -> None:
 
 
 def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
-    """Refuse to open an account beside ``unidentified`` ones, unless all are in ``apart`` (known to hold others)."""
+    """Refuse to open an account if an ``unidentified`` one is not in ``apart``, the ones that hold other people."""
     unknown = [name for name in unidentified if name not in apart]
     if unknown:
         raise LedgerError(

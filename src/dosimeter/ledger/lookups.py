@@ -110,7 +110,7 @@ def list_entries(transaction: Transaction, dataset: str, limit: int, before: str
 
 
 def list_continuations(transaction: Transaction, dataset: str) -> tuple[Continuation, ...]:
-    """Return every continuation of an account, by which it went on with changed data or schema, the oldest first.
+    """Return an account's continuations, by which it went on with changed data or schema, the oldest first.
 
     Each record is checked by itself; the chain is not checked.
     """

@@ -100,7 +100,10 @@ class Reading(ABC):
         """
 
     def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...] | None:
-        """Return a pair for each of ``deltas``: the δ, and the ε of all charges at it; None without a ρ (O4)."""
+        """Return a pair for each of ``deltas``: this δ, and the ε of all charges at it; None if ε's are added up.
+
+        Only a sum of ρ can be read at several δ's (O4).
+        """
         return None
 
 

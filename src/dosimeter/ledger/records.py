@@ -38,7 +38,7 @@ reserve 2: with the ``reason`` of a denial, what is measured, who may be told of
 ρ. settle 2: with ``measured``, the noisy numbers that the answer was made of. settle 3: with any number of such tables,
 and room for errors, public facts, a reason and ρ. view 2: by what is measured, and for whose query.
 stop and clear: an incident, and its end. state: what the records of one dataset add up to. checkpoint: where the latest
-state of every dataset stands, so that a use need not read what is before it.
+state of every dataset stands, so that a call of the ledger need not read all records before it.
 """
 
 

@@ -229,8 +229,7 @@ class AccountSummary:
     ``schema_digest`` and ``source_digest``: the latest pair that the account agreed to; ``agreed``: all such pairs, the
     latest last. ``identified``: the pairs for which the identities of the stored data are known; ``identities``: all of
     these. ``overlaps``: other accounts that turned out to hold the same data, once the identities of data in an account
-    of version 0.1.0 were found.
-    ``unsettled``: how many entries are reserved and have no outcome.
+    of version 0.1.0 were found. ``unsettled``: how many entries are reserved and have no outcome.
     """
 
     dataset: str

@@ -55,7 +55,7 @@ class DryRun:
 
     @property
     def granted(self) -> bool:
-        """Return whether an answer would be released, or could be, where noise decides."""
+        """Return whether an answer would be released or, if noise decides, could be released."""
         return self.problem is None
 
     @property

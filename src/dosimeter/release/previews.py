@@ -146,7 +146,7 @@ def describe_released(
     rank_errors: JsonValue = None,
     about: list[JsonValue] | None = None,
 ) -> JsonObject:
-    """Return what the analyst would see of a released answer, as ``Answer.describe`` does, without its numbers.
+    """Return what the analyst would see of a released answer, in the form of ``Answer.describe``, without numbers.
 
     The arguments are what is known of it beforehand, or placeholders.
     """

@@ -144,7 +144,7 @@ class NoisyTest:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OutcomeProbabilities:
-    """The probability of each candidate to be released, and that of a denial.
+    """The probability of each candidate to be released, and the probability of a denial.
 
     Computed from private data: for the controller's eyes only.
     """
@@ -305,8 +305,8 @@ def noisy_test_accuracy(
     """Return by how much the noisy test may err: with probability 1 − β, by at most α (V4).
 
     Public: it reads no PIS. The paper's α is for its budget split 1/3 : 2/3. In the sharp test, noise on Var(t) changes
-    q_svt slope² times as much, so that each candidate has its own α; it includes the margin of a promise (V7), by which
-    good candidates may be passed over.
+    q_svt slope² times as much, so that each candidate has its own α. It includes the margin of a promise (V7), which
+    may make the test pass over good candidates.
     """
     check_option("selection", method)
     if not 0.0 < beta < 1.0:

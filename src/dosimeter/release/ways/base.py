@@ -104,7 +104,7 @@ class Way(ABC):
         """
 
     def name_number(self, prepared: PreparedRelease, source: str) -> str | None:
-        """Return a digest of the question that the noisy test's number is drawn for: the ledger finds it by this (V8).
+        """Return a digest of the question that the noisy number is drawn for; the ledger finds the number by it (V8).
 
         None if this way draws no number that can be used again. ``source``: the digest of the data.
         """

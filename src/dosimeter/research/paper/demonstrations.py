@@ -344,7 +344,7 @@ def _remaining(reading: Reading, candidates: Sequence[float]) -> tuple[float, ..
 
 
 def _list_meeting(candidates: Sequence[float], ratio: float) -> list[float]:
-    """Return the candidates that meet a ratio if some people match a COUNT and others do not: 1/(1 + ε) ≥ ratio (R10)."""
+    """Return the ε's that meet a ratio if some people match a COUNT and others do not: 1/(1 + ε) ≥ ratio (R10)."""
     return [epsilon for epsilon in candidates if 1.0 / (1.0 + epsilon) >= ratio]
 
 

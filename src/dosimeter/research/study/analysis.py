@@ -2,8 +2,8 @@
 
 Only participants who passed the quiz and completed the study are analysed. Whether the groups chose other ε's is
 tested as in the paper: Mann–Whitney, two-sided. That test compares where the answers lie, but the paper claims that
-RDRs make them more *consistent*. This is also tested, by Brown–Forsythe (Levene's test around the medians), which
-compares how far they spread. p-values are not adjusted for the number of comparisons. SciPy is imported when used.
+RDRs make them more *consistent*. So how far the answers spread is also tested, by Brown–Forsythe (Levene's test around
+the medians). p-values are not adjusted for the number of comparisons. SciPy is imported when used.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def compare_locations(first: Sequence[float], second: Sequence[float]) -> MannWh
     """Compare two samples by a two-sided Mann–Whitney test; None if one of them has no answers.
 
     Exact if a sample has at most 8 answers and no two answers are equal; otherwise by the normal distribution with
-    corrections for ties and continuity.
+    corrections for ties and continuity. If all answers are equal, the p-value is 1.
     """
     if not first or not second:
         return None
