@@ -26,7 +26,8 @@ from dosimeter.sql import column_tree, literal
 class Finding:
     """One way in which data and schema disagree: something to correct. Private; holds counts, never cells.
 
-    ``column``: None where it is not about one column. ``stated``: the disagreement, to be worded for a surface.
+    ``column``: None where it is not about one column. ``stated``: the disagreement, to be worded for the terminal,
+    Python or the web.
     """
 
     column: str | None
@@ -125,7 +126,7 @@ def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinT
 def _count_missing(engine: Engine, relation: exp.Expression, schema: Schema, found: _Found) -> None:
     """Add a remark for each category or TRUE/FALSE column that holds NULL: GROUP BY leaves such rows out (C8).
 
-    Not for columns that identify people, or where the schema declares NULL as a group.
+    Add none for columns that identify people, or for which the schema declares NULL as a group.
     """
     grouped = (ColumnType.CATEGORY, ColumnType.BOOLEAN)
     names = [
@@ -166,10 +167,10 @@ def _compare_columns(
 
 
 def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression, found: _Found) -> None:
-    """Add to ``found`` how individuals differ from the schema, where one can have several rows.
+    """Add to ``found`` how individuals differ from the schema, for a table in which one can have several rows.
 
-    A finding where there are more than declared. Remarks on rows beyond the declared number of rows per individual, on
-    rows whose unit is NULL, and on row keys that are NULL or repeated.
+    Add a finding if there are more individuals than declared. Add remarks on rows beyond the declared number of rows
+    per individual, on rows whose unit is NULL, and on row keys that are NULL or repeated.
     """
     facts = find_facts(engine, schema, relation)
     found.findings += _compare_people(facts.individuals, schema.individuals)

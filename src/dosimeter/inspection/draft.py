@@ -91,9 +91,9 @@ def _bare_column(name: str, kind: ColumnType) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """Facts read off one column: the number of cells with a value, of distinct values, the smallest and the largest.
+    """Facts read off one column. ``present``: how many cells have a value; ``distinct``: how many values differ.
 
-    ``low`` and ``high`` are None for text and for TRUE and FALSE.
+    ``low`` and ``high``: the smallest and the largest value; None for text and for TRUE and FALSE.
     """
 
     present: int
@@ -161,11 +161,11 @@ def _read_extremes(engine: Engine, kinds: Mapping[str, ColumnType]) -> tuple[int
 def _find_places(
     engine: Engine, columns: Mapping[str, ColumnFacts], tolerance: str, digits: int
 ) -> dict[str, ColumnFacts]:
-    """Return the facts with ``places`` (and ``is_whole``) set, of the columns whose numbers are on a grid.
+    """Find a column's grid: the largest power of ten, at most 1, of which all numbers are multiples, or nearly so.
 
-    The grid is the coarsest power of ten of which all numbers of a column are multiples; columns without one are left
-    out. ``tolerance``: by which share of itself a number may be off. ``digits``: about how many powers of ten below the
-    largest number are tried.
+    Return the facts of each column that has a grid, with ``places``, the exponent of the grid, and ``is_whole`` set.
+    ``tolerance``: by which share of itself a number may differ from a multiple. ``digits``: about how many powers of
+    ten below the largest number are tried.
     """
     tried = {name: exponents for name, facts in columns.items() if (exponents := _exponents(facts, digits))}
     items: list[exp.Expr] = [
@@ -188,9 +188,9 @@ def _find_places(
 def _exponents(facts: ColumnFacts, digits: int) -> range:
     """Return the exponents of the powers of ten to try as a column's grid, descending.
 
-    The first is 0 (steps of 1), or the exponent of the largest number where that is below 1. The last is ``digits``
-    below that of the largest number, or two below the first if that is lower; a float's 14 digits and the finest
-    resolution of a schema limit it. Empty where the numbers are smaller than that resolution.
+    They begin at 0 (steps of 1), or at s if s is negative, where 10^s is the place of the first digit of the largest
+    absolute value. They end at s − ``digits``, but at least three are tried. Still, after the first none is more
+    than 14 below s, and none is finer than a schema's finest resolution, so that there may be none at all.
     """
     size = _size(float(facts.low), float(facts.high))
     coarsest = min(size, 0)
@@ -199,16 +199,16 @@ def _exponents(facts: ColumnFacts, digits: int) -> range:
 
 
 def _size(low: float, high: float) -> int:
-    """Return the exponent of the first digit of the number that is largest in absolute value; 0 if both are zero."""
+    """Return s, where 10^s is the place of the first digit of the larger absolute value; 0 if both are zero."""
     widest = max(abs(low), abs(high))
     return math.floor(math.log10(widest)) if widest > 0.0 else 0
 
 
 def _level(column: exp.Expression, exponents: Sequence[int], tolerance: str) -> exp.Expression:
-    """Write an expression: 0 for a whole number, else the position of the first power of ten that divides the number.
+    """Return an SQL expression that gives, for a number, the first power of ten of which it is a multiple.
 
-    Positions in ``exponents`` count from 1; a number that no power of ten divides gets one more than the last position.
-    NULL gives NULL.
+    The power is given by the position of its exponent in ``exponents``, counted from 1. A whole number gives 0; a
+    number that is a multiple of none gives the last position plus 1; NULL gives NULL.
     """
     value = as_double(column)
     branches = [
@@ -222,9 +222,9 @@ def _level(column: exp.Expression, exponents: Sequence[int], tolerance: str) -> 
 
 
 def _is_multiple(column: exp.Expression, step: str, tolerance: str) -> exp.Expression:
-    """Write a test: whether rounding a number to a multiple of ``step`` (S8) moves it by at most a share of itself.
+    """Return an SQL condition: whether a number is a multiple of ``step``, or nearly so.
 
-    ``tolerance``: this share.
+    Rounding it to a multiple (S8) may move it by at most ``tolerance``, a share of the number itself.
     """
     steps = exp.Div(
         this=as_double(column.copy()), expression=as_double(exp.Literal.number(step)), typed=False, safe=False
@@ -236,10 +236,11 @@ def _is_multiple(column: exp.Expression, step: str, tolerance: str) -> exp.Expre
 
 
 def is_rounded(column: Column) -> exp.Expression | None:
-    """Write a test: whether putting a value on its column's grid (S8) changes it noticeably. None if it never does.
+    """Return an SQL condition: whether rounding a value to its column's grid (S8) changes it noticeably.
 
-    A value within a float's own precision of a multiple counts as one. And a grid of a million steps or more up to the
-    larger bound changes no value by an amount that matters beside the bounds: numbers of any kind may be put on it.
+    A change that is within the precision of a single-precision float does not count. Return None if the column has no
+    resolution, or if its grid has a million steps or more up to the bound that is larger in absolute value: then no
+    change matters beside the bounds.
     """
     if column.resolution is None or _is_fine(column):
         return None
@@ -302,9 +303,10 @@ def tells_apart(distinct: int, present: int) -> bool:
 
 
 def _draft_decimal(name: str, low: float, high: float, places: int | None) -> Column:
-    """Return a decimal column with bounds on the grid of 10^``places``; if None, on one of a million steps or more.
+    """Return a decimal column with bounds on the grid of 10^``places``, and this grid as its resolution.
 
-    Without bounds where they would be too large, or the grid too fine, for a schema.
+    If ``places`` is None, the grid has a million steps or more. The column has neither bounds nor resolution if they
+    would be too large or too fine for a schema.
     """
     size = _size(low, high)
     exponent = min(size - DIGITS, max(size - MOST_DIGITS, 0)) if places is None else places

@@ -1,6 +1,6 @@
 """Tell the controller what a draft cannot decide: columns that may be of another type, odd cells, a missing header.
 
-Takes an engine and a draft; gives sentences, which the surface words. They rest on counts, and quote no cell.
+Takes an engine and a draft; gives sentences, to be worded for the terminal, Python or the web. They quote no cell.
 """
 
 from __future__ import annotations
@@ -131,10 +131,10 @@ def text_remarks(engine: Engine) -> list[Problem]:
 
 
 def _counts(at: int, name: str) -> list[tuple[str, exp.Expression]]:
-    """Return the counts to take of one column as SQL, each after the name it gets in the query.
+    """Return pairs of a name and an SQL expression: the counts that are taken of the column ``name``.
 
-    They count cells with a value, matches of each pattern of ``_LOOKS``, numbers, and words for a missing value.
-    ``at``: the column's number, which is part of these names.
+    They count its cells with a value, matches of each pattern of ``_LOOKS``, numbers, and words for a missing value.
+    ``at``: the column's number, which is part of the counts' names.
     """
     column = column_tree(name)
     tests = {f"look{at}_{place}": _matches(column, pattern) for place, (pattern, _) in enumerate(_LOOKS)}

@@ -1,4 +1,4 @@
-"""Find out whose the rows are: which columns seem to identify individuals by their names, and whether values repeat.
+"""Find out whose the rows are: which columns, by their names, seem to identify individuals, and whether values repeat.
 
 Takes names and counts, or an engine to count with; gives the column that several rows of one individual share, if there
 is one. Counts decide, and no cell is read. For the controller: differential privacy protects whom the unit names, and a
@@ -77,7 +77,7 @@ def names_people(name: str) -> bool:
 
 
 def names_things(name: str) -> bool:
-    """Return whether a column's name may be about names of things: country_name or name may be, surname may not."""
+    """Return whether a column may hold names of things, judged by its own name: country_name or name, not surname."""
     words = set(split_words(name))
     return words & (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}) <= {"name", "names"} and words.isdisjoint(
         _PEOPLE | _PARTS_OF_NAMES | {"full"}
@@ -85,7 +85,7 @@ def names_things(name: str) -> bool:
 
 
 def is_key(name: str) -> bool:
-    """Return whether a column's name ends like that of a key: visit_id, caseno, lab number."""
+    """Return whether a column's name ends as names of keys do: visit_id, customerkey, lab number."""
     words = split_words(name)
     if words in (["no"], ["code"], ["number"], ["key"]):
         return False  # these can mean nitrogen monoxide, a kind, a quantity
@@ -135,9 +135,10 @@ def _weigh(column: Column) -> Evidence:
 
 
 def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, unique: set[Evidence]) -> bool:
-    """Return whether a column's values repeat as those of individuals with several rows each would.
+    """Return whether a column's values repeat as if they were individuals with several rows each.
 
-    ``unique``: the kinds of evidence for which another column has a different value in every row.
+    ``weight``: how strongly the column's name suggests individuals. ``unique``: the weights of those columns that have
+    a different value in every row.
     """
     if weight is Evidence.NONE or not 2 <= counts.distinct < counts.present or 2 * counts.present < rows:
         return False

@@ -88,7 +88,7 @@ def write_draft(engine: Engine, surface: Surface = Surface.PYTHON) -> WrittenDra
 def _ask_about_values(schema: Schema, facts: TableFacts) -> dict[str, str]:
     """Return comments that ask what the values of a column of text are: people's names, or entries of a public list.
 
-    By the key of a column in the TOML (``columns.NAME``), for the columns where only the controller can tell.
+    There is one for each column of which only the controller can tell, by its key in the TOML, ``columns.NAME``.
     """
     asked = _ask_about_many(schema, facts)
     for name, column in schema.columns.items():
@@ -146,7 +146,7 @@ def _propose_unit(
 ) -> tuple[Schema, dict[str, str]]:
     """Return the draft with the owner's column as its unit, and comments that ask what only the controller can know.
 
-    The comments are by the key of the TOML above which they stand.
+    Comments are given by the TOML key above which they are to stand, such as ``unit``.
     """
     each = count_rows_each(engine, owner.name, engine.relation())
     row_key = _find_row_key(engine, schema, facts, owner, max(each))
@@ -188,7 +188,7 @@ def _propose_unit(
 def propose_bound(each: Mapping[int, int]) -> int:
     """Return a round number of rows that at least 95 % of the individuals do not exceed.
 
-    ``each``: the number of individuals by their number of rows.
+    ``each``: for each number of rows, how many individuals have so many.
     """
     people, covered = sum(each.values()), 0
     enough = max(each)

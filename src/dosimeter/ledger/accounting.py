@@ -29,8 +29,8 @@ from dosimeter.problems import Option
 def default_delta_total(individuals: int) -> Decimal:
     """Return δ_g, the δ of all answers together: min(100/n², 1/n) (O5).
 
-    It is min(100, n) times the default δ = 1/n², taken as the decimal that this float prints as, so that exactly
-    min(100, n) answers at this δ fit.
+    1/n², the default δ of an answer, is taken as the decimal that the float prints as. δ_g is min(100, n) times that,
+    so that exactly min(100, n) answers at the default δ fit.
     """
     if individuals < 1:
         raise OptionError("individuals must be at least 1.")
@@ -41,7 +41,7 @@ LARGE_DELTA = Decimal("0.1")
 
 
 def warn_of_delta(delta_total: Decimal) -> str | None:
-    """Return a warning if δ_g is 0.1 or more, so that the reading says little (O5); otherwise None."""
+    """Return a warning if δ_g is 0.1 or more, at which a reading says little (O5); otherwise None."""
     if delta_total < LARGE_DELTA:
         return None
     return (
@@ -104,7 +104,7 @@ class Policy(ABC):
         return ZERO if reading.infinite else max(self.budget - reading.epsilon, ZERO)
 
     def agree_on_delta(self, asked: Decimal | None, individuals: int) -> Decimal:
-        """Return δ_g of a new account, which charged δ's may add up to: ``asked``, or the default if None (O5)."""
+        """Return a new account's δ_g, the most that its δ's may add up to: ``asked``, or the default if None (O5)."""
         return default_delta_total(individuals) if asked is None else asked
 
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
@@ -120,11 +120,11 @@ class Policy(ABC):
         return SumReading(delta_total=delta_total)
 
     def write_reading(self, reading: Reading) -> JsonObject:
-        """Return the exact reading, as a state in the ledger keeps it. Equal readings give equal objects."""
+        """Return the exact reading as JSON values, for the ledger to keep. Equal readings give equal objects."""
         return {"epsilon": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
-        """Return the reading that ``write_reading`` wrote. ``delta_total``: the account's δ_g."""
+        """Return the reading in ``payload``, which ``write_reading`` gave. ``delta_total``: the account's δ_g."""
         kept = read_object(payload)
         delta = exact_decimal(read_text(kept["delta"]))
         return SumReading(read_reading(kept["epsilon"]), delta, delta_total=delta_total)
@@ -150,7 +150,7 @@ class PaperPolicy(Policy):
     def admits(self, charge: Charge, reading: Reading) -> bool:
         """Return whether the answer's ε is larger than the reading.
 
-        A charge without an answer (its ε is 0) pays for a noisy test that selected no ε, and is admitted.
+        A charge without an answer (its ε is 0) is always admitted: it pays for a noisy test or thresholded groups.
         """
         return charge.epsilon == 0 or charge.epsilon > reading.epsilon
 
@@ -188,8 +188,8 @@ class Budget(Policy):
 class ZcdpBudget(Policy):
     """The policy ``budget:E@D``: all answers together may amount to at most ε = E at δ = D, counted as ρ (O4).
 
-    When an account is opened, a part of D can be set aside as δ_g, to which thresholded groups are charged (H1); by
-    default it is 0. The sum of all ρ is read as an ε at the rest, D − δ_g.
+    When an account is opened, a part of D can be set aside for thresholded groups (H1): δ_g, by default 0. The sum of
+    all ρ is read as an ε at the rest, D − δ_g.
     """
 
     rule: ClassVar[Rule] = "budget"
@@ -236,7 +236,7 @@ class ZcdpBudget(Policy):
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
         """Return a warning if D is above 1/n for n individuals; otherwise None.
 
-        To publish the row of one person, drawn at random, would keep such a promise.
+        Somebody who publishes the row of one person, drawn at random, keeps a promise with such a D.
         """
         if Decimal(individuals) * self.delta <= 1:
             return None
@@ -246,7 +246,7 @@ class ZcdpBudget(Policy):
         )
 
     def charge(self, price: Price) -> Charge:
-        """Return the charge with its ρ. Its δ is that of thresholded groups; the noise's δ is not charged (O4)."""
+        """Return the charge with its ρ. The δ of thresholded groups is charged; the noise's δ is not (O4)."""
         return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
 
     def start(self, delta_total: Decimal) -> Reading:
@@ -254,11 +254,11 @@ class ZcdpBudget(Policy):
         return ZcdpReading(delta_total=delta_total, delta_of_noise=exact_context().subtract(self.delta, delta_total))
 
     def write_reading(self, reading: Reading) -> JsonObject:
-        """Return the exact sums of ρ and of δ, as a state in the ledger keeps them; ε is computed from these."""
+        """Return the exact sums of ρ and of δ as JSON values, for the ledger to keep; ε is computed from these."""
         return {"rho": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
-        """Return the reading that ``write_reading`` wrote."""
+        """Return the reading in ``payload``, with the sums of ρ and of δ. ``delta_total``: the account's δ_g."""
         kept = read_object(payload)
         spent = Charge(ZERO, delta=exact_decimal(read_text(kept["delta"])), rho=exact_decimal(read_text(kept["rho"])))
         return self.start(delta_total).after(spent)
@@ -305,8 +305,8 @@ def remaining_candidates(
 ) -> tuple[float, ...]:
     """Return the candidates that may still be granted, in the order given (O2).
 
-    ``epsilon_svt``: what finding ε costs. ``delta``: that of an answer. ``max_epsilon``: the largest ε of one answer.
-    If no candidate remains, a request is denied without a noisy test and without a charge.
+    ``epsilon_svt``: what finding ε costs. ``delta``: the δ of an answer. ``max_epsilon``: the largest ε of one
+    answer. If no candidate remains, a request is denied without a noisy test and without a charge.
     """
     charges = RequestCharges(
         policy=policy,
@@ -326,10 +326,10 @@ def _pure_rho(epsilon: Decimal) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why an account admits none of several ε's: the rule that the one nearest to being admitted breaks (O1, O2).
+    """Why an account admits none of several ε's (O1, O2), told of the ε that is nearest to being admitted.
 
-    ``charge``: what an answer at that ε would be charged. ``reading``: that of the account. ``cap``: the largest ε of
-    one answer; None without a cap.
+    ``rule``: the rule that this ε breaks. ``charge``: what an answer at it would be charged. ``reading`` and
+    ``policy``: the account's. ``cap``: the largest ε of one answer; None without a cap.
     """
 
     rule: Rule
@@ -351,11 +351,11 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RequestCharges:
-    """The charges of one request at each ε, and the ε's that its account admits, by its policy and its reading now.
+    """What one request would be charged at any ε, and which ε's its account admits now.
 
-    ``max_epsilon``: the largest ε of one answer. ``epsilon_svt``: the ε that finding ε costs. ``delta``: that of the
-    answer's noise and groups; ``group_delta``: that of thresholded groups alone (H1). ``find_rho``: gives ρ of an
-    answer at an ε; None for pure DP, where ε²/2 is taken.
+    ``policy``, ``max_epsilon`` (the largest ε of one answer) and ``reading``: the account's. ``epsilon_svt``: the ε
+    that finding ε costs. ``delta``: the δ of the answer's noise and thresholded groups together; ``group_delta``: the δ
+    of these groups alone (H1). ``find_rho``: a function from the ε of an answer to its ρ; None for pure DP: ε²/2.
     """
 
     policy: Policy
@@ -367,7 +367,7 @@ class RequestCharges:
     find_rho: Callable[[Decimal], Decimal] | None = None
 
     def remaining(self, candidates: Sequence[float], reading: Reading | None = None) -> tuple[float, ...]:
-        """Return the candidates that may still be granted at ``reading``, by default the present one."""
+        """Return the candidates that may still be granted at ``reading``; by default at the account's reading now."""
         return tuple(
             candidate
             for candidate in candidates
@@ -378,7 +378,7 @@ class RequestCharges:
         """Return what an answer at this ε costs, in ε, δ and ρ (O1). Refuse an ε of 0.
 
         If ``epsilon`` is None, return what a denial after the noisy test costs. ``in_zcdp``: whether to compute ρ,
-        which takes a while for Gaussian noise; otherwise it is None.
+        which takes a while for Gaussian noise; if not, the price's ρ is None.
         """
         answer = ZERO if epsilon is None else exact_decimal(epsilon, name="a candidate")
         if epsilon is not None and answer == 0:
@@ -399,7 +399,7 @@ class RequestCharges:
         return self.policy.charge(self.price(epsilon, in_zcdp=self.policy.in_zcdp))
 
     def charge_groups(self) -> Charge:
-        """Return the charge of a denial that depends on which thresholded groups the data have: their δ (H1)."""
+        """Return the charge of a denial after thresholded groups were read and no noisy test ran: their δ (H1)."""
         nothing = Price(epsilon=ZERO, epsilon_svt=ZERO, delta=self.group_delta, group_delta=self.group_delta, rho=ZERO)
         return self.policy.charge(nothing)
 
@@ -409,8 +409,9 @@ class RequestCharges:
     def find_obstacle(self, candidates: Sequence[float]) -> Obstacle | None:
         """Return why none of these candidates is admitted; None if at least one is.
 
-        The obstacle is that of the candidate nearest to being admitted: among those that the cap allows, the largest
-        under the paper's rule, and the smallest under a budget; if the cap allows none, the smallest.
+        The obstacle is told for the candidate that is nearest to being admitted. Of the candidates within the cap, it
+        is the largest under the paper's rule, and the smallest under a budget. If the cap allows none, it
+        is the smallest.
         """
         charges = sorted((self.charge(epsilon) for epsilon in candidates), key=lambda charge: charge.epsilon)
         found = [

@@ -33,10 +33,10 @@ def create_tables(number: str) -> tuple[str, str]:
 
 
 IS_RESERVED = '"status":"reserved",'
-"""The text that the payload of a reservation for an answer contains, and that of a denial does not.
+"""A text in the payload of every reservation for an answer, and in no payload of a denial.
 
-Payloads are canonical JSON, in which a quotation mark inside a text has a backslash before it. So this text, and each
-of those below, cannot occur inside another text.
+Payloads are canonical JSON, in which a quotation mark inside a value has a backslash before it. So this text, and each
+text in ``KEYS``, cannot occur inside a value.
 """
 
 KEYS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
@@ -48,8 +48,8 @@ KEYS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 }
 """The keys that records are found by. For each: kind of record, a text that the payload must contain, and marks.
 
-A value of the key stands in the payload after each mark. A new row is a new index, which a ledger gets with its next
-checkpoint.
+A value of the key stands in the payload after each mark. Each key has an index. An existing ledger gets the index of a
+key that is added here with its next checkpoint.
 """
 
 
@@ -57,7 +57,7 @@ Row = Sequence[object]
 
 
 class Connection(Protocol):
-    """A database connection that is used for one transaction. Values in statements are written ``:name``."""
+    """A database connection that is used for one transaction. A statement refers to a value as ``:name``."""
 
     def execute(self, statement: str, values: Mapping[str, object] | None = None) -> Sequence[Row]:
         """Run a statement and return its rows."""
@@ -87,14 +87,14 @@ class Backend(Protocol):
     texts_as_bytes: bool
 
     def prepare(self, *, create: bool) -> None:
-        """Check or create what a connection needs. ``create``: whether a new ledger may be made."""
+        """Check what connections need; for SQLite, create a missing file. ``create``: whether it may be created."""
 
     def connect(self) -> Connection: ...
 
     def begin(self, connection: Connection, *, writing: bool) -> None:
-        """Begin a transaction. A reading one sees one state; a writing one waits until it is the only writer.
+        """Begin a transaction. If ``writing``, first wait until nobody else writes; an error ends too long a wait.
 
-        Waiting ends with an error after the busy timeout.
+        Otherwise the transaction only reads, and sees none of the changes that others commit meanwhile.
         """
 
     def has_table(self, connection: Connection, name: str) -> bool: ...
@@ -106,10 +106,10 @@ class Backend(Protocol):
         """Return the statements that create the ledger's tables."""
 
     def guards(self) -> Sequence[str]:
-        """Return the statements that create triggers against accidents; only the hash chain proves integrity."""
+        """Return the statements that create triggers against accidental changes. Others show in the hash chain."""
 
     def contains(self, mark: str) -> str:
-        """Return the SQL condition that a payload contains the text ``mark``."""
+        """Return the SQL condition for records whose payload contains the text ``mark``."""
 
     def text_after(self, mark: str) -> str:
         """Return the SQL expression for a payload's text between the first ``mark`` and the next quotation mark."""
@@ -295,7 +295,7 @@ class SQLite:
 
 
 def list_indexes(backend: Backend) -> Mapping[str, str]:
-    """Return the statement that creates each index, by name. Records found by an index are checked like all others."""
+    """Return the SQL statements that create the indexes of the table of records, by the name of the index."""
     create = "CREATE INDEX {name} ON dosimeter_ledger "
     statements = {
         "dosimeter_ledger_checkpoints": create + "(seq) WHERE kind = 'checkpoint'",

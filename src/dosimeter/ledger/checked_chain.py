@@ -1,9 +1,9 @@
-"""The ledger as one transaction finds it: check the chain, from the last checkpoint or the first record; append.
+"""Check the chain of records, from the last checkpoint or from the first record, and append to it.
 
-A state is a chained record with what one dataset's records add up to. A checkpoint is a chained record that names, by
-number and digest, the latest state of every dataset. A call of the ledger reads the last checkpoint, checks that every
-record after it follows from it, and reads those states that it needs, as the checkpoint names them. Whoever reads from
-the first record computes every state and checkpoint again, and refuses one that differs.
+A state is a record of what one dataset's records add up to. A checkpoint is a record that names, by number and digest,
+the latest state of every dataset. A call of the ledger usually reads the last checkpoint and checks the records after
+it; of the states that the checkpoint names, it reads those that it needs. A call that begins with the first record
+computes every state and checkpoint again, and refuses one that differs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_AT_ONCE = 3
 FEW_FOLLOWING = 32
 """The number of records after which a ledger of few datasets gets a checkpoint.
 
-A checkpoint names all datasets, so that one of many datasets waits longer.
+A checkpoint names all datasets, so a ledger of many datasets gets one less often.
 """
 
 SALT_BYTES = 16
@@ -108,7 +108,7 @@ class CheckedChain:
     def _copy(self, older: _OlderRecords | None) -> CheckedChain:
         """Return a copy to which records can be added without changing this one.
 
-        ``older``: the records before the checkpoint that this one began with; None if it is not to read any.
+        ``older``: gives the copy the records before the checkpoint at which checking began; None gives it none.
         """
         checked = CheckedChain(older)
         checked.next_seq, checked.head, checked.following = self.next_seq, self.head, self.following
@@ -163,7 +163,7 @@ class CheckedChain:
         self.following = 0
 
     def of(self, dataset: str) -> DatasetReplay:
-        """Return what the records of a dataset add up to."""
+        """Return what the records of a dataset add up to, reading its latest state first if need be."""
         if dataset not in self._replayed:
             link = self._states.get(dataset)
             if link is None or self._older is None:
@@ -182,7 +182,7 @@ class CheckedChain:
         return tuple(name for name, replay in self.each() if replay.is_unidentified)
 
     def list_holders(self, dataset: str, identities: frozenset[str]) -> list[str]:
-        """Return the other accounts that hold, or once held, stored data with any of these identities."""
+        """Return the accounts, except ``dataset``, that hold or once held data with one of these identities."""
         return [name for name, replay in self.each() if name != dataset and replay.shares(identities)]
 
     @property
@@ -191,16 +191,16 @@ class CheckedChain:
         return self.following >= min(FEW_FOLLOWING + len(self._states) // 8, MOST_FOLLOWING - MOST_AT_ONCE)
 
     def list_touched(self) -> tuple[str, ...]:
-        """Return the datasets whose latest state no longer says what their records add up to, or that have none."""
+        """Return the datasets that need a new state: records were added after their latest one, or they have none."""
         return tuple(self._touched)
 
     def write_checkpoint(self) -> JsonObject:
-        """Return the payload of a checkpoint. First append a state of each dataset in ``list_touched``."""
+        """Return the payload of a checkpoint. Before, the caller appends a new state of each dataset that needs one."""
         return _write_states(self._states)
 
 
 class RecordWriter:
-    """A writer of one dataset's records. It replays each by the code that will read it again, then appends it."""
+    """A writer of one dataset's records. Before it appends a record, it checks it as every later reader will."""
 
     def __init__(self, transaction: Transaction, checked: CheckedChain, dataset: str, at: str) -> None:
         self._transaction = transaction
@@ -211,16 +211,16 @@ class RecordWriter:
     def append(self, kind: str, payload: Mapping[str, object], entry: str = "") -> None:
         """Append a record, with a random salt.
 
-        Digests of records are published: the head beside an answer, and an entry's name, which is derived from one.
-        Without a salt, whoever guesses the data could check the guess against a digest.
+        Digests get out: the last record's is noted beside an answer, and an entry's name is made from one. Without a
+        salt, somebody who guesses what a record holds could check the guess against its digest.
         """
         self._append(self._dataset, kind, {**payload, "salt": secrets.token_hex(SALT_BYTES)}, entry)
 
     def finish(self) -> None:
         """Append a checkpoint if one is due, and before it the state of every dataset that changed.
 
-        They are committed together with the records before them, or not at all. Indexes that are missing are then
-        created.
+        They are committed together with the records before them, or not at all. With a checkpoint, also create the
+        indexes that are missing.
         """
         if not self._checked.needs_checkpoint:
             return
@@ -242,7 +242,7 @@ class RecordWriter:
 class _OlderRecords:
     """The records before a checkpoint, read one by one.
 
-    A record that a state or a checkpoint names by number and digest is refused if another stands there.
+    A state or a checkpoint names an older record by number and digest. The record is refused if its digest differs.
     """
 
     def __init__(self, transaction: Transaction, checkpoint: int) -> None:
@@ -268,9 +268,9 @@ class _OlderRecords:
                 yield record
 
     def read_state(self, dataset: str, link: Link) -> tuple[DatasetReplay, Sequence[object]]:
-        """Return what a dataset's records add up to by its latest state, and the stored row of that state.
+        """Return what a dataset's latest state says, for a replay to go on from, and the stored row of the state.
 
-        ``link``: the number and digest of the state. Raises BadRecord if another record stands there.
+        ``link``: the number and digest of the state. Raises BadRecord if the record of this number is another.
         """
         row = self._transaction.row(link.seq)
         record = self._read(link.seq, link.digest, row)
@@ -284,17 +284,17 @@ def _find_older(transaction: Transaction, checkpoint: int | None) -> _OlderRecor
 
 
 class _Followed:
-    """The rows that this process checked last in a ledger, and what they add up to.
+    """The rows of a ledger that this process checked last, from row ``start`` on, and what they add up to.
 
-    The next call of the ledger reads the rows again. If they begin with the same bytes, only the rows after these are
-    checked; otherwise all are.
+    The next call of the ledger reads the rows again. If these rows have not changed, it only checks the rows that were
+    added after them; otherwise it checks all.
     """
 
     def __init__(self, start: int | None, rows: Sequence[Sequence[object]], checked: CheckedChain) -> None:
         self._start, self._rows, self._checked = start, rows, checked
 
     def begins(self, transaction: Transaction, start: int | None, rows: Sequence[Sequence[object]]) -> bool:
-        """Return whether ``rows`` begin with the rows checked before, and the states read before are unchanged."""
+        """Return whether ``rows`` begin with the rows checked last, and the states read then are unchanged."""
         if start != self._start or rows[: len(self._rows)] != self._rows:
             return False
         return all(transaction.row(seq) == row for seq, row in self._checked._read.items())
@@ -302,7 +302,10 @@ class _Followed:
     def continue_in(
         self, transaction: Transaction, rows: Sequence[Sequence[object]]
     ) -> tuple[CheckedChain, _Followed | None]:
-        """Return the ledger after all of these rows; and this object if there are no new rows, otherwise None."""
+        """Return the ledger after ``rows``, of which only those that were not checked last are checked.
+
+        With it return this object if there are no such rows, otherwise None.
+        """
         checked = self._checked._copy(_find_older(transaction, self._start))
         with refusing_bad_records():
             for record in follow_chain(rows[len(self._rows) :], start=checked.next_seq, after=checked.head):

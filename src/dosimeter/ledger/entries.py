@@ -78,7 +78,7 @@ def write_optional(number: Decimal | None) -> str | None:
 class KeptNumber:
     """A noisy number that was paid for and may be used again.
 
-    ``of``: the digest of what it was drawn for. ``number``: the number as an exact text.
+    ``of``: a digest of the question that it was drawn for. ``number``: the number as an exact text.
     """
 
     of: str
@@ -112,9 +112,9 @@ class Details:
     """What is recorded of an outcome besides the answer. A field that is None is not written.
 
     ``further``: the noisy numbers of all blocks (SELECTs that measure) but the first. ``errors``: for each row of the
-    answer, the 95 % error of each column that has one. ``rank_errors``: for each column drawn by rank, its error in
-    rows. ``about``: public facts that a reader of the numbers needs. ``keys``: the groups of the noisy numbers, if the
-    schema does not declare them (H1).
+    answer, the 95 % error of each column that has one. ``rank_errors``: for each column drawn by rank, the 95 % error
+    of the rank, a number of rows. ``about``: public facts that a reader of the numbers needs. ``keys``: the groups of
+    the noisy numbers, if the schema does not declare them (H1).
     """
 
     further: Sequence[Sequence[Sequence[Fraction]]] = ()
@@ -137,9 +137,9 @@ class Details:
 class Request:
     """A request: what was asked, by whom and how. It is all that an auditor needs besides the charge.
 
-    ``settings``: further options as they were given, single values only, never rows or RDRs. ``tau``: the threshold of
-    the noisy test, ``selection`` which test. ``measured_digest``: the digest of what is measured, whatever the query's
-    wording; None in requests of version 0.1.0.
+    ``settings``: further options as they were given, single values only, never rows or RDRs. ``selection``: which noisy
+    test selects ε, and ``tau`` its threshold; None without one. ``measured_digest``: the digest of what is measured,
+    the same for every wording of the query; None in requests of version 0.1.0.
     """
 
     query: str
@@ -208,12 +208,12 @@ class Request:
 class Entry:
     """One request in the ledger: its reservation and, once there is one, its settlement.
 
-    ``spent``: its charge. ``after``: the account's reading after it. ``measured``: the noisy numbers that the answer
-    was made of, a row per group and a number per measure, as exact texts that ``Fraction`` reads; None if nothing was
-    released, and in entries from before the ledger kept these. ``blocks``: the same for each block (a SELECT that
-    measures). ``viewed``: somebody looked at the risk or a dry run before; ``told``: and this request's analyst may be
-    told so. ``reason``: why it was denied, for the controller alone. ``kept``: a noisy number that it paid for and that
-    may be used again (V8). ``Details`` explains the other fields.
+    ``spent``: its charge. ``after``: the account's reading after it. ``blocks``: for each block, the noisy numbers that
+    the answer was made of, a row per group and a number per measure, as exact texts that ``Fraction`` reads. It is
+    empty if nothing was released, and in entries from before the ledger kept these. ``measured``: the numbers of the
+    first block. ``viewed``: whether somebody had looked at the query's risk or dry run; ``told``: whether this
+    request's analyst may be told of such a look. ``reason``: why it was denied, for the controller alone. ``kept``: a
+    noisy number that it paid for and that may be used again (V8). ``Details`` explains the other fields.
     """
 
     id: str
@@ -340,7 +340,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedAnswer:
-    """A released answer as every analyst may see it. ε and errors are None if they would reveal something (G2)."""
+    """A released answer as every analyst may see it. ε and errors are None if ε was found from the data (G2)."""
 
     id: str
     at: str | None
@@ -395,7 +395,7 @@ def _write_fraction(number: Fraction) -> str:
 def read_blocks(payload: JsonValue, version: int) -> tuple[MeasuredTexts, ...]:
     """Return the noisy numbers of a settlement, a table per block; empty if the payload is None.
 
-    ``version``: that of the record. Version 1 has no numbers, version 2 those of one block.
+    ``version``: the version of the record. Version 1 has no numbers, version 2 has the numbers of one block.
     """
     if version < 2 or payload is None:
         return ()

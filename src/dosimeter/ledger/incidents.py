@@ -31,8 +31,9 @@ INCIDENT_WORDS: Mapping[IncidentKind, str] = {
 class Incident:
     """An incident: why and when a dataset was stopped, and who cleared it.
 
-    ``entry`` and ``request_digest``: the request that failed; None if there was none. ``identities``: those of the
-    data, if no account knows them. ``cleared_at``, ``cleared_by`` and ``reason`` are None while the dataset is stopped.
+    ``entry`` and ``request_digest``: the request that failed; None if there was none. ``identities``: the identities of
+    the data, if no account holds these yet; otherwise empty. ``cleared_at``, ``cleared_by`` and ``reason`` (why
+    releases may go on) are None while the dataset is stopped.
     """
 
     dataset: str
@@ -55,7 +56,7 @@ class Incident:
         return INCIDENT_WORDS[self.kind]
 
     def to_state(self) -> JsonObject:
-        """Return what a state in the ledger keeps of an incident that is not cleared."""
+        """Return an incident that is not cleared as JSON values, for the ledger's record of the dataset's state."""
         written = write_incident(self.kind, self.software, self.request_digest, self.identities)
         return {**written, "at": self.at, "entry": self.entry}
 
@@ -78,7 +79,7 @@ def write_incident(
 
 
 def refuse_stopped(dataset: str) -> DatasetStopped:
-    """Return the error of every release from a stopped dataset. It says what to do, and not what happened."""
+    """Return the error to raise for a release from a stopped dataset. It says what to do, and not what happened."""
     return DatasetStopped(
         f"{dataset} is stopped: no release is answered until a controller has looked at it and clears it: ",
         Command(

@@ -166,10 +166,10 @@ class Ledger:
             return find_answer(transaction, dataset, request_digest)
 
     def recall(self, dataset: str, request: Request, *, answer: bool = True) -> tuple[Entry | None, str | None]:
-        """Return the latest released entry of this request or, if there is none, the name of a similar entry.
+        """Return the latest released entry of this very request, and None. If there is none, return None and a name.
 
-        The other of the two is None. A similar entry is the latest that answered the same query on the same data, by
-        whatever settings. With ``answer=False`` the first is always None. Both are None if nothing was answered.
+        The name is that of the latest entry that answered the same query on the same data, by any settings; None if
+        there is no such entry. With ``answer=False``, do not look for an entry of this very request.
         """
         with self._using() as transaction:
             found = find_answer(transaction, dataset, request.request_digest) if answer else None
@@ -178,12 +178,12 @@ class Ledger:
             return None, find_earlier(transaction, dataset, request.plan_digest, request.source_digest)
 
     def find_earlier(self, dataset: str, plan_digest: str, source_digest: str) -> str | None:
-        """Return the name of the latest entry that answered this query on these data, by whatever settings; or None."""
+        """Return the name of the latest entry that answered this query on these data, by any settings; or None."""
         with self._using() as transaction:
             return find_earlier(transaction, dataset, plan_digest, source_digest)
 
     def find_kept(self, dataset: str, of: str) -> KeptNumber | None:
-        """Return the latest noisy number that was paid for and drawn for ``of``, a digest; None without one (V8).
+        """Return the latest noisy number that may be used again for the question with the digest ``of``, or None (V8).
 
         For the controller's programs: an analyst only gets the ε that the number leads to.
         """
@@ -196,13 +196,13 @@ class Ledger:
             return find_reference(transaction, dataset, reference)
 
     def continuations(self, dataset: str) -> tuple[Continuation, ...]:
-        """Return the statements that an account goes on with other data or another schema, the oldest first."""
+        """Return an account's continuations, by which it went on with changed data or schema, the oldest first."""
         with self._using() as transaction:
             CheckedChain.read(transaction)
             return list_continuations(transaction, dataset)
 
     def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
-        """Return up to ``most`` earlier readings of an account and the present one: number of entries, time, ε."""
+        """Return up to ``most`` earlier readings, then the present one, as (number of entries, time, ε); or empty."""
         with self._using() as transaction:
             replay = CheckedChain.read(transaction).of(dataset)
             if replay.summary is None or not replay.summary.entry_count:
@@ -219,9 +219,9 @@ class Ledger:
     ) -> None:
         """Refuse data that are stopped, or that another account holds or once held: nobody may start over at zero.
 
-        ``identities``: those of the stored tables or files. ``public``: those of the tables that are declared public,
-        none of which any account may hold as private. ``reserve`` checks again before it opens or continues an account;
-        this method is for the time before the data are measured.
+        ``identities``: of the stored tables or files. ``public``: the identities of tables that are declared public;
+        these are refused if any account protects them. Call this before the data are measured. ``reserve`` checks the
+        data, but not the public tables, again when it opens or continues an account.
         """
         with self._using() as transaction:
             checked = CheckedChain.read(transaction)
@@ -229,20 +229,20 @@ class Ledger:
             _check_public(checked, public)
 
     def unidentified(self) -> tuple[str, ...]:
-        """Return the names of the accounts from version 0.1.0 whose data are known by a digest alone."""
+        """Return the names of the accounts from version 0.1.0 whose data have no known identities yet."""
         with self._using() as transaction:
             return CheckedChain.read(transaction).list_unidentified()
 
     def viewed(self, dataset: str, *digests: str) -> bool:
         """Return whether somebody looked at the risk or a dry run of a query with one of these digests (G1).
 
-        ``digests``: of what is measured (``plan_identity``), and of the plan, by which version 0.1.0 recorded looks.
+        ``digests``: of what is measured (``digest_measured``); and of the plan, for looks that version 0.1.0 recorded.
         """
         with self._using() as transaction:
             return CheckedChain.read(transaction).of(dataset).find_views(*digests) != ()
 
     def may_tell_look(self, dataset: str, *digests: str, analyst: str | None) -> bool:
-        """Return whether this analyst may be told of a look: one at their own query, or at no particular analyst's."""
+        """Return whether somebody looked (see ``viewed``) at this analyst's own query, or at one that is nobody's."""
         with self._using() as transaction:
             return concerns_analyst(CheckedChain.read(transaction).of(dataset).find_views(*digests), analyst)
 
@@ -252,7 +252,7 @@ class Ledger:
             return CheckedChain.read(transaction).of(dataset).stopped
 
     def incidents(self, dataset: str) -> tuple[Incident, ...]:
-        """Return every incident of a dataset, cleared or not, the oldest first. Reads every record if there are any."""
+        """Return all incidents of a dataset, cleared or not, the oldest first; reads every record if there are any."""
         with self._using() as transaction:
             some = bool(transaction.numbers(dataset, "stop", limit=1))
             checked = CheckedChain.read_all(transaction) if some else CheckedChain.read(transaction)
@@ -358,7 +358,7 @@ class Ledger:
             return _require_entry(replay, entry_id)  # leaving the block commits, or raises
 
     def identify(self, dataset: str, identification: Identification) -> None:
-        """Record which stored data a schema and source are of, even if another account holds the same data."""
+        """Record the identities of data that the account agreed to, even if another account holds the same data."""
         with self._store.writing() as transaction:
             checked = CheckedChain.read(transaction)
             writer = RecordWriter(transaction, checked, dataset, self._now())
@@ -379,10 +379,9 @@ class Ledger:
     ) -> Entry:
         """Write the outcome of a reserved entry, and return the entry. The charge stays, even for a denial.
 
-        ``measured``: the noisy numbers that the answer was made of, by group and measure; their noise is what was
-        charged, and they let the risk be looked at later. ``details``: what else is to be recorded. ``incident``: the
-        failure that left a denied entry without an answer; the dataset is stopped in the same transaction, so that no
-        crash can come between. Hand out the returned entry's ``answer``: every later request gets the same.
+        ``measured``: the noisy numbers that the answer was made of, by group and measure; they let the risk be looked
+        at later. ``details``: what else is to be recorded. ``incident``: the failure because of which the entry is
+        denied; it stops the dataset, in the same transaction. Hand out the answer of the returned entry.
         """
         details = details or Details()
         if status not in ("released", "denied"):
@@ -429,9 +428,9 @@ class Ledger:
     ) -> Incident:
         """Stop a dataset for everybody (N4): from now on, every release from it is refused. No account is needed.
 
-        ``kind``: what failed, as a fixed word. ``request_digest``: the request, if there was one. ``identities``: those
-        of the data, if no account knows them yet; until the stop is cleared, no account of another name is opened for
-        these. Return the incident that stopped the dataset: the first one, if it was stopped already.
+        ``kind``: what failed, as a fixed word. ``request_digest``: the request, if there was one. ``identities``: of
+        the data, if no account holds these yet; until the stop is cleared, no account of any name is opened for them.
+        Return the incident that stopped the dataset: the first one, if it was stopped already.
         """
         check_text(dataset, "A dataset's name")
         payload = write_incident(kind, software, request_digest, identities)
@@ -443,7 +442,7 @@ class Ledger:
             return checked.of(dataset).open_incidents[0]
 
     def clear(self, dataset: str, *, by: str, reason: str) -> Incident:
-        """End the stop of a dataset, and return the incident as it was cleared.
+        """Clear all incidents that stop a dataset, and return the latest of them as cleared.
 
         Args:
             dataset: its name.
@@ -464,8 +463,8 @@ class Ledger:
     def record_view(self, dataset: str, digest: str, what: View, *, analyst: str | None = None) -> None:
         """Record that somebody looked at the risk or a dry run of a query. Looking again adds no record.
 
-        ``digest``: of what is measured (``plan_identity.digest_measured``), so that other words for the same question
-        have the same digest. ``analyst``: whose query it was; None for no particular analyst's.
+        ``digest``: of what is measured (``digest_measured``), the same for every wording of a question.
+        ``analyst``: whose query it was; None if it was nobody's.
         """
         check_text(dataset, "A dataset's name")
         check_text(digest, "digest")
@@ -481,7 +480,7 @@ class Ledger:
 
     @contextmanager
     def _using(self) -> Iterator[Transaction]:
-        """Yield a transaction to read in, after writing a checkpoint if the last one is far away."""
+        """Yield a transaction to read in. First write a checkpoint if too many records follow the last one."""
         with ExitStack() as stack:
             transaction = stack.enter_context(self._store.reading())
             if not self._near and not checkpoint_is_near(transaction):
@@ -516,7 +515,7 @@ def _require_entry(replay: DatasetReplay, entry_id: str) -> Entry:
 
 
 def _agree(checked: CheckedChain, writer: RecordWriter, dataset: str, reservation: Reservation) -> None:
-    """Open, continue or identify the account, as the reservation says, or refuse to."""
+    """Open or continue the account, or record its data's identities, as the reservation says; or refuse to."""
     account = checked.of(dataset).summary
     opening, continuation = reservation.opening, reservation.continuation
     agreed = opening or continuation
@@ -564,7 +563,7 @@ def _check_public(checked: CheckedChain, public: frozenset[str]) -> None:
 
 
 def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
-    """Refuse to open an account beside ``unidentified`` ones, except those in ``apart``, which hold other people."""
+    """Refuse to open an account if an ``unidentified`` one is not in ``apart``, the ones that hold other people."""
     unknown = [name for name in unidentified if name not in apart]
     if unknown:
         raise LedgerError(

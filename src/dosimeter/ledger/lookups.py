@@ -1,8 +1,8 @@
 """Find entries without reading the whole ledger. Takes a transaction; gives entries of the chain, or their names.
 
-An index only says where to look. An entry is returned once the chain of records was checked from the checkpoint before
-it to the end, so that an altered or invented one is refused. If an index hides an entry, its request is answered anew
-and charged: too much, never too little.
+An index only says where to look. Before an entry is returned, the chain of records is checked from the checkpoint
+before the entry to the end, so that an altered or invented entry is refused. If an index hides an entry, its request is
+answered anew and charged again: too much, never too little.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def find_answer(transaction: Transaction, dataset: str, request_digest: str) -> 
 
 
 def find_earlier(transaction: Transaction, dataset: str, plan_digest: str, source_digest: str) -> str | None:
-    """Return the name of the latest released entry of this query on these data, by whatever settings; None without one.
+    """Return the name of the latest released entry of this query on these data, by any settings; None without one.
 
-    The chain is not checked for a name, but when the entry of this name is read.
+    The chain is not checked here, but later, when the entry is read by its name.
     """
     found = _find_released(transaction, "query", dataset, plan_digest, source_digest)
     return next((record.entry for record in found), None)
@@ -79,9 +79,9 @@ def find_reference(transaction: Transaction, dataset: str, reference: str) -> En
 
 
 def find_kept(transaction: Transaction, dataset: str, of: str) -> KeptNumber | None:
-    """Return the latest noisy number that was paid for and drawn for ``of``, a digest; None without one (V8).
+    """Return the latest noisy number that may be used again for the question with the digest ``of``, or None (V8).
 
-    The chain of records from it to the end is checked.
+    The chain of records is checked from the number's entry to the end.
     """
     for record in _find(transaction, "kept", dataset, of):
         entry = _follow_to(transaction, record)
@@ -110,18 +110,19 @@ def list_entries(transaction: Transaction, dataset: str, limit: int, before: str
 
 
 def list_continuations(transaction: Transaction, dataset: str) -> tuple[Continuation, ...]:
-    """Return the continuations of an account: statements that it goes on with changed data or schema. The oldest first.
+    """Return an account's continuations, by which it went on with changed data or schema, the oldest first.
 
-    Each record is checked by itself, not the chain.
+    Each record is checked by itself; the chain is not checked.
     """
     found = _list_records(transaction, dataset, "continue", None)
     return tuple(Continuation.from_payload(read_payload(record), record.at) for record in found)
 
 
 def list_readings(transaction: Transaction, dataset: str, most: int) -> Iterator[tuple[int, str, Decimal]]:
-    """Yield number of entries, time and reading in ε at up to ``most`` earlier states of an account, the oldest first.
+    """Yield up to ``most`` earlier readings of an account, the oldest first, as its states keep them.
 
-    Each state is checked by itself, not the chain.
+    Each is a triple: how many entries there were, the time, and the reading in ε. Each state is checked by itself; the
+    chain is not checked.
     """
     for record in _list_records(transaction, dataset, "state", most):
         with refusing_bad_records():
@@ -146,7 +147,10 @@ def _find_reserved(transaction: Transaction, entry_id: str) -> Record | None:
 
 
 def _find_released(transaction: Transaction, key: str, dataset: str, *texts: str) -> Iterator[Record]:
-    """Yield the reservations of released answers, the latest first. ``key``: one of KEYS; ``texts``: its values."""
+    """Yield the reservations of a dataset's released answers that have these values (``texts``) of a key, latest first.
+
+    ``key``: the name of one of the ``KEYS`` in ``backends.py``.
+    """
     for record in _find(transaction, key, dataset, *texts):
         of_entry = _read(transaction.find_by_entry(record.entry))
         if any(each.kind == "settle" and _is_released(each) for each in of_entry):

@@ -190,7 +190,10 @@ class PostgreSQL:
 
 
 def _guess_state(message: str) -> str | None:
-    """Return the SQLSTATE of a refused connection, guessed from its message, as the error has none; None if unknown."""
+    """Return the SQLSTATE of a refused connection, guessed from the error's message; None if that is unknown.
+
+    The driver gives such an error no SQLSTATE.
+    """
     if "authentication failed" in message or "no password supplied" in message or "no pg_hba.conf entry" in message:
         return "28P01"
     if "database" in message and "does not exist" in message:

@@ -15,9 +15,9 @@ from dosimeter.ledger.decimals import INFINITY, ZERO, exact_context, exact_decim
 class Price:
     """The price of an entry, from which its account's policy makes a charge.
 
-    ``epsilon``: of the answer, 0 for a denial. ``epsilon_svt``: of finding ε. ``delta``: of its noise and its
-    thresholded groups; ``group_delta``: of these groups alone (H1). ``rho``: of the whole entry; None if it was not
-    asked for.
+    ``epsilon``: the answer's ε, 0 for a denial. ``epsilon_svt``: the ε that finding ε costs. ``delta``: the δ of the
+    noise and of thresholded groups together; ``group_delta``: the δ of these groups alone (H1). ``rho``: the ρ of the
+    whole entry; None if it was not computed.
     """
 
     epsilon: Decimal
@@ -31,7 +31,8 @@ class Price:
 class Charge:
     """The charge of one entry: ε for an answer, ε_svt if a noisy test selected ε, and δ (O1).
 
-    ``rho``: the same in ρ, if the account counts in ρ; δ is then that of thresholded groups alone (O4). Otherwise None.
+    ``rho``: what the entry costs in ρ, if its account counts in ρ; otherwise None. With a ρ, ``delta`` is the δ of
+    thresholded groups alone (O4).
     """
 
     epsilon: Decimal
@@ -57,7 +58,7 @@ class Charge:
 class Reading(ABC):
     """The reading of an account: what it has spent.
 
-    ``delta``: the sum of the charged δ's, which may not exceed ``delta_total``, δ_g.
+    ``delta``: the sum of the charged δ's. ``delta_total``: δ_g, above which this sum makes the reading infinite.
     """
 
     __slots__ = ()
@@ -87,8 +88,8 @@ class Reading(ABC):
     def added(self, charge: Charge) -> Decimal:
         """Return by how much ``charge``, the last one in this reading, raised ε.
 
-        Where ε's are added up it is ε + ε_svt of the charge, even if ε is infinite; otherwise infinity if ε is
-        infinite.
+        If ε's are added up, it is ε + ε_svt of the charge, even if the reading is infinite. If ρ is counted, it is
+        infinity if the reading is infinite.
         """
 
     @abstractmethod
@@ -99,7 +100,10 @@ class Reading(ABC):
         """
 
     def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...] | None:
-        """Return pairs of δ and the ε of all charges at it, for each of ``deltas``; None if ε's are added up (O4)."""
+        """Return a pair for each of ``deltas``: this δ, and the ε of all charges at it; None if ε's are added up.
+
+        Only a sum of ρ can be read at several δ's (O4).
+        """
         return None
 
 
@@ -156,7 +160,7 @@ class ZcdpReading(Reading):
         return replace(self, rho=rho, delta=delta)
 
     def added(self, charge: Charge) -> Decimal:
-        """Return by how much the last charge raised ε, which depends on what was spent before; infinity if ε is."""
+        """Return by how much the last charge raised ε, given the charges before it; infinity if ε is infinite."""
         if self.infinite:
             return INFINITY
         before = replace(self, rho=exact_context().subtract(self.rho, charge.rho or ZERO))
@@ -166,7 +170,10 @@ class ZcdpReading(Reading):
         return write_decimal(self.rho)
 
     def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...]:
-        """Return pairs of δ and the ε of all answers at it; infinity if δ is at most what is set aside for groups."""
+        """Return a pair for each of ``deltas``: this δ, and the ε of all charges at it.
+
+        The ε is infinite if the δ is not larger than δ_g, which is set aside for thresholded groups.
+        """
         context = exact_context()
         shown = [(delta, context.subtract(delta, self.delta_total)) for delta in deltas]
         return tuple(

@@ -38,7 +38,7 @@ reserve 2: with the ``reason`` of a denial, what is measured, who may be told of
 ρ. settle 2: with ``measured``, the noisy numbers that the answer was made of. settle 3: with any number of such tables,
 and room for errors, public facts, a reason and ρ. view 2: by what is measured, and for whose query.
 stop and clear: an incident, and its end. state: what the records of one dataset add up to. checkpoint: where the latest
-state of every dataset stands, so that a use need not read what is before it.
+state of every dataset stands, so that a call of the ledger need not read all records before it.
 """
 
 
@@ -127,9 +127,9 @@ def seal_record(
 
 
 def derive_entry_id(seq: int, previous: str) -> str:
-    """Return an entry's name: a digest of its place in the chain, which needs no randomness and never repeats.
+    """Return an entry's name: 16 digits of a digest of its place in the chain. It is not random.
 
-    ``seq``: the number of its record. ``previous``: the digest of the record before.
+    ``seq``: the number of its first record. ``previous``: the digest of the record before that one.
     """
     return hashlib.sha256(f"dosimeter-ledger-entry:{seq}:{previous}".encode()).hexdigest()[:16]
 
@@ -137,8 +137,8 @@ def derive_entry_id(seq: int, previous: str) -> str:
 def follow_chain(rows: Iterable[Sequence[object]], *, start: int = 1, after: str | None = None) -> Iterator[Record]:
     """Yield the records in the order of their numbers. Each is checked to follow from the one before it.
 
-    ``start``: the number of the first; records before it are not looked at. ``after``: the digest of the record before
-    the first, if known. Raises BadRecord at the first that does not follow.
+    ``start``: the number that the first of ``rows`` should have. ``after``: the digest of the record before the first;
+    None if it is not known. Raises BadRecord at the first record that does not follow.
     """
     expected, previous = start, after or GENESIS
     for row in rows:
@@ -165,9 +165,9 @@ def read_alone(row: Sequence[object]) -> Record:
 
 
 def _read_row(expected: int, row: Sequence[object]) -> Record:
-    """Return a row of the database as a record; texts may come as bytes, and after tampering as anything.
+    """Return a row of the database as a record. Raises BadRecord if a value has another type than its column.
 
-    ``expected``: the number that it should have.
+    Texts may come as bytes. ``expected``: the number that the record should have, for the error.
     """
     values: list[Any] = []
     for value, column in zip(row, COLUMNS, strict=True):

@@ -22,7 +22,7 @@ MOST = 10**9
 """The largest number of answers that is counted up to."""
 
 _CERTIFIED = 1 + Fraction(1, 10**9)
-"""A factor above what a certified scale can cost more than the formula, so that no fewer answers fit than shown."""
+"""A factor on ρ by the formula: a certified scale costs at most so much, so at least as many answers fit as shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Replay the records of one dataset. Takes records in order; gives its Account, its entries and the looks at its risk.
 
 A record that contradicts those before it raises BadRecord with the reason. A replay begins with the first record, or
-with a state that a checkpoint names; in the second case it knows only the entries since then, and those that were not
-settled then.
+with a state that a checkpoint names. If it began with a state, it only knows the entries after the state, and the
+entries that were not settled at the state.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from dosimeter.ledger.values import Account, AccountOpening, AccountSummary, Con
 
 
 class OlderRecords(Protocol):
-    """The records before a checkpoint, for the few that are needed again. Each is found by its number or an index."""
+    """The records before a checkpoint. A replay that began at the checkpoint reads the few of them that it needs."""
 
     def record(self, seq: int, digest: str) -> Record:
-        """Return the record that a state names by number and digest. Raises BadRecord if it is another."""
+        """Return the record that a state names by number and digest. Raises BadRecord if its digest is another."""
 
     def views(self, dataset: str, digest: str) -> Iterator[Record]:
         """Yield the records of looks at a query of a dataset. ``digest``: of what the query measures."""
@@ -53,7 +53,7 @@ class OlderRecords(Protocol):
 class View(NamedTuple):
     """One look at a query's risk or dry run. ``digest``: of what is measured (version 0.1.0: of the query's plan).
 
-    ``what``: risk or dry run. ``analyst``: whose query it was; None for no particular analyst's.
+    ``what``: ``risk`` or ``dry-run``. ``analyst``: whose query it was; None if it was nobody's.
     """
 
     digest: str
@@ -62,7 +62,7 @@ class View(NamedTuple):
 
 
 def concerns_analyst(views: Iterable[View], analyst: str | None) -> bool:
-    """Return whether one of these looks was at this analyst's query, or at no particular analyst's.
+    """Return whether one of these looks was at this analyst's query, or at a query that is nobody's.
 
     A look at another analyst's query does not count: telling of it would reveal that somebody else asked the same.
     """
@@ -108,7 +108,7 @@ class DatasetReplay:
     def copy(self, older: OlderRecords | None) -> DatasetReplay:
         """Return a copy to which records can be added without changing this one.
 
-        ``older``: the records before the state that this replay began with; None if it is not to read any.
+        ``older``: gives the copy the records before the state that the replay began with; None gives it none.
         """
         copied = copy(self)
         for name, value in vars(self).items():
@@ -152,7 +152,7 @@ class DatasetReplay:
         self._view_count, self._views_digest = _read_count(count), read_text(digest)
 
     def write_state(self) -> JsonObject:
-        """Return the payload of a state: the same, whichever record the replay began with."""
+        """Return the payload of a state of the dataset. It does not depend on the record that the replay began with."""
         account: JsonObject | None = None
         if self._opening is not None and self._reading is not None:
             account = {
@@ -177,7 +177,7 @@ class DatasetReplay:
 
     @property
     def _terms(self) -> AccountOpening:
-        """Return the terms of the account. Raises if there is no account, since then nothing can be reserved."""
+        """Return the terms of the account. Raises TypeError if there is no account."""
         if self._opening is None:
             raise TypeError
         return self._opening
@@ -346,7 +346,7 @@ class DatasetReplay:
         return tuple(self._entries.values())
 
     def find_entry(self, entry_id: str) -> Entry | None:
-        """Return an entry that was replayed, or that was not settled when the replay began; otherwise None."""
+        """Return the entry of this name; None if it was settled before the replay began, or does not exist."""
         with refusing_bad_records():
             return self._find_entry(entry_id)
 

@@ -1,4 +1,4 @@
-"""Transactions on the table of records. Takes a target; gives rows and appends records, whatever these mean.
+"""Transactions on the table of records. Takes a target; gives rows and appends records, without interpreting them.
 
 Every error of a driver becomes one LedgerError here. What a caller's own code raises inside a transaction passes
 through unchanged, and rolls the transaction back.
@@ -20,7 +20,7 @@ FORMAT_VERSION = 1
 
 
 class Transaction:
-    """One open transaction. A reading one sees one state of the ledger; a writing one excludes every other writer."""
+    """One open transaction. One that reads sees the ledger as at one moment; one that writes excludes other writers."""
 
     def __init__(
         self, connection: Connection, backend: Backend, *, writing: bool, followed: dict[str, object] | None = None
@@ -59,9 +59,9 @@ class Transaction:
         return found if isinstance(found, int) else 0
 
     def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Row]:
-        """Return the stored rows, of all datasets, that a key of KEYS finds, the latest first.
+        """Return the stored rows, of all datasets, that have these values (``texts``) of a key, the latest first.
 
-        ``texts``: the values of the key. ``limit``: at most so many rows.
+        ``key``: the name of one of the ``KEYS`` in ``backends.py``. ``limit``: at most so many rows.
         """
         kind, mark, marks = KEYS[key]
         names = [f"text_{number}" for number in range(len(marks))]
@@ -78,7 +78,7 @@ class Transaction:
     def numbers(
         self, dataset: str, kind: str, *, before: int | None = None, limit: int | None = None
     ) -> list[tuple[int, str]]:
-        """Return number and entry name of a dataset's records of one kind, the latest first.
+        """Return the number and the entry's name of each of a dataset's records of one kind, the latest first.
 
         ``before``: only records with a smaller number. ``limit``: at most so many.
         """
@@ -204,7 +204,7 @@ _INSERT = f"INSERT INTO dosimeter_ledger ({', '.join(COLUMNS)}) VALUES ({', '.jo
 
 @cache
 def _select_columns(texts_as_bytes: bool) -> str:
-    """Return the beginning of a query that selects whole records. ``texts_as_bytes``: read texts as bytes."""
+    """Return a SELECT of whole records, without a condition. ``texts_as_bytes``: whether to read texts as bytes."""
     raw = [f"CAST({name} AS BLOB)" if texts_as_bytes and name not in ("seq", "version") else name for name in COLUMNS]
     return f"SELECT {', '.join(raw)} FROM dosimeter_ledger"
 

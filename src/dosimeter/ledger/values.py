@@ -40,7 +40,7 @@ def _write_identities(identities: frozenset[str] | None) -> list[str] | None:
 
 
 def read_identities(payload: JsonValue) -> frozenset[str] | None:
-    """Return the identities in a record's payload; None if it has none, which differs from an empty set."""
+    """Return the identities in a record's payload; None if they are not known, which differs from an empty set."""
     return None if payload is None else frozenset(map(read_text, read_list(payload)))
 
 
@@ -48,9 +48,9 @@ def read_identities(payload: JsonValue) -> frozenset[str] | None:
 class AccountOpening:
     """The terms on which a dataset's account is opened. They never change (O2, O3).
 
-    ``delta_total``: δ_g. ``max_epsilon``: the largest ε of one answer; None without a cap. ``identities``: those of the
-    stored data (``engines/identities.py``); None if they are not known. ``apart``: accounts of an earlier version whose
-    data are not identified, and which the controller said hold other people.
+    ``delta_total``: δ_g. ``max_epsilon``: the largest ε of one answer; None without a cap. ``identities``: of the
+    stored data (``engines/identities.py``); None if they are not known. ``apart``: the accounts of an earlier version
+    whose data have no known identities, and of which the controller said that they hold other people.
     """
 
     policy: Policy
@@ -227,9 +227,9 @@ class AccountSummary:
     """An account as it is now, without its entries: everything that a release needs of it.
 
     ``schema_digest`` and ``source_digest``: the latest pair that the account agreed to; ``agreed``: all such pairs, the
-    latest last. ``identified``: the pairs whose stored data are known; ``identities``: those of these data.
-    ``overlaps``: other accounts that turned out to hold the same data when accounts of version 0.1.0 were identified.
-    ``unsettled``: how many entries are reserved and have no outcome.
+    latest last. ``identified``: the pairs for which the identities of the stored data are known; ``identities``: all of
+    these. ``overlaps``: other accounts that turned out to hold the same data, once the identities of data in an account
+    of version 0.1.0 were found. ``unsettled``: how many entries are reserved and have no outcome.
     """
 
     dataset: str
@@ -349,8 +349,8 @@ class Account(AccountSummary):
     def released_answers(self) -> tuple[ReleasedAnswer, ...]:
         """Return every released answer as any analyst who may ask this dataset may see it, the latest last.
 
-        They have no names and no purposes, and neither ε nor errors if these depend on the data (algorithm 1, G2).
-        Whoever knows this list learns nothing from an identical question being answered from the ledger.
+        They do not say who asked and why. They have neither ε nor errors if ε was found from the data (algorithm 1,
+        G2). Somebody who knows this list learns nothing more when the ledger answers the same question again.
         """
         return tuple(entry.publish() for entry in self.entries if entry.status == "released")
 
@@ -402,9 +402,10 @@ def describe_without_account(incident: Incident) -> JsonObject:
 
 
 def choose_algorithm(policy: Policy, asked: Algorithm) -> AccountAlgorithm:
-    """Return how the ε's of a new account are set: mixed under a budget if the way asked for publishes ε (O3).
+    """Return the algorithm of a new account, which says how the ε's of its answers may be set (O3).
 
-    Otherwise it is the way asked for.
+    It is ``mixed`` if the policy is a budget and ``asked``, the first request's algorithm, publishes its ε. Otherwise
+    it is ``asked``.
     """
     return "mixed" if policy.mixes and asked != "find" else asked
 

@@ -72,12 +72,12 @@ def require_running(ledger: Ledger, schema: Schema) -> AccountSummary | None:
 def check_account(
     ledger: Ledger, prepared: PreparedRelease, source: str, engine: Engine, account: AccountSummary | None = None
 ) -> tuple[AccountSummary | None, Agreement, frozenset[str] | None]:
-    """Return the account, if there is one, what a release would record in it, and the identities of the data.
+    """Check a release against its account, and return three values, before any data are measured.
 
-    Refuses, before any data are measured, what contradicts the account's terms, and data that another account holds.
-    Identities tell whether two accounts hold the same data. Finding them takes a scan of the whole table; they are None
-    if the account already knows them. ``account``: as it was when the release began, if it was read already.
-    ``source``: the digest of the data.
+    They are the account, None if there is none; what the release would record in it; and the identities of the data,
+    None if the account already knows them: finding them takes a scan of the whole table. Refuses what contradicts the
+    account's terms, and data that another account holds. ``account``: as it was when the release began; None to read it
+    now. ``source``: the digest of the data.
     """
     account = account or ledger.summary(prepared.dataset)
     agree_on_terms(account, prepared, source, None)  # first what can be refused without a scan
@@ -100,7 +100,10 @@ def check_account(
 
 
 def _require_apart(private: frozenset[str], public: frozenset[str]) -> None:
-    """Refuse a table declared public that is a private table of the same schema: a copy of it, or a view over it."""
+    """Refuse a table that is declared public, but shares an identity with a private one: a copy, or a view over it.
+
+    ``private`` and ``public``: the identities of all tables that the schema declares so.
+    """
     if not private.isdisjoint(public):
         raise SchemaError(
             "A table that the schema declares public is a copy of a private one, or a view over it. Its rows belong to "
@@ -111,10 +114,11 @@ def _require_apart(private: frozenset[str], public: frozenset[str]) -> None:
 def agree_on_terms(
     account: AccountSummary | None, prepared: PreparedRelease, source: str, identities: frozenset[str] | None
 ) -> Agreement:
-    """Return the terms of a new account, or those of ``account`` with what must be recorded to go on with it.
+    """Return the terms that the release is charged under, and what must be recorded in the account first.
 
-    ``source``: the digest of the data. ``identities``: those of the data, if known. Refuses terms that contradict the
-    account's, and changed data or a changed schema unless the order says ``continued``.
+    Without an account, these are the terms to open one. ``source``: the digest of the data. ``identities``: the
+    identities of the data; None if they are not known, or need not be. Refuses terms that contradict the account's, and
+    changed data or a changed schema unless the order says ``continued``.
     """
     order, terms = prepared.order, prepared.order.terms
     schema = prepared.schema_digest
@@ -213,7 +217,7 @@ def recall_number(ledger: Ledger, prepared: PreparedRelease, source: str) -> Pre
 
 
 def keep_number(prepared: PreparedRelease, source: str, number: int | None) -> KeptNumber | None:
-    """Return the noisy number for the ledger to keep, with the digest of what it was drawn for.
+    """Return the noisy number for the ledger to keep, with a digest of the question that it was drawn for.
 
     None if there is no number, or none that may be used again. ``source``: the digest of the data.
     """

@@ -55,7 +55,7 @@ class DryRun:
 
     @property
     def granted(self) -> bool:
-        """Return whether an answer would be released, or could be, where noise decides."""
+        """Return whether an answer would be released or, if noise decides, could be released."""
         return self.problem is None
 
     @property
@@ -128,7 +128,7 @@ def _preview_new(
 ) -> tuple[Preview, ShownGroups | None]:
     """Return what a request that was not answered before would do, and how many thresholded groups would be shown.
 
-    The second is None if groups are declared or if no ε is known beforehand.
+    The second is None if groups are declared, if no ε is known beforehand, or if measuring fails.
     """
     try:
         risk = dataset.assess_plan(prepared.plan, prepared.look)

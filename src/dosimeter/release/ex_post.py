@@ -33,9 +33,10 @@ MOST_CLASSES = 10_000
 class ExPostRisk:
     """Everybody's risk after one answer: arrays over classes of people with equal contributions. Private.
 
-    The class with the largest loss is first. ``counts``: how many people are in each class. ``rdr``: the RDR for this
-    output (R1). ``losses``: the privacy loss by the noisy numbers alone (R2), in ε; if ε was selected by a noisy test,
-    this test cost everybody up to ``epsilon_svt`` more. ``declared``: how many individuals the schema declares.
+    The class with the largest loss is first. ``counts``: how many people are in each class. ``sensitivities``: their
+    per-instance sensitivity (N1). ``rdr``: their RDR for this output (R1). ``losses``: the privacy loss by the noisy
+    numbers alone (R2), in ε; if ε was selected by a noisy test, this test cost everybody up to ``epsilon_svt`` more.
+    ``declared``: how many individuals the schema declares.
     """
 
     entry: str
@@ -53,7 +54,7 @@ class ExPostRisk:
 
     @property
     def n(self) -> int:
-        """Return how many people are in the table (N5); all numbers are over these."""
+        """Return how many people are in the table (N5). Means and other summaries are taken over these."""
         return int(self.counts.sum())
 
     @property
@@ -95,7 +96,7 @@ class ExPostRisk:
 
 
 def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> ExPostRisk:
-    """Return everybody's RDR (R1) and loss (R2) by a released answer. The data must be those it was released from.
+    """Return everybody's RDR (R1) and loss (R2) by a released answer. The data must be as when it was released.
 
     ``sql``: if given, the entry must be the answer to this query. Raises LedgerError if the entry is no such answer, or
     if its groups were thresholded or a number was drawn by rank.

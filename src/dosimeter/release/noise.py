@@ -117,10 +117,11 @@ def draw_discrete_laplace(scale: float, count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedSelection:
-    """The way in which one of several candidates is drawn by their scores, with the privacy loss that OpenDP certifies.
+    """How a measure is drawn by rank: in each cell, one of several candidates, by their scores.
 
-    ``scale`` and ``sensitivity`` (Δ_s) are in the units of scores. ``certified``: the ε of all cells of the measure
-    together, by OpenDP's own map. ``share``: the ε that these may spend.
+    ``scale``: of the noise, and ``sensitivity`` (Δ_s): how far one individual moves the scores; both are differences of
+    scores. ``certified``: the ε that all cells of the measure spend together, by OpenDP's own map. ``share``: the ε
+    that they may spend together.
     """
 
     scale: float
@@ -135,8 +136,8 @@ def calibrate_selection(
     """Return how one of ``shares`` measures is drawn by rank, if all of them spend ε together in equal parts (M4).
 
     ``shift``: by how much one row moves a score. ``rows``: the most rows that one individual has in all cells together.
-    An individual with m_c rows in cell c costs at most m_c times the loss of one row there, so over all cells at most
-    ``rows`` times the loss of one row.
+    In every cell, an individual's loss is at most the loss of one row times the number of their rows in it. So over all
+    cells it is at most ``rows`` times the loss of one row.
     """
     if shares < 1:
         raise OptionError("The number of measures that share a budget must be at least 1.")
@@ -176,7 +177,8 @@ class Drawn:
 
     ``measurement``: makes OpenDP's measurement, from OpenDP itself, a domain and a scale. ``round_up``: turns a
     sensitivity into a number that OpenDP's metric takes, never a smaller one. ``budget``: the privacy loss that (ε, δ)
-    allows, in the unit of OpenDP's map. ``start``: the scale at which the search begins, for a sensitivity and a loss.
+    allows, as OpenDP's map counts it: ε or ρ. ``start``: where the search for a scale begins, for a sensitivity and a
+    loss.
     """
 
     measurement: Callable[[Any, Any, float], Any]
@@ -186,7 +188,7 @@ class Drawn:
 
 
 def _find_drawn(mechanism: Mechanism) -> Drawn:
-    """Return how OpenDP draws a mechanism. Refuse one that it does not draw: that is for study alone."""
+    """Return how OpenDP draws a mechanism. Refuse a mechanism that is for study alone, which OpenDP does not draw."""
     drawn = DRAWN.get(type(mechanism))
     if drawn is None:
         named = " ".join(word for word in (mechanism.calibration, mechanism.name.capitalize()) if word)

@@ -47,9 +47,10 @@ class NoisyVector:
 def calibrate_plan(
     plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal
 ) -> tuple[Calibrated | CalibratedSelection, ...]:
-    """Return how every measure is drawn, certified: by noise or by rank. Public: reads SQL, schema and ε alone.
+    """Return how each measure is drawn, by noise or by rank, as OpenDP certifies it. Public: never reads the data.
 
-    Raises OptionError for a sensitivity given by hand, and for a measure that cannot be drawn so at this ε.
+    Raises OptionError for a sensitivity given by hand, for a measure that this mechanism cannot draw, and for noise
+    that is too large for 64-bit integers.
     """
     if plan.hand_sensitivity is not None:
         raise OptionError(
@@ -83,8 +84,8 @@ def _calibrate_rank(plan: QueryPlan, measure: Measure, mechanism: Mechanism, eps
 def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
     """Return how far one individual moves the measure, in whole grid steps, rounded up: noise is never too small.
 
-    A Δ that is the float nearest to a whole number of steps is taken for this number, so that a grid of 0.01 costs no
-    extra step.
+    Δ is a float. If it differs from a whole number of steps only by a float's rounding, as with steps of 0.01, it
+    counts as this number and is not rounded up to the next.
     """
     steps = Fraction(measure.sensitivity(mechanism.norm)) / measure.grid
     nearest = round(steps)
@@ -96,8 +97,9 @@ def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
 def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
     """Return how much rounding measured values to the grid can add to Δ, in grid steps (M1).
 
-    For an individual who moves one cell it adds nothing: numbers at most m whole steps apart stay so. One who moves c
-    cells can move each by up to one step more: Σ⌈|x_j|⌉ ≤ ⌈Σ|x_j|⌉ + c − 1, and ‖x‖₂ grows by at most √c.
+    For an individual who moves one cell it adds nothing: two numbers at most m whole steps apart are so after rounding,
+    too. An individual who moves c cells can move each by up to one step more after rounding. Then Σ⌈|x_j|⌉ is at most
+    ⌈Σ|x_j|⌉ + c − 1, and ‖x‖₂ grows by at most √c.
     """
     keys = plan.group_keys
     cells = min(plan.schema.max_rows_per_unit, plan.schema.max_rows_per_unit if keys is None else len(keys))

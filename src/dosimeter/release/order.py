@@ -41,9 +41,10 @@ class Terms:
 class ReleaseOrder:
     """Everything a release is asked to do.
 
-    ``way``: how ε is set. ``terms``: those of the account. ``again``: draw a new answer even if the ledger could repeat
-    one. ``continued``: the data or the schema changed and the people are the same. ``clamp``: put noisy numbers back
-    into their bounds. ``approved_by``: the controller who approved an analyst's request.
+    ``way``: how ε is set. ``terms``: the terms of the account, as far as they are given. ``again``: draw a new answer
+    even if the ledger could repeat one. ``continued``: the controller says that the data or the schema changed and the
+    people are the same. ``clamp``: put noisy numbers back into their bounds. ``approved_by``: the controller who
+    approved an analyst's request.
     """
 
     way: Way
@@ -148,8 +149,8 @@ class Answer:
 class PreparedRelease:
     """A release as far as SQL, schema and public tables decide it: it holds nothing of private data.
 
-    ``n``: how many individuals are declared. ``find_rho``: gives ρ of an answer, for its ε. ``kept``: a noisy number
-    that an earlier entry paid for, by which ε is found at no further cost (V8).
+    ``n``: how many individuals are declared. ``find_rho``: a function from the ε of an answer to its ρ. ``kept``: a
+    noisy number that an earlier entry paid for, by which ε is found at no further cost (V8).
     """
 
     dataset: str
@@ -165,7 +166,7 @@ class PreparedRelease:
 
     @property
     def delta(self) -> Decimal:
-        """Return δ of the answer: that of its noise plus that of thresholded groups (H1)."""
+        """Return δ of the answer: the δ of its noise plus the δ of thresholded groups (H1)."""
         noise, threshold = exact_decimal(self.mechanism.delta, name="delta"), self.plan.threshold
         if threshold is None:
             return noise

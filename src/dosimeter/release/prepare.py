@@ -24,7 +24,7 @@ def prepare_release(
 ) -> PreparedRelease:
     """Return the prepared release, after every check that needs no data. Each refusal here may be explained to anybody.
 
-    ``plan_with``: plans a query by the same schema, and remembers plans; by default the query is planned anew.
+    ``plan_with``: a function that plans a query by the same schema, and may remember plans; None to plan it anew.
     """
     n = _require_reviewed(schema)
     if look.groups == "observed":
@@ -71,9 +71,9 @@ def _require_reviewed(schema: Schema) -> int:
 def _try_on_empty_groups(
     plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]
 ) -> None:
-    """Try everything that follows a charge, on empty groups, so that what cannot work is refused before any charge.
+    """Try what a release does after its charge, on empty groups, so that what cannot work is refused before.
 
-    Two groups are enough, as ORDER BY then has something to compare.
+    At most two groups are tried: with two, ORDER BY has something to compare.
     """
     empty: list[Numbers] = []
     for block in plan.blocks:

@@ -38,7 +38,7 @@ class Cost:
 
     @classmethod
     def of(cls, charges: RequestCharges, epsilon: float | None) -> Cost:
-        """Return the cost of an answer at this ε; None stands for a denial after the noisy test, which also costs."""
+        """Return the cost of an answer at this ε; if ``epsilon`` is None, the cost of a denial after the noisy test."""
         price, after = charges.price(epsilon), charges.after(epsilon)
         added = after.added(charges.policy.charge(price))
         return cls(
@@ -146,7 +146,7 @@ def describe_released(
     rank_errors: JsonValue = None,
     about: list[JsonValue] | None = None,
 ) -> JsonObject:
-    """Return what the analyst would see of a released answer, as ``Answer.describe`` does, without its numbers.
+    """Return what the analyst would see of a released answer, in the form of ``Answer.describe``, without numbers.
 
     The arguments are what is known of it beforehand, or placeholders.
     """
@@ -167,7 +167,7 @@ def describe_released(
 def foresee_about(prepared: PreparedRelease, epsilon: float | None, *, errors: bool = False) -> list[JsonValue]:
     """Return the public facts that the answer would come with, as far as they do not depend on its numbers.
 
-    ``errors``: whether the analyst will be told errors, if ``epsilon`` is not known yet.
+    ``epsilon``: None if it is not known yet, or hidden. ``errors``: whether the analyst will be told errors even then.
     """
     facts = list_facts(prepared.plan, None, clamp=prepared.order.clamp, errors=errors or epsilon is not None)
     return [*word_facts(facts), *tell_ranks(prepared.plan, epsilon)]

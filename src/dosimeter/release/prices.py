@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def price_plan(plan: QueryPlan, mechanism: Mechanism) -> Callable[[Decimal], Decimal]:
-    """Return a function that gives ρ of an answer for its ε, and remembers each result."""
+    """Return a function from the ε of an answer to its ρ. The function remembers each result."""
     return lru_cache(maxsize=None)(lambda epsilon: find_rho(plan, mechanism, epsilon))
 
 

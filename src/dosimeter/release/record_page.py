@@ -54,8 +54,8 @@ def write_record(
 ) -> str:
     """Return the page as HTML. ``controller``: add what only the controller may see, marked as such.
 
-    ``account``: that of the entry, if it may be shown. ``verified``: the ledger's state and head; None for a reader who
-    may not know how many records there are.
+    ``account``: the account that the entry was charged to; None if it may not be shown. ``verified``: whether the
+    ledger is intact, and its head; None for a reader who may not know how many records there are.
     """
     request, hidden = entry.request, entry.hides_epsilon
     parts = [

@@ -126,7 +126,7 @@ def _price_beforehand(prepared: PreparedRelease, entered: Agreement) -> None:
 
 
 def _note_opening(entered: Agreement) -> tuple[str, ...]:
-    """Return the warning of the policy, if an account was opened with one that needs it."""
+    """Return the policy's warning, if the release opened an account whose terms need one; otherwise nothing."""
     opening = entered.opening
     warning = None if opening is None else opening.policy.warn(opening.delta_total, opening.individuals)
     return () if warning is None else (warning,)
@@ -141,8 +141,8 @@ def _note_number(prepared: PreparedRelease) -> tuple[str, ...]:
 def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
     """Yield a warning if a column that identifies people repeats although the schema says that each row is a person.
 
-    This takes a scan, so it is done only when an account is opened or continued: then the scan for the data's
-    identities costs more anyway, and in every other release the schema and the data are as they were.
+    This takes a scan, so it is done only if the release opened or continued an account. In every other release the
+    schema and the data are as they were.
     """
     if entered.opening is None and entered.continuation is None:
         return
@@ -158,8 +158,9 @@ def _measure_or_stop(
     """Measure the data, as ``_measure`` does. If that fails, record an incident, which stops the dataset (N4).
 
     Whether measuring fails can depend on what the data hold, so a failure must not end as a denial of one query. An
-    error that nobody foresaw reveals as much as any other, and stops the dataset too. An unreachable source, a lost
-    connection or a user who interrupts says nothing about the data: these errors pass through.
+    error that nobody foresaw reveals as much as a DataError, and stops the dataset too. Errors that say nothing about
+    the data do not stop it: an unreachable source, data that changed meanwhile, an interrupt, or another
+    DosimeterError.
     """
 
     def stop(kind: IncidentKind) -> None:
@@ -188,7 +189,10 @@ def _measure_or_stop(
 
 
 def _measure(dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
-    """Read all that needs the data, before the transaction. Return the exact numbers, and a function that grants ε."""
+    """Read all that is needed of the data. Return the exact numbers, and a function that grants an ε or denies.
+
+    This is done before the transaction, in which that function is called.
+    """
     return prepared.order.way.measure(dataset, prepared)
 
 
@@ -225,7 +229,7 @@ def _draw_and_settle(prepared: PreparedRelease, measured: Measured, entry: Entry
 
 
 def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) -> Details:
-    """Return what a reader of the answer must know; if ε is hidden, nothing that depends on it (G2)."""
+    """Return what the ledger records beside the answer, for its readers; nothing that depends on a hidden ε (G2)."""
     plan, told = prepared.plan, None if entry.hides_epsilon else entry.spent.epsilon
     facts = list_facts(plan, answer, clamp=prepared.order.clamp, errors=told is not None)
     return Details(
@@ -238,8 +242,8 @@ def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) ->
 def _assemble_noisy(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbers]) -> AssembledAnswer:
     """Return the answer made from noisy numbers, clamped if the order says so, with the error of every number.
 
-    ``noisy``: the groups and numbers of each block (a SELECT that measures). If what the query computes after the noise
-    fails on these numbers, they are the answer themselves (Q4).
+    ``noisy``: the groups and numbers of each block (a SELECT that measures). If what the query computes from these
+    numbers fails, the answer is the numbers themselves, by group (Q4).
     """
     plan, mechanism = prepared.plan, prepared.mechanism
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), float(epsilon))
@@ -253,7 +257,7 @@ def _assemble_noisy(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence
 
 
 def repeat_answer(entry: Entry, prepared: PreparedRelease) -> Answer:
-    """Return the noisy numbers of an earlier entry again, at no charge; clamped if the present order says so."""
+    """Return the answer of an earlier entry again, at no charge, with numbers clamped if the present order says so."""
     answer = replace(recall_answer(entry), repeated=True)
     if bool(entry.request.settings.get("clamp")) == prepared.order.clamp or entry.measured is None:
         return answer

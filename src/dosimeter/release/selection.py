@@ -11,7 +11,7 @@ Candidates are tried in descending order; the first is taken with
     level + shared noise − own noise ≤ threshold.
 
     paper    w²·Var(u)  against τ              shared ~ Lap(Δ_svt/ε₁), own ~ Lap(2Δ_svt/ε₂), ε₁ + ε₂ = ε_svt
-    sharp    Var(t)     against τ/slope²       shared ~ Lap(Δ_svt/ε_svt), no own noise: one noisy number for all of them
+    sharp    Var(t)     against τ/slope²       shared ~ Lap(Δ_svt/ε_svt), no own noise: all share one noisy number
 
 The sharp test's t does not depend on ε, and q_svt(ε) ≤ slope²·Var(t). Laplace: t = r, slope = w, with equality (V5).
 Gaussian: t = r². Where everybody moves the answer by nothing or by Δ, u = t whatever ε is, slope = w, with equality;
@@ -144,7 +144,7 @@ class NoisyTest:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OutcomeProbabilities:
-    """The probability of each candidate to be released, and that of a denial.
+    """The probability of each candidate to be released, and the probability of a denial.
 
     Computed from private data: for the controller's eyes only.
     """
@@ -161,10 +161,10 @@ class NoisyTestAccuracy:
     """The accuracy of the noisy test: α, how far from the threshold τ it can err, in units of q_svt (V4). Public.
 
     With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over.
-    Where V6 tests an upper bound of q_svt, the second holds for candidates whose bound is below τ − α. ``paper_alpha``:
-    the paper's α. ``by_candidate``: the exact α of each ε; they differ, since the sharp test's noise shrinks with w².
-    ``exact_alpha``: the largest of these. ``warning``: whether τ is below ``exact_alpha``, so that noise alone may let
-    an ε pass.
+    Where V6 tests an upper bound of q_svt instead, no candidate whose bound is below τ − α is passed over.
+    ``paper_alpha``: the paper's α. ``by_candidate``: the exact α of each ε; they differ, since the sharp test's noise
+    shrinks with w². ``exact_alpha``: the largest of these. ``warning``: whether τ is below ``exact_alpha``, so that
+    noise alone may let an ε pass.
     """
 
     beta: float
@@ -220,8 +220,8 @@ def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
 def find_margin(problem: SelectionProblem) -> int:
     """Return by how many steps a promise on violations lowers the thresholds; 0 without a promise (V7). Public.
 
-    If some PIS can lie between 0 and Δ, their rounding to 2⁻³⁰ may lower the variance by at most ``_OFF + _OFF²``,
-    which the margin covers.
+    Risks are rounded to multiples of 2⁻³⁰. If a PIS can lie between 0 and Δ, this may lower the variance, by at most
+    ``_OFF + _OFF²``. The margin then covers this, too.
     """
     if problem.violation is None:
         return 0
@@ -305,8 +305,8 @@ def noisy_test_accuracy(
     """Return by how much the noisy test may err: with probability 1 − β, by at most α (V4).
 
     Public: it reads no PIS. The paper's α is for its budget split 1/3 : 2/3. In the sharp test, noise on Var(t) changes
-    q_svt slope² times as much, so that each candidate has its own α; it includes the margin of a promise (V7), by which
-    good candidates may be passed over.
+    q_svt slope² times as much, so that each candidate has its own α. It includes the margin of a promise (V7), which
+    may make the test pass over good candidates.
     """
     check_option("selection", method)
     if not 0.0 < beta < 1.0:
@@ -436,7 +436,7 @@ def _tested_values(problem: SelectionProblem) -> FloatArray:
 
 
 def _slope(problem: SelectionProblem, epsilon: float) -> Fraction:
-    """Return the slope: differences of normalised RDRs at this ε are at most the slope times those of t."""
+    """Return the slope: two normalised RDRs at this ε differ by at most the slope times the difference of their t."""
     k, sensitivity = problem.k, problem.sensitivity
     if problem.two_valued:
         return _weight(problem, epsilon)
@@ -485,8 +485,8 @@ def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
 def _one_number_outcome(gaps: FloatArray, scale: float) -> OutcomeProbabilities:
     """Return the exact outcome of the sharp test, whose one noisy number has integer Laplace noise of this scale.
 
-    ``gaps``: threshold minus level of each candidate, in steps. Thresholds rise as ε falls, so candidate j is taken if
-    the noise lies between the gap before and its own.
+    ``gaps``: threshold minus level of each candidate, in steps. They rise as ε falls. So a candidate is taken if the
+    noise is at most its own gap, and above the gap of the candidate before it.
     """
     below, above = _LAPLACE.exceed(scale, -gaps), _LAPLACE.exceed(scale, gaps + 1.0)
     steps = np.where(gaps[1:] < 0.0, below[1:] - below[:-1], above[:-1] - above[1:])  # subtract the small ones
@@ -496,8 +496,9 @@ def _one_number_outcome(gaps: FloatArray, scale: float) -> OutcomeProbabilities:
 def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> OutcomeProbabilities:
     """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr, p_l(r) = P(own ≥ r − gap_l), for every candidate.
 
-    f is the density of the shared noise r. ``gaps``: threshold minus level of each candidate; like ``own_scale``, in
-    scales of the shared noise. The integral is computed piece by piece between the kinks of the densities.
+    f is the density of the shared noise r. ``gaps``: threshold minus level of each candidate. These and ``own_scale``
+    are multiples of the shared noise's scale. The integral is computed piece by piece between the kinks of the
+    densities.
     """
     kinks = np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH)
     longest = 2.0 * min(1.0, own_scale) / max(1.0, len(gaps) / 8.0)  # a product of |E| factors bends |E| times as fast

@@ -1,8 +1,8 @@
 """Show those groups of the data that have enough individuals (H1). Takes noisy numbers; neither draws nor reads data.
 
-Which groups exist is private. A group is shown if its noisy number of individuals reaches a threshold that somebody
-alone in a group reaches with at most the charged probability. The threshold is computed here, exactly: OpenDP's own
-constructors understate δ, so OpenDP only draws.
+Which groups exist is private. A group is shown if its noisy number of individuals reaches a threshold. The threshold is
+so high that an individual who is alone in their groups makes any of these appear with at most the charged probability
+δ. It is computed here, exactly: OpenDP's own constructors understate δ, so OpenDP only draws.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Schema:
 
         Args:
             path: the file.
-            comment: lines to write above it.
+            comment: lines for the top of the file.
         """
         from dosimeter.schema.toml import save_schema
 

@@ -49,7 +49,7 @@ def load_schema(path: str | Path) -> Schema:
 
 
 def _locate_tables(schema: Schema, folder: Path) -> Schema:
-    """Return the schema with the files of joined tables as paths from this folder."""
+    """Return the schema with relative paths of joined tables' files resolved against this folder."""
     tables = {
         name: replace(table, source=_locate_source(table.source, folder)) for name, table in schema.tables.items()
     }
@@ -57,9 +57,10 @@ def _locate_tables(schema: Schema, folder: Path) -> Schema:
 
 
 def _locate_source(source: str | None, folder: Path) -> str | None:
-    """Return a relative path of a data file or ``duckdb:`` file resolved against the folder.
+    """Return the source of a joined table. If it is the relative path of a file, resolve that against the folder.
 
-    None, absolute paths, table names and URLs are returned unchanged.
+    Such a path names a data file, or stands after ``duckdb:``. None, absolute paths, table names and URLs are returned
+    unchanged.
     """
     if source is None:
         return None
@@ -154,8 +155,9 @@ def _check_unit_columns(
 ) -> None:
     """Refuse wrong facts about whose a table's rows are.
 
-    The ``unit`` needs a bound on the rows of one individual (``most``) and, where that is above 1, a ``row_key`` that
-    tells them apart. Both must be suitable columns. ``place``: what messages call the table.
+    The ``unit`` needs ``most``, a bound on the rows of one individual. If that is above 1, it also needs a ``row_key``,
+    the column that tells these rows apart. Unit and row key must be suitable columns. ``place``: what messages call the
+    table.
     """
     if unit not in columns:
         raise SchemaError(f'{place}: unit = "{unit}" must be "row" or name one of the columns.')
@@ -463,7 +465,7 @@ def _plain(value: Any) -> str:
 def digest_schema(schema: Schema) -> str:
     """Return a digest of the public facts, independent of layout and comments.
 
-    It does not cover ``reviewed``, ``account``, ``identifying``, descriptions, and the sources of joined tables.
+    It covers neither ``reviewed``, ``account``, ``identifying`` and descriptions, nor the sources of joined tables.
     """
     facts: dict[str, object] = {
         "table": schema.table,
@@ -482,7 +484,7 @@ def _table_facts(table: JoinTable) -> list[Any]:
 
 
 def _column_facts(column: Column) -> list[Any]:
-    """Return what the digest covers of a column. ``nulls`` is added only if true, so that old digests stay."""
+    """Return what the digest covers of a column. ``nulls`` is added only if true: digests from before it stay valid."""
     return [
         column.name,
         column.type,
@@ -494,5 +496,5 @@ def _column_facts(column: Column) -> list[Any]:
 
 
 def _normal(value: Any) -> Any:
-    """Return a number in the form that equal numbers share, 1.5 for 1.50 and 0 for -0; a date or moment unchanged."""
+    """Return a number so that equal ones have equal texts: 1.50 as 1.5, -0 as 0. Return dates and moments unchanged."""
     return Decimal(0) if value == 0 else value.normalize(_EXACT) if isinstance(value, Decimal) else value

@@ -77,7 +77,10 @@ class Way(ABC):
 
     @property
     def text_identifies_request(self) -> bool:
-        """Return whether equal texts mean equal requests: not for callable preferences, which may share a text."""
+        """Return whether requests with equal texts are equal. False for a preference given as a Python function.
+
+        The texts of two different functions can be equal.
+        """
         return True
 
     @property
@@ -101,7 +104,7 @@ class Way(ABC):
         """
 
     def name_number(self, prepared: PreparedRelease, source: str) -> str | None:
-        """Return a digest of all that the noisy test's number is drawn for: the ledger finds the number by it (V8).
+        """Return a digest of the question that the noisy number is drawn for; the ledger finds the number by it (V8).
 
         None if this way draws no number that can be used again. ``source``: the digest of the data.
         """
@@ -113,9 +116,9 @@ class Way(ABC):
 
     @abstractmethod
     def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
-        """Read everything that needs the data: return the exact numbers, and a function that grants or denies.
+        """Read all that is needed of the data. Return the exact numbers, and a function that grants an ε or denies.
 
-        The function takes the account's rules and reading.
+        The function takes the request's charges, which know the account's policy and reading.
         """
 
     @abstractmethod

@@ -123,10 +123,11 @@ class Selected(Way):
         } | ({} if self.violation is None else {"violation": write_number(self.violation)})
 
     def name_number(self, prepared: PreparedRelease, source: str) -> str | None:
-        """Return a digest of what the noisy number is drawn for (V8): the query, the data, its cost and its promise.
+        """Return a digest of the question that the noisy number is drawn for (V8); None for the paper's test.
 
-        The threshold and the candidates do not count, since the number is compared with them afterwards. The mechanism
-        counts if it decides what the number is the variance of. None for the paper's test, which has no such number.
+        The question is the query, the schema, the data, the number's cost and its promise. Threshold and candidates do
+        not count, since the number is compared with them afterwards. The mechanism counts unless everybody moves the
+        answer by nothing or by Δ (V6). The paper's test has no such number.
         """
         if self.method == "paper":
             return None
@@ -232,7 +233,7 @@ class Selected(Way):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PossibleEpsilon:
-    """An ε that the noisy test may select. ``probability``: that it does. ``cost``: what the answer would cost.
+    """An ε that the noisy test may select. ``probability``: of its selection. ``cost``: what the answer would cost.
 
     ``variance``: the exact variance of the normalised RDRs at this ε; ``violates``: whether that exceeds the threshold.
     """
@@ -267,11 +268,11 @@ class NoCandidatePreview(Preview):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SelectedPreview(Preview):
-    """What a dry run shows of the noisy test: every outcome with its probability (V3). ``cost`` is that of a denial.
+    """What a dry run shows of the noisy test: every outcome with its probability (V3).
 
-    ``denial``: the probability of a denial. ``violation``: that of releasing an ε that violates the threshold;
-    ``violation_share``: the same if an ε is released. ``kept``: whether the noisy number was paid for before, so that
-    the outcome is certain and finding ε costs nothing (V8).
+    ``cost``: what a denial costs. ``denial``: the probability of a denial. ``violation``: the probability of releasing
+    an ε that violates the threshold; ``violation_share``: the share of these among released ε's. ``kept``: whether the
+    noisy number was paid for before, so that the outcome is certain and finding ε costs nothing (V8).
     """
 
     way: Selected

@@ -23,9 +23,10 @@ _PREFERENCE = "ratio:0.95"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The releases from one of the two tables. ``epsilon``: as algorithm 1 finds it there; ``scale``: of Laplace noise.
+    """The releases from one of the two tables.
 
-    ``hits``: in how many releases the test says that the person is there.
+    ``epsilon``: the ε that algorithm 1 finds for this table. ``scale``: of the Laplace noise. ``hits``: in how many
+    releases the test says that the person is there.
     """
 
     epsilon: float
@@ -37,8 +38,8 @@ class Side:
 class Attack:
     """A test that tells from one release whether a person is in the table, tried on both tables.
 
-    ``exact``: how many times likelier it says yes with the person than without, by formula. ``proven``: a lower bound
-    on this ratio from the counts, with 99.8 % confidence.
+    ``exact``: the probability that it says yes with the person, divided by the probability without, by formula.
+    ``proven``: a lower bound on this ratio from the counts, with 99.8 % confidence.
     """
 
     query: str
@@ -114,8 +115,8 @@ def _attack(
 ) -> Attack:
     """Run one attack. Its test says yes if the answer is at least ``reach`` away from the total without the person.
 
-    ``test``: this in words. ``tables``: everybody's values with the person, then without. ``bounds``: those of a value.
-    ``sensitivity``: Δ of the query.
+    ``test``: this test in words. ``tables``: everybody's values with the person, then without. ``bounds``: the lowest
+    and the highest value that the schema allows. ``sensitivity``: Δ of the query.
     """
     people = max(map(len, tables))
     absent_total = sum(tables[1])
@@ -149,7 +150,7 @@ def _chance_beyond(reach: int, shift: int, scale: float) -> float:
 
 
 def _clopper_pearson(trials: int) -> tuple[Callable[[int], float], Callable[[int], float]]:
-    """Return two functions of the number of hits in ``trials``: a lower and an upper bound on their probability.
+    """Return two functions of the number of hits in ``trials``: a lower and an upper bound on a hit's probability.
 
     Each bound holds with 99.9 % confidence.
     """

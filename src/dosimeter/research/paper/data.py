@@ -133,8 +133,9 @@ def _digest(content: bytes) -> str:
 def load_adult(data: Path | None = None, *, split: Split = "train") -> pa.Table:
     """Read the Adult table from ``data``: a folder with the archive's files, or one file; by default the cache.
 
-    ``split``: the training file alone, as the authors ran it, or with the test file, as the paper's text has it. It
-    does not matter for a single file. Refuses data that are not there or lack a column.
+    ``split``: which of the archive's files to read. ``train``: the training file alone, as the authors did; ``all``:
+    also the test file, as the paper's text says. It does not matter for a single file. Refuses data that are not there
+    or lack a column.
     """
     folder = default_folder() if data is None else data
     if folder.is_file():

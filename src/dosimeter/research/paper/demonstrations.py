@@ -204,7 +204,7 @@ def show_average_spent_twice() -> Demonstration:
 
 
 def show_threshold_factor() -> Demonstration:
-    """Show what writing 10e-5, which is 10⁻⁴, for 10⁻⁵ does to the outcome of Q1."""
+    """Compare outcomes of Q1 at the threshold 10⁻⁵ and at 10e-5, which is 10⁻⁴ and was written instead."""
     written, meant = float("10e-5"), 1e-5
     outcomes = [outcome_distribution(_adult_count(tau), method="paper") for tau in (meant, written)]
     shares = [_chance_of_large(outcome.probabilities) for outcome in outcomes]
@@ -243,9 +243,9 @@ def show_data_normalisation() -> Demonstration:
 
 
 def show_non_additive() -> Demonstration:
-    """Return examples where one person moves the variance that the noisy test compares by more than 1/n (V2).
+    """Show by a MEDIAN and a COUNT(DISTINCT) that one person can move the variance by more than 1/n (V2).
 
-    They are of MEDIAN and COUNT(DISTINCT).
+    It is the variance that the noisy test compares with its threshold.
     """
     median = []
     for zeros in (501, 500):
@@ -320,7 +320,7 @@ def show_uncharged_denials() -> Demonstration:
 
 
 def show_doubling() -> Demonstration:
-    """Find the longest series of answers that the policy ``paper`` allows, and ask with one preference twice (O2)."""
+    """Find the longest series of answers under the policy ``paper``, and ask one query by one preference twice (O2)."""
     candidates = paper_candidates()
     reading = PaperPolicy().start(Decimal(1))
     readings: list[Decimal] = []
@@ -344,7 +344,7 @@ def _remaining(reading: Reading, candidates: Sequence[float]) -> tuple[float, ..
 
 
 def _list_meeting(candidates: Sequence[float], ratio: float) -> list[float]:
-    """Return the candidates that meet a ratio, for a COUNT that matches some people but not all: 1/(1 + ε) (R10)."""
+    """Return the ε's that meet a ratio if some people match a COUNT and others do not: 1/(1 + ε) ≥ ratio (R10)."""
     return [epsilon for epsilon in candidates if 1.0 / (1.0 + epsilon) >= ratio]
 
 

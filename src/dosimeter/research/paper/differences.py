@@ -18,7 +18,7 @@ from dosimeter.research.paper.demonstrations import Demonstration
 class Difference:
     """One point of difference. ``theirs``: what the paper or its code does; ``here``: what this package does instead.
 
-    ``section``: the paper's. ``demonstrate``: computes the numbers that show it.
+    ``section``: the section of the paper. ``demonstrate``: computes the numbers that show it.
     """
 
     key: str

@@ -345,8 +345,8 @@ def _assemble(
 ) -> Figure:
     """Draw two rows of five panels as one figure, with axes at the outer edges only.
 
-    ``panel``: makes the panel of one of the ``lines`` (rows) and one query; it is told whether it is the first of its
-    row and whether the row is the last. ``words``: the description of the figure.
+    ``panel``: a function that makes a panel. It takes one of ``lines`` (what a row is of), the query's name, whether
+    the panel is the first of its row, and whether the row is the last. ``words``: the description of the figure.
     """
     import altair as alt
     import vl_convert

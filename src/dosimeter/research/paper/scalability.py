@@ -67,7 +67,7 @@ class Timing:
 
     @property
     def ratio(self) -> float | None:
-        """Return the authors' mean divided by this one (above 1: faster here); None if they published none."""
+        """Return the authors' mean divided by the mean here (above 1: faster here); None if they published none."""
         return None if self.published is None else self.published / self.mean
 
 
@@ -154,8 +154,8 @@ def measure_scalability(
 ) -> Scalability:
     """Time both algorithms by both ways, on every query and size, ``runs`` times each.
 
-    ``limit``: on one query and size, no run of recomputing is started that is expected to end after so many seconds; 0
-    leaves recomputing out. ``seed``: decides the generated tables. ``progress``: called with (done, total).
+    ``limit``: the seconds that recomputing may take on one query and size: no run is started that is expected to end
+    later. 0 leaves recomputing out. ``seed``: decides the generated tables. ``progress``: called with (done, total).
     """
     if runs < 1:
         raise OptionError("--runs must be at least 1.")
@@ -217,7 +217,7 @@ def _time_closed_form(dataset: Dataset, query: PaperQuery, rows: int, runs: int)
 def _time_recompute(dataset: Dataset, query: PaperQuery, rows: int, runs: int, limit: float) -> list[Timing]:
     """Return one Timing per algorithm for recomputing. Each run measures once for both algorithms.
 
-    No further run is started that would end after ``limit`` seconds in all.
+    After the first run, none is started that is expected to end more than ``limit`` seconds after the beginning.
     """
     spent: dict[Algorithm, list[float]] = {algorithm: [] for algorithm in _CHOICES}
     begun = time.perf_counter()
@@ -237,8 +237,8 @@ def _time_recompute(dataset: Dataset, query: PaperQuery, rows: int, runs: int, l
 def _expect_next(seconds: float, rows: int, sizes: Sequence[int]) -> float:
     """Return an estimate of the seconds of one run at the next larger size; infinite if there is none.
 
-    ``seconds``: measured with so many ``rows``. The estimate grows with the size to the power of 1.5: by less than its
-    square, because distinct records grow more slowly than records.
+    ``seconds``: the mean of the runs at the size ``rows``. The time is taken to grow like the size to the power of 1.5.
+    It is not the square of the size, because the number of distinct records grows more slowly than the number of all.
     """
     larger = [size for size in sizes if size > rows]
     return seconds * (min(larger) / rows) ** 1.5 if larger else math.inf

@@ -32,10 +32,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The ε's for one ratio, query and mechanism. ``published``: the authors'.
+    """The ε's for one ratio, query and mechanism. ``published``: the ε that the authors published.
 
-    ``authors``, ``product``: those found here, by the authors' convention and by this package's own; None if no
-    candidate meets the ratio. The limits: the exact largest ε, which need not be a candidate.
+    ``authors``, ``product``: the ε found here, by the authors' convention and by this package's own; None if no
+    candidate meets the ratio. ``authors_limit``, ``product_limit``: the exact largest ε, which need not be a candidate.
     """
 
     mechanism: MechanismName
@@ -112,7 +112,10 @@ class Thresholds:
 
 
 def write_cell(cell: Cell) -> str:
-    """Return the published ε as text; after ✗ that of the authors' convention, after → our own, where these differ."""
+    """Return the published ε as text; then each ε found here that differs from it.
+
+    After ✗ stands the ε by the authors' convention, after → the ε by this package's own: ``0.05 ✗ 0.04 → 0.1``.
+    """
     text = format_epsilon(cell.published)
     if not cell.reproduced:
         text += f" ✗ {_write(cell.authors)}"

@@ -49,9 +49,9 @@ _MET = 1e-12  # F1
 class ReleaseProbabilities:
     """The exact probabilities of what a noisy test releases.
 
-    ``chances``: of each of the paper's candidates, in their order. ``denial``: of a denial. ``violations``: the share
-    of released ε's that violate the threshold. ``met``: the largest candidate that meets the threshold; None if none
-    does.
+    ``chances``: the probability of each of the paper's candidates, in their order. ``denial``: the probability of a
+    denial. ``violations``: the share of released ε's that violate the threshold. ``met``: the largest candidate that
+    meets the threshold; None if none does.
     """
 
     chances: tuple[float, ...]
@@ -277,8 +277,8 @@ def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
     """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr for each candidate ε_j, and P(denial).
 
     f is the density of the shared noise r, and p_l(r) the probability that candidate l passes. ``gaps``: threshold −
-    q_svt of each candidate, and ``own_scale``: the scale of a candidate's own noise, both in scales of the shared
-    noise. Integrates piecewise, from kink to kink.
+    q_svt of each candidate, and ``own_scale``: the scale of a candidate's own noise; both are multiples of the shared
+    noise's scale. Integrates piecewise, from kink to kink.
     """
     kinks = np.unique(np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH))
     edges = np.unique(np.concatenate([np.linspace(a, b, 1 + math.ceil(4.0 * (b - a))) for a, b in pairwise(kinks)]))

@@ -2,8 +2,8 @@
 
 Only participants who passed the quiz and completed the study are analysed. Whether the groups chose other ε's is
 tested as in the paper: Mann–Whitney, two-sided. That test compares where the answers lie, but the paper claims that
-RDRs make them more *consistent*. This is also tested, by Brown–Forsythe (Levene's test around the medians), which
-compares how far they spread. p-values are not adjusted for the number of comparisons. SciPy is imported when used.
+RDRs make them more *consistent*. So how far the answers spread is also tested, by Brown–Forsythe (Levene's test around
+the medians). p-values are not adjusted for the number of comparisons. SciPy is imported when used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KNOWLEDGE = {"all": "everybody", "no": "do not know differential privacy", "yes"
 
 @dataclass(frozen=True, slots=True)
 class MannWhitney:
-    """A Mann–Whitney test. ``u``: pairs in which the first sample's answer is larger, ties as half a pair.
+    """A Mann–Whitney test. ``u``: the number of pairs in which the first sample's answer is larger; a tie counts half.
 
     ``share``: ``u`` divided by the number of pairs. ``p``: the p-value. ``exact``: whether it is exact, and not by the
     normal distribution.
@@ -44,9 +44,9 @@ class MannWhitney:
 
 @dataclass(frozen=True, slots=True)
 class BrownForsythe:
-    """A Brown–Forsythe test: F of the one-way analysis of variance of the distances from the median.
+    """A Brown–Forsythe test: a one-way analysis of variance of how far each answer is from its sample's median.
 
-    Degrees of freedom: (1, n − 2).
+    ``f``: its F, with (1, n − 2) degrees of freedom. ``p``: the p-value.
     """
 
     f: float
@@ -57,7 +57,7 @@ def compare_locations(first: Sequence[float], second: Sequence[float]) -> MannWh
     """Compare two samples by a two-sided Mann–Whitney test; None if one of them has no answers.
 
     Exact if a sample has at most 8 answers and no two answers are equal; otherwise by the normal distribution with
-    corrections for ties and continuity.
+    corrections for ties and continuity. If all answers are equal, the p-value is 1.
     """
     if not first or not second:
         return None
@@ -95,8 +95,9 @@ def compare_spreads(first: Sequence[float], second: Sequence[float]) -> BrownFor
 class Summary:
     """The ε's that one group chose for one query.
 
-    ``knowledge``: whose answers: ``all``, or of those who said yes or no to prior knowledge. ``counts``: how often each
-    ε was chosen. ``densest``: the two neighbouring ε's that were chosen most often together, ``densest_n`` times.
+    ``knowledge``: whose answers these are: ``all``, or of the participants who said ``yes`` or ``no`` to prior
+    knowledge. ``counts``: how often each ε was chosen. ``densest``: the two neighbouring ε's with the largest sum of
+    counts, which is ``densest_n``.
     """
 
     query: str

@@ -60,7 +60,7 @@ def make_token() -> str:
 
 
 def digest_token(token: str) -> str:
-    """Return the digest that is stored of a token: with it alone nobody can resume."""
+    """Return the digest that is stored in place of a token. Nobody can resume by the digest alone."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

@@ -59,7 +59,7 @@ def _share_axes(layer: Mapping[str, JsonValue], axis: Axis, people: int) -> Json
 
 
 def _strip(spec: JsonObject, title: str, *, rules: bool) -> JsonObject:
-    """Return the chart without its texts and subtitle, with this title. ``rules``: whether its lines stay."""
+    """Return the chart without its texts and subtitle, with this title. ``rules``: whether its straight lines stay."""
     kept = [layer for layer in read_list(spec["layer"]) if _is_mark(read_object(layer), rules=rules)]
     heading = {name: value for name, value in read_object(spec["title"]).items() if not name.startswith("subtitle")}
     return spec | {"layer": kept, "title": heading | {"text": title}}

@@ -66,7 +66,7 @@ class Site:
 
 
 def make_app(instrument: Instrument, store: StudyStore, *, name: str, approval: str = "", secure: bool = False) -> Any:
-    """Return the application. ``name``: the study's, which its cookie carries.
+    """Return the application. ``name``: the name of the study, which is part of its cookie's name.
 
     ``approval``: the ethics approval, shown to participants. ``secure``: the site is reached over HTTPS only.
     """

@@ -76,7 +76,7 @@ class StudySettings:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a participant stands. ``group`` and ``queries`` (in their order): None until the quiz is passed."""
+    """Where a participant stands. ``group`` and ``queries``, in the order shown: None until the quiz is passed."""
 
     step: str
     group: str | None
