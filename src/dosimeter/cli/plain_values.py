@@ -23,7 +23,7 @@ class PlainCommand(TyperCommand):
     """A Typer command that reads plainly written values without pydantic."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, with the one for help, each changed by ``_take_plainly``."""
+        """Return the command's parameters, ``--help`` included, each changed by ``_take_plainly``."""
         return [_take_plainly(param) for param in super().get_params(ctx)]
 
 
@@ -31,7 +31,7 @@ class PlainGroup(TyperGroup):
     """A group of Typer commands that reads plainly written values without pydantic."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, with the one for help, each changed by ``_take_plainly``."""
+        """Return the group's parameters, ``--help`` included, each changed by ``_take_plainly``."""
         return [_take_plainly(param) for param in super().get_params(ctx)]
 
 
