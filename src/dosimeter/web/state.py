@@ -92,8 +92,8 @@ class ServedDataset:
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> PreparedRelease:
         """Return what the schema alone decides about releasing this query. Never touches the data.
 
-        Raises InputError if it cannot be released. Without an ``order`` the result is remembered by the SQL. For
-        controllers only: a remembered result is quick, which would tell an analyst what others asked.
+        Raises InputError if it cannot be released. Without an ``order`` the result is remembered by the SQL. Analysts'
+        own queries need ``prepare_anew``: a remembered result is quick, which would tell them what others asked.
         """
         if order is not None:
             return self._prepare(sql, order)
@@ -112,9 +112,9 @@ class ServedDataset:
         return self._prepare(sql, self._any_order())
 
     def _prepare(self, sql: str, order: ReleaseOrder) -> PreparedRelease:
-        """Return what the schema alone decides about this release: with declared groups wherever there are some.
+        """Return what the schema alone decides about this release. Raises InputError if the query cannot be released.
 
-        Groups that nobody declared are thresholded, if the settings have a δ for them (H1).
+        Groups that nobody declared are thresholded if the settings have a δ for them (H1), otherwise refused.
         """
         try:
             return prepare_release(self.schema, sql, self.look, order)
@@ -278,7 +278,7 @@ class ServerState:
     def charges(self, served: ServedDataset, prepared: PreparedRelease, *, fresh: bool = False) -> RequestCharges:
         """Return what one query would be charged at each ε, and which ε's its account admits.
 
-        If there is no account yet, these are by the terms on which it would be opened. ``fresh``: read the account now.
+        If there is no account yet, the terms on which it would be opened decide. ``fresh``: read the account now.
         """
         account = self.account(served.name, fresh=fresh)
         if account is not None:

@@ -93,7 +93,7 @@ def list_steps(ledger: Ledger, account: AccountSummary) -> list[Step]:
 
 @router.get("/accounts/{name}/people")
 def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> Response:
-    """Show the sum of own guarantees per person, beside what was charged. Needs a scan per answer.
+    """Show the sum of own guarantees per person, beside what was charged. Scans the data once per answer.
 
     Refuses where a click is needed first, and nobody has clicked yet (G1).
     """
@@ -153,7 +153,7 @@ def _sums(
 
 
 def _forget_other_data(served: ServedDataset, entries: tuple[Entry, ...]) -> None:
-    """Make the worker forget sums for these entries that were computed on data that have changed since."""
+    """Make the worker forget the sums of these entries if the data have changed since they were computed."""
     known = served.worker.peek(_key(entries))
     if known is not None and known.state == "done" and known.meter.digest != served.worker.digest:
         served.worker.forget(known)
