@@ -1,4 +1,4 @@
-"""``--ledger`` and ``--release`` of ``risk`` and ``find``: record a look in the ledger, and read the account."""
+"""``--ledger`` of ``risk`` and ``find``, ``--release`` of ``risk``: record a look in the ledger, read the account."""
 
 from __future__ import annotations
 

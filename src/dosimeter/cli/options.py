@@ -141,7 +141,7 @@ def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "
 
 
 def confirm_written(*paths: Path | None) -> None:
-    """Say on standard error which files were written; a path that is None was not."""
+    """Say on standard error which files were written. A path that is None was not written."""
     for path in paths:
         if path is not None:
             typer.echo(f"Wrote {path}.", err=True)

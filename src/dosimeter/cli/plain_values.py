@@ -1,7 +1,7 @@
 """Read options written in a plain form without pydantic, which takes long to load and builds an adapter per option.
 
-Typer reads each value through such an adapter. To load pydantic and build adapters, even for options that nobody gave,
-took a sixth of a short command. A value that is not plainly of its option's type is left to Typer, and so is every
+Typer reads each value through such an adapter, and builds one even for an option that nobody gave: a sixth of the time
+of a short command went into that. A value that is not plainly of its option's type is left to Typer, and so is every
 complaint.
 """
 
@@ -67,7 +67,7 @@ class _PlainFirst:
 
 
 def read_plainly(kind: Any, value: Any) -> Any:
-    """Return the value in the type ``kind``; None if Typer has to read it: 0.1 is written plainly, 1e-1 is not."""
+    """Return the value in the type ``kind``; None if it is not written plainly: 0.1 is, 1e-1 is not."""
     if type(value) is not str:
         return value if type(value) is kind and kind in (int, float) else None
     if kind is str or (get_origin(kind) is Literal and value in get_args(kind)):

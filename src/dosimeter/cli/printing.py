@@ -60,7 +60,7 @@ def make_console() -> Console:
 
 @dataclass(frozen=True, slots=True)
 class _Trimmed:
-    """A text stream that drops blanks at the ends of lines: tables are padded with them, and a file need not be."""
+    """A text stream that drops blanks at the ends of lines: tables are padded with them, which a file does not need."""
 
     stream: IO[str]
 
