@@ -38,9 +38,9 @@ def advise(
 
     Where it names the ε that was found, it names the indicator too (R7). ``found``: the largest ε that meets the
     preference; ``limit``: the exact ε up to which the preference is met, which need not be a candidate. ``reading``:
-    the account's reading; it says why an ε that meets the preference was not found. ``smallest``: how many people the
-    smallest group of the answer holds. ``headline``: a sentence to return instead. ``about_rdr``: whether the
-    preference reads RDRs only. Refuses an empty list of candidates.
+    the account's reading, which may be why no ε was found although some meet the preference. ``smallest``: how many
+    people the smallest group of the answer holds. ``headline``: a sentence to return instead. ``about_rdr``: whether
+    the preference reads RDRs only. Refuses an empty list of candidates.
     """
     ordered = order_candidates(candidates)
     if headline is not None:
@@ -271,7 +271,7 @@ def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
 
 
 def word_steps(advice: Advice) -> list[str]:
-    """Return a sentence each for the next larger and the next smaller candidate, if it exists: what it would change."""
+    """Return what the next larger and the next smaller candidate would change: a sentence for each that exists."""
     return [_word_step(advice, other) for other in (advice.up, advice.down) if other is not None]
 
 

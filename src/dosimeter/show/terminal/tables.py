@@ -189,10 +189,10 @@ def range_bars(
 
 
 def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOptions) -> str:
-    """Draw a bar in a line of ``cells`` characters; its length is exact to an eighth of one (to a whole one in ASCII).
+    """Draw a bar in a line of ``cells`` characters. Its length is exact to an eighth of a character.
 
-    ``span``: the values at its two ends. It starts at a whole character, and is never shorter than one eighth (one
-    character in ASCII).
+    ``span``: the values at its two ends. The bar starts at a whole character, and is never shorter than an eighth. In
+    ASCII its length is in whole characters, and at least one.
     """
     low, high = (axis.position(end) * cells for end in span)
     start = min(round(low), cells - 1)
@@ -358,7 +358,7 @@ def _share_width(columns: Sequence[_Column], rows: Sequence[_Row], options: Cons
 
 
 def _least_widths(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int]:
-    """Return the least width of each column, with its gap, that breaks no figure and no word of up to 20 characters."""
+    """Return the least width of each column, gap included, that breaks no figure and no word of up to 20 characters."""
     widths = []
     for place, column in enumerate(columns):
         whole = column.whole or column.justify == "right"
