@@ -161,7 +161,7 @@ class AnswerShape(Public):
 class Whisker(Public):
     """Where a number and the ends of its 95 % range lie, in percent of a picture's width.
 
-    ``zero``: where 0 lies; None if that is outside.
+    ``zero``: where 0 lies; None if it lies outside the picture or at one of its ends.
     """
 
     dot: float

@@ -93,7 +93,7 @@ class ServedDataset:
         """Return what the schema alone decides about releasing this query. Never touches the data.
 
         Raises InputError if it cannot be released. Without an ``order`` the result is remembered by the SQL. Analysts'
-        own queries need ``prepare_anew``: a remembered result is quick, which would tell them what others asked.
+        checks use ``prepare_anew``: a remembered result is quick, which would tell them what others asked.
         """
         if order is not None:
             return self._prepare(sql, order)
@@ -264,7 +264,7 @@ class ServerState:
     def verify(self, *, anew: bool = False) -> tuple[str, Verification]:
         """Return when the ledger was verified last, and what was found.
 
-        It is verified now if it is short, was not verified before, or ``anew`` is given.
+        The ledger is verified now if it is short, was not verified before, or ``anew`` is given.
         """
         with self._guard:
             known = self._verified
@@ -322,7 +322,7 @@ class ServerState:
         return found
 
     def entry(self, entry_id: str | None) -> Entry | None:
-        """Return the ledger's entry with this id; None if there is none. A settled entry is kept: it never changes."""
+        """Return the ledger's entry with this id, or None. A settled entry is kept in memory: it never changes."""
         if entry_id is None:
             return None
         with self._guard:

@@ -178,7 +178,7 @@ class BlindChoice:
 
 @dataclass(frozen=True, slots=True)
 class BlindColumn:
-    """The 95 % errors of one column, one per choice. ``people``: for a group of so many; None: for any group."""
+    """The 95 % errors of one column, one per choice. ``people``: they hold for a group of so many; None: for any."""
 
     name: str
     people: int | None

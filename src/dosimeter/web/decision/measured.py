@@ -233,9 +233,9 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
 
 
 def _require_same(dataset: Dataset, digest: str) -> str:
-    """Return the digest of the measured data. Raises DataError if the data changed since it was read.
+    """Return the digest of the measured data. Raises DataError if the data changed since ``digest`` was read.
 
-    ``digest``: read before the measurement; "" if it was not.
+    ``digest``: read before the measurement; if it is "", the digest is read now.
     """
     if not digest:
         return dataset.engine.fingerprint()

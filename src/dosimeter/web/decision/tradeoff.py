@@ -1,7 +1,8 @@
 """A picture of the trade-off: beside each ε's bar of people, the error that the analyst would get. Also the slider.
 
 Takes candidates and what is marked among them; gives positions in percent of a picture's width. Templates draw them as
-tables with small SVGs, so that a page needs no script to draw, no second table of numbers, and follows its own colours.
+tables with small SVGs, so that a page needs no script to draw them and no second table of numbers, and uses its own
+colours.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float
 
 
 def _write_errors(measured: MeasuredQuery, epsilon: float) -> list[str]:
-    """Write the error of each column at one ε: the typical group's, where groups differ."""
+    """Write the error of each column at one ε: in a typical group, where groups differ."""
     line = measured.candidate(epsilon)
     found = []
     for (error, in_rows), foreseen in zip(line.errors, measured.accuracies[epsilon], strict=True):

@@ -274,7 +274,7 @@ def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
 
 
 def list_risk_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iterator[RiskSentence]:
-    """Yield the absolute risks of the most exposed at this ε; with the noisy test, at the largest it can find."""
+    """Yield the absolute risks of the most exposed at this ε; with the noisy test, at the largest ε it can find."""
     at = offer.worst if offer.testing else epsilon
     svt = float(offer.charges.epsilon_svt)
     absolute = measured.risk.absolute(at, charge=at + svt)

@@ -128,7 +128,7 @@ class Connections:
 
 
 def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
-    """Return the oldest connection of the address that has the most. Expects the oldest connections first."""
+    """Return the oldest connection of the address with the most connections. ``connections``: the oldest first."""
     listed = list(connections)
     many = Counter(connection.address for connection in listed)
     most = max(many.values())

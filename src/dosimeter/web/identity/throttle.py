@@ -102,7 +102,7 @@ def _refuse(full: dict[str, int], keys: dict[str, FailureLimit]) -> None:
 
 
 def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
-    """Raise Throttled if another attempt would be one too many. Record the refusal if it is the first of its run.
+    """Raise Throttled if another attempt would be one too many. Record the first refusal in a run of failures.
 
     Called before the queue of passwords, so that a refused attempt takes nobody's turn.
     """

@@ -109,7 +109,7 @@ def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> 
 
 @router.post("/accounts/{name}/people")
 def look_at_sums(request: Request, state: StateOf, user: Controller, name: str) -> Response:
-    """Show everybody's sums, where the promise depends on nobody having looked (G1): only on a click, and recorded."""
+    """Show everybody's sums after a click, and record it. Used where a look weakens the answers' promise (G1)."""
     served = require_dataset(state, name)
     note(state.database, user.name, "viewed sums per person", dataset=name)
     return _sums(request, state, user, served, _list_charged(state, name))

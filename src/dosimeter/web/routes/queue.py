@@ -216,7 +216,7 @@ def show_settings(request: Request, state: StateOf, user: Controller, saved: boo
 class PriorityThreshold:
     """A threshold for a priority, in percent, and what it means for counts (R3).
 
-    ``one``, ``ten``: the largest candidate that meets it for one number, and for ten groups; None if none does.
+    ``one``, ``ten``: the largest candidate that meets it for a COUNT of one group, and of ten; None if none does.
     """
 
     priority: str

@@ -88,7 +88,7 @@ def list_audit(
 ) -> list[AuditRecord]:
     """Return the latest ``limit`` records, newest first; with ``before``, the latest whose number is below it.
 
-    ``only``: a filter that they pass.
+    ``only``: list only records that pass this filter.
     """
     query = (only or AuditFilter()).narrow(sa.select(AUDIT)).order_by(AUDIT.c.id.desc()).limit(limit)
     if before is not None:

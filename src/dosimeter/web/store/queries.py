@@ -29,7 +29,7 @@ def submit_query(
     """Store a query; return its id. Raises LimitError if the analyst has too many.
 
     ``most``: how many they may have open at a time. ``each_minute``: how many they may submit in a minute, whatever
-    became of them: who submits and withdraws all the time would fill the audit log.
+    became of them: somebody who submits and withdraws all the time would fill the audit log.
     """
     now, query_id = write_time(), make_identifier()
     row = {
