@@ -129,7 +129,7 @@ class PublicSchema(Public):
 
 
 class PublicAnswer(Public):
-    """A released answer, as the ledger holds it; without ε and errors where ε was found from a preference (G2).
+    """A released answer, as the ledger holds it; without ε and errors where these would tell about the data (G2).
 
     ``epsilon_svt``: what the noisy test cost, if ε was found by one. ``error_95``: the largest 95 % error of each
     column. ``errors``: the errors of each row, by column. ``rank_errors``: errors in rows, of columns drawn by rank.
