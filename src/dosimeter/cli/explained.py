@@ -167,9 +167,9 @@ def _word_advice(advice: NoiseAdvice) -> str:
 
 
 def _word_factors(advice: NoiseAdvice) -> Iterator[str]:
-    """Yield how large the noise would be, as in "0.5 × the noise of COUNT(*)"; one text for all with the same factor.
+    """Yield texts such as "0.5 × the noise of COUNT(*)": by which factor the advice would shrink which noise.
 
-    Numbers whose noise would not shrink are left out.
+    Numbers with the same factor share a text. Numbers whose noise would not shrink are left out.
     """
     by_factor: dict[str, list[str]] = {}
     for label, factor in advice.factors.items():

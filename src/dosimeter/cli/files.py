@@ -49,8 +49,9 @@ def save_picture(
 ) -> None:
     """Save the range plot of the candidates ``lines``; an .html page also holds a histogram and sentences.
 
-    ``selected``: the ε to be highlighted, and that of the histogram; without it the histogram is that of the first of
-    ``lines``. ``words``: the sentences, by default the advice without a preference. ``path``: None saves nothing.
+    ``selected``: the ε to highlight, at which the histogram is drawn too; without it, the histogram is drawn at the
+    first of ``lines``. ``words``: the sentences, by default the advice without a preference. ``path``: None saves
+    nothing.
     """
     if path is None:
         return

@@ -1,4 +1,4 @@
-"""``--ledger`` and ``--release`` of ``risk`` and ``find``: record a look in the ledger, and read the account."""
+"""``--ledger`` of ``risk`` and ``find``, ``--release`` of ``risk``: record a look in the ledger, read the account."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ ReleaseId = Annotated[
 
 
 def check_ledger_options(target: str | None, release: str | None, schema: object, **others: object) -> None:
-    """Refuse ``--ledger`` without ``--schema``, ``--release`` without ``--ledger``, and options beside ``--release``.
+    """Refuse ``--ledger`` without ``--schema``, ``--release`` without ``--ledger``, and ``others`` with ``--release``.
 
-    ``others``: the options that say how to look, by name. With ``--release`` the ledger's entry says that.
+    ``others``: by name, the options that say how to look at the risk. With ``--release``, the ledger's entry says it.
     """
     if target is not None and schema is None:
         raise OptionError("--ledger goes with --schema: an account belongs to the table that the schema names.")
@@ -48,7 +48,7 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSumm
     """Record in the ledger that the risk was looked at, before anything is shown (G1). Return the dataset's account.
 
     Return None if the dataset has no account yet. Without a ledger (``target`` is None), record nothing and return
-    None. With one, refuse a study: SQL that cannot be planned, looked at with --sensitivity.
+    None. With a ledger, refuse a study: that is SQL which cannot be released, looked at by --sensitivity.
     """
     if target is None:
         return None
@@ -63,7 +63,7 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSumm
 
 
 def filter_remaining(account: AccountSummary | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
-    """Return a function that keeps those candidates which the account still admits (O2); all without an account."""
+    """Return a function that keeps only the candidates that the account still admits (O2); all, without an account."""
     if account is None:
         return lambda candidates: candidates
     from dosimeter.ledger import ZERO, RequestCharges, exact_decimal

@@ -31,7 +31,7 @@ class LedgerAction(StrEnum):
 
 
 def declare(name: str, *, wanted: str | None = None) -> Any:
-    """Return a Typer option as ``dosimeter.options`` declares it. ``wanted``: a help text instead of the declared."""
+    """Return a Typer option as ``dosimeter.options`` declares it. ``wanted``: another help text."""
     option = OPTIONS[name]
     return typer.Option(Option(name).flag, metavar=option.metavar, help=wanted or option.help)
 
@@ -130,7 +130,7 @@ def split_list(text: str | None) -> list[str] | None:
 def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "") -> None:
     """Refuse a folder, a path in a folder that does not exist, and an ending that is not among ``kinds`` (empty: any).
 
-    None is accepted. ``what``: the beginning of the message about the ending.
+    None is accepted. ``what``: how the message about the ending begins, such as "a picture is saved".
     """
     if path is None:
         return
@@ -141,7 +141,7 @@ def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "
 
 
 def confirm_written(*paths: Path | None) -> None:
-    """Say on standard error which files were written; a path that is None was not."""
+    """Say on standard error which files were written. A path that is None was not written."""
     for path in paths:
         if path is not None:
             typer.echo(f"Wrote {path}.", err=True)

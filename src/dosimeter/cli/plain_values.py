@@ -1,7 +1,7 @@
 """Read options written in a plain form without pydantic, which takes long to load and builds an adapter per option.
 
-Typer reads each value through such an adapter. To load pydantic and build adapters, even for options that nobody gave,
-took a sixth of a short command. A value that is not plainly of its option's type is left to Typer, and so is every
+Typer reads each value through such an adapter, and builds one even for an option that nobody gave: a sixth of the time
+of a short command went into that. A value that is not plainly of its option's type is left to Typer, and so is every
 complaint.
 """
 
@@ -23,7 +23,7 @@ class PlainCommand(TyperCommand):
     """A Typer command that reads plainly written values without pydantic."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, with the one for help, each changed by ``_take_plainly``."""
+        """Return the command's parameters, ``--help`` included, each changed by ``_take_plainly``."""
         return [_take_plainly(param) for param in super().get_params(ctx)]
 
 
@@ -31,7 +31,7 @@ class PlainGroup(TyperGroup):
     """A group of Typer commands that reads plainly written values without pydantic."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, with the one for help, each changed by ``_take_plainly``."""
+        """Return the group's parameters, ``--help`` included, each changed by ``_take_plainly``."""
         return [_take_plainly(param) for param in super().get_params(ctx)]
 
 
@@ -67,7 +67,7 @@ class _PlainFirst:
 
 
 def read_plainly(kind: Any, value: Any) -> Any:
-    """Return the value in the type ``kind``; None if Typer has to read it: 0.1 is written plainly, 1e-1 is not."""
+    """Return the value in the type ``kind``; None if it is not written plainly: 0.1 is, 1e-1 is not."""
     if type(value) is not str:
         return value if type(value) is kind and kind in (int, float) else None
     if kind is str or (get_origin(kind) is Literal and value in get_args(kind)):

@@ -60,7 +60,7 @@ def make_console() -> Console:
 
 @dataclass(frozen=True, slots=True)
 class _Trimmed:
-    """A text stream that drops blanks at the ends of lines: tables are padded with them, and a file need not be."""
+    """A text stream that drops blanks at the ends of lines: tables are padded with them, which a file does not need."""
 
     stream: IO[str]
 
@@ -377,7 +377,7 @@ def print_stops(incidents: Sequence[Incident]) -> None:
 
 
 def _show_exact(account: AccountSummary, epsilon: Decimal) -> str:
-    """Write an ε of an account: a sum of charges to the last digit, one computed from ρ rounded up to four digits."""
+    """Write an ε of an account to its last digit; rounded up to four digits if the account counts ρ."""
     if epsilon.is_infinite():
         return "∞"
     if account.policy.in_zcdp:
@@ -386,7 +386,7 @@ def _show_exact(account: AccountSummary, epsilon: Decimal) -> str:
 
 
 def _print_remaining(console: Console, account: AccountSummary, reading: str) -> None:
-    """Print what is left of an account: in ε if it has a budget, and as how many more answers at three values of ε.
+    """Print what is left of an account: in ε if it has a budget, and how many more answers fit at each of three ε's.
 
     ``reading``: what is spent, as text. An account that counts ρ also has its ρ printed.
     """

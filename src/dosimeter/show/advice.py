@@ -38,9 +38,9 @@ def advise(
 
     Where it names the ε that was found, it names the indicator too (R7). ``found``: the largest ε that meets the
     preference; ``limit``: the exact ε up to which the preference is met, which need not be a candidate. ``reading``:
-    the account's reading; it says why an ε that meets the preference was not found. ``smallest``: how many people the
-    smallest group of the answer holds. ``headline``: a sentence to return instead. ``about_rdr``: whether the
-    preference reads RDRs only. Refuses an empty list of candidates.
+    the account's reading, which may be why no ε was found although some meet the preference. ``smallest``: how many
+    people the smallest group of the answer holds. ``headline``: a sentence to return instead. ``about_rdr``: whether
+    the preference reads RDRs only. Refuses an empty list of candidates.
     """
     ordered = order_candidates(candidates)
     if headline is not None:
@@ -93,9 +93,9 @@ def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float |
 
 
 def _word_ends(ordered: Sequence[Candidate]) -> str:
-    """Say what number the preference's condition has at the largest and at the smallest candidate where it has one.
+    """Say which value the preference's condition takes at two candidates: the largest and the smallest with a value.
 
-    "" if it has a number at fewer than two candidates.
+    "" if fewer than two candidates have a value.
     """
     told = [
         f"ε = {format_epsilon(c.epsilon)} gives {format_number(c.value, 4)}" for c in ordered if c.value is not None
@@ -128,7 +128,9 @@ def _word_span(part: ConditionRange) -> str:
 def word_advice(advice: Advice) -> tuple[str, ...]:
     """Return the advice in sentences: the analyst's gain, the risk of the most exposed, the next candidates, warnings.
 
-    Before these, where every candidate meets the preference, it says that the preference decides nothing (F4).
+    Where the preference decides nothing (F4), the advice is about the largest candidate with a small membership
+    advantage; if there is none, it says only that. If every candidate meets the preference, what the largest would do
+    to people comes first.
     """
     return tuple(_word_advice(advice))
 
@@ -216,9 +218,8 @@ def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
 def word_gain(columns: Sequence[str], shown: RiskAndAccuracy, *, most: int | None = None) -> str:
     """Say how large the 95 % errors at one ε are, and how many numbers of the answer are no larger than their error.
 
-    Where there are any, also how many numbers have too few people to tell, and how many have no error. ``most``: how
-    many columns are named before the others are only counted; a single other one is named too. By default all are
-    named.
+    Where there are any, also how many numbers have too few people to tell, and how many have no error. ``most``: name
+    so many columns and only count the others, unless there is just one other. By default all are named.
     """
     accuracy = shown.accuracy
     found = zip(columns, accuracy.errors, accuracy.typical, strict=True)
@@ -270,7 +271,7 @@ def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
 
 
 def word_steps(advice: Advice) -> list[str]:
-    """Return a sentence each for the next larger and the next smaller candidate, if it exists: what it would change."""
+    """Return what the next larger and the next smaller candidate would change: a sentence for each that exists."""
     return [_word_step(advice, other) for other in (advice.up, advice.down) if other is not None]
 
 
@@ -310,7 +311,7 @@ def warn_of_noise(advice: Advice, shown: RiskAndAccuracy) -> Iterator[str]:
 
 
 def _round_up(value: float, most: float = math.inf) -> str:
-    """Write an upper limit to three digits, never rounded down; to more where three would round it up to ``most``."""
+    """Write an upper limit, rounded up to three digits; up to nine digits where fewer would round it to ``most``."""
     if value <= 0.0 or not math.isfinite(value):
         return format_number(value)
     digits = 3

@@ -1,9 +1,9 @@
 """Add up everybody's own guarantees (P1) over an account's answers. For controllers only.
 
-RDRs are never added up. For every charged entry everybody is measured by the columns that any of the queries uses, so
-that people with the same record can be followed from one query to the next. Where an individual has several rows, a
-query joins other tables, or there are too many records, the largest own guarantee of each query is added instead: an
-upper bound. Runs on the dataset's worker.
+RDRs are never added up. The query of each charged entry is measured again. People are told apart by all columns that
+any of the queries uses, so that those with the same record can be followed from one query to the next. Where an
+individual has several rows, a query joins other tables, or there are too many records, the largest own guarantee of
+each query is added instead: an upper bound. Runs on the dataset's worker.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Sums:
 
     ``largest``: the largest sum, which ``holders`` people have. ``untouched``: how many people have a sum of 0.
     ``steps``: up to six of the largest sums, and how many people have each. ``bound``: people could not be followed
-    from one query to the next, so ``largest`` and ``median`` are one upper bound for everybody, and ``holders``,
-    ``untouched`` and ``steps`` are empty.
+    from one query to the next, so ``largest`` and ``median`` are one upper bound for everybody, ``holders`` and
+    ``untouched`` are 0, and ``steps`` is empty.
     """
 
     people: int
@@ -52,7 +52,7 @@ class Sums:
 
 
 def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: JobMeter) -> Sums:
-    """Return everybody's sum of own guarantees (P1) over all charged entries, plus ε_svt of every noisy test.
+    """Return everybody's sum of own guarantees (P1) over all charged entries, plus what each noisy test cost (ε_svt).
 
     Raises SchemaError if an earlier query cannot be answered under the present schema.
     """

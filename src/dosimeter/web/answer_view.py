@@ -113,7 +113,7 @@ def _is_number(value: Value) -> bool:
 
 
 def _find_scale(name: str, answer: PublicAnswer, errors: _AnswerErrors) -> tuple[float, float] | None:
-    """Return the two ends of a column's picture: they hold all its numbers with their errors, and 0 if that is near.
+    """Return the two ends of a column's picture. Between them lie all its numbers with their errors, and 0 if near.
 
     None where no error is known, because dots alone would look exact, and where the two ends are equal.
     """

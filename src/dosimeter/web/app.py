@@ -144,7 +144,7 @@ def _name_fields(error: RequestValidationError) -> str:
 
 
 def _tell_limit(problem: Mapping[str, Any]) -> str:
-    """Say what a field must be, in our own words and without what was given; "" where its name says enough."""
+    """Say what a field must be, without quoting what was given; "" where the field's name says enough."""
     limits, name = problem.get("ctx", {}), problem["loc"][-1] if problem["loc"] else ""
     match problem["type"]:
         case "value_error":

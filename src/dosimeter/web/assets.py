@@ -35,7 +35,8 @@ class Assets:
     """The files below ``static``, read once, and the Vega bundle, made or read at its first use.
 
     Scripts import each other by relative addresses, so one digest over all files stands in the path before their names.
-    The bundle has an address of its own, by its versions: it is large, and stays when another file changes.
+    The bundle has an address of its own, by its version: it is large, and need not be loaded again when another file
+    changes.
     """
 
     def __init__(self, folder: Path = STATIC) -> None:

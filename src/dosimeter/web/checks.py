@@ -97,7 +97,7 @@ def _expect(served: ServedDataset, prepared: PreparedRelease, wanted: float | No
 
 
 def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
-    """Return the check of a query about single persons: it is refused, and the clause that makes it one is named."""
+    """Return the check of a query about single persons: a refusal that names the clause which singles them out."""
     name, clause = plan.singled_out[0]
     message = (
         f"{clause} asks about single persons: {name} identifies people. Ask about something that many people share, or "
@@ -109,7 +109,7 @@ def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
 def _for_analysts(error: InputError) -> str:
     """Return the message without the hints that only a controller can act on.
 
-    If there are such hints, it says instead that only the controller can change that.
+    If there are such hints, a sentence in their place says that only the controller can change that.
     """
     message = error.word(Surface.WEB, Audience.ANALYST)
     if not error.problem.hides_hint_from(Audience.ANALYST):

@@ -1,4 +1,4 @@
-"""Write lines of CSV files that people open in a spreadsheet, so that it does not compute what others wrote.
+"""Write lines of CSV files that people open in a spreadsheet, which must take no text in them for a formula.
 
 Takes values; gives text.
 """
@@ -13,7 +13,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def write_csv_line(values: Sequence[str | int | float | bool | None]) -> str:
-    """Return one line. Numbers stay numbers; a text that a spreadsheet would compute gets an apostrophe before it."""
+    """Return one line. Numbers stay numbers; a text that looks like a formula gets an apostrophe before it."""
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\r\n").writerow([_write_value(value) for value in values])
     return stream.getvalue()

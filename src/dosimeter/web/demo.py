@@ -51,7 +51,7 @@ def prepare_demo(
 ) -> DemoSettings:
     """Set up the demonstration in a folder: database, users, waiting queries.
 
-    By default ε is fixed beforehand: the one way whose promise holds as it stands.
+    By default ε is fixed beforehand: the answers are then differentially private at that very ε (G0).
     """
     bundled = resources.files("dosimeter") / "data"
     dataset = DatasetSettings(

@@ -1,6 +1,7 @@
 """The error to expect of an answer, before anybody has looked: decided by SQL, schema and noise alone, never by data.
 
-An average's error depends on how many people there are, which nobody may know here: it is given for round numbers.
+An average's error depends on how many people are in a group. That is private, so the error is given for a few round
+numbers of people.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _expect(prepared: PreparedRelease, name: str, epsilons: Sequence[float]) -> 
 
 
 def _keep_column(plan: QueryPlan, name: str) -> QueryPlan:
-    """Return the plan with this column of the answer alone; the noise stays that of the whole query."""
+    """Return the plan with only this column of the answer; the noise stays as large as for the whole query."""
     return replace(plan, outputs=tuple(output for output in plan.outputs if output.name == name))
 
 
@@ -55,7 +56,7 @@ def _foresee(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -> floa
 
 
 def _foresee_sizes(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -> list[float | None]:
-    """Return the 95 % errors that the plan's only column would have in groups of so many people as ``PEOPLE`` lists."""
+    """Return the 95 % error of the plan's only column for each size of a group in ``PEOPLE``; None without an error."""
     counts = {estimate.measures[0] for estimate in plan.estimates if estimate.counted is not None}
     values = [[Fraction(people if at in counts else 0) for at in range(len(plan.measures))] for people in PEOPLE]
     keys: list[tuple[Scalar, ...]] = [(None,) * len(plan.groups)] * len(PEOPLE)

@@ -1,6 +1,6 @@
 """Numbers as the pages write them: with a real minus sign, small ones with a power of ten, never broken over two lines.
 
-Takes numbers; gives text. The digits themselves are those of ``dosimeter.show.numbers``.
+Takes numbers; gives text.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ def show_number(value: float, digits: int = 6) -> str:
 def show_estimate(value: float, error: float | None) -> tuple[str, str]:
     """Return a released number, written to as many digits as its 95 % error allows, and the error, to two digits.
 
-    12,345 ± 1,234 is written 12,300 ± 1,300: the error is rounded up. A whole number gets no decimals. Without an error
-    it keeps all its digits, and other numbers keep six; the second text is then empty, or "0" for an error of 0.
+    12,345 ± 1,234 gives "12,300" and "1,300": the error is rounded up. For a whole number both have no decimals. If the
+    error is unknown, infinite or 0, a whole number keeps all its digits, and any other keeps six; the second text is
+    then "", or "0" for an error of 0.
     """
     if error is None or not math.isfinite(error) or error <= 0.0 or not math.isfinite(value):
         text = f"{value:,}".replace("-", "−") if isinstance(value, int) else show_number(value, 6)
@@ -33,8 +34,8 @@ def show_estimate(value: float, error: float | None) -> tuple[str, str]:
 def show_interval(value: float, error: float) -> str:
     """Write the range from ``value`` − ``error`` to ``value`` + ``error``, rounded outwards.
 
-    "" if either is not finite. ``value``: a released number. ``error``: its 95 % error, so that the range holds the
-    exact number 95 times in 100.
+    "" if either is not finite, and "exactly 12" for an error of 0. ``value``: a released number. ``error``: its 95 %
+    error, so that the range holds the exact number 95 times in 100.
     """
     if not (math.isfinite(value) and math.isfinite(error)):
         return ""

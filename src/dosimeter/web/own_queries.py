@@ -36,7 +36,7 @@ def show_own(state: ServerState, user: User, query: StoredQuery, session: str) -
 def show_query(query: StoredQuery, entry: Entry | None, *, stopped: str = "") -> PublicQuery:
     """Return a stored query as its analyst sees it: one that is being released, or was interrupted, still waits.
 
-    ``entry``: the ledger's entry with its answer. ``stopped``: the sentence about a stopped dataset; "" if it is not.
+    ``entry``: the ledger's entry with its answer. ``stopped``: the sentence about a stopped dataset, or "".
     """
     status = _show_status(query)
     message: str | None = None

@@ -1,7 +1,8 @@
 """What an analyst may see, and only that. Every page, fragment and JSON answer for analysts is made of these values.
 
 None of them has a field for an RDR, a per-instance sensitivity, an exact answer, a reason, or a reading. The ledger's
-entry does hold an ε that was found from a preference: ``show_answer`` is the one place that leaves it out (G2).
+entry does hold an ε that was found from a preference; every answer shown here comes from ``show_answer``, which leaves
+it out (G2).
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Public(BaseModel):
 
 
 class PublicColumn(Public):
-    """One column of a table. ``identifying``: it tells people apart, so that no condition may test it.
+    """One column of a table. ``identifying``: it tells people apart; queries that single people out may be refused.
 
     ``values``: the declared values, or the first of them. ``further``: how many more there are.
     """
@@ -115,9 +116,9 @@ class Example(Public):
 
 
 class PublicSchema(Public):
-    """What a page lists of a dataset: examples, and its columns that hold the words ``find``.
+    """What a page lists of a dataset: examples, and the columns whose name, type or description has the words ``find``.
 
-    ``total``: how many columns it has; ``found``: how many hold the words.
+    ``total``: how many columns the dataset has; ``found``: how many of them have the words.
     """
 
     dataset: PublicDataset
@@ -128,10 +129,11 @@ class PublicSchema(Public):
 
 
 class PublicAnswer(Public):
-    """A released answer, as the ledger holds it. Under algorithm 1 it has no ε, ``epsilon_svt`` or ``error_95``.
+    """A released answer, as the ledger holds it; without ε and errors where these would tell about the data (G2).
 
-    ``error_95``: the largest 95 % error of each column. ``errors``: of each row, by column. ``rank_errors``: errors in
-    rows, of columns drawn by rank. ``violation``: the promise on violations (V7). ``guarantee``: the promise in words.
+    ``epsilon_svt``: what the noisy test cost, if ε was found by one. ``error_95``: the largest 95 % error of each
+    column. ``errors``: the errors of each row, by column. ``rank_errors``: errors in rows, of columns drawn by rank.
+    ``violation``: the promise on violations (V7). ``guarantee``: the promise in words.
     """
 
     rows: list[dict[str, str | int | float | bool | None]]
@@ -159,7 +161,7 @@ class AnswerShape(Public):
 class Whisker(Public):
     """Where a number and the ends of its 95 % range lie, in percent of a picture's width.
 
-    ``zero``: where 0 lies; None if that is outside.
+    ``zero``: where 0 lies; None if it lies outside the picture or at one of its ends.
     """
 
     dot: float
@@ -171,7 +173,8 @@ class Whisker(Public):
 class ShownCell(Public):
     """One cell of an answer as it is written. ``margin``: the 95 % error after ±; ``interval``: the range in words.
 
-    ``faint``: there is no value. ``whisker``: the picture of the number, if its column has one.
+    ``note``: a remark, if there is one. ``faint``: there is no value. ``whisker``: the picture of the number, if its
+    column has one.
     """
 
     text: str
@@ -278,7 +281,7 @@ class OwnList(Public):
 class ExpectedError(Public):
     """The 95 % error of one column at each ε; None where it depends on the data. ``in_rows``: it counts rows.
 
-    ``by_people``: for an average, the errors that a group of so many people would have.
+    ``by_people``: for an average, its errors at each ε by how many people are in the group.
     """
 
     column: str
@@ -350,7 +353,7 @@ class NewQuery(BaseModel):
 
 
 class QueryText(BaseModel):
-    """SQL to be checked, and not to be asked."""
+    """A query that is only checked, and not submitted."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -120,7 +120,7 @@ _SIGNS = {">=": "≥", "<=": "≤", "<>": "≠"}
 
 
 def _write_where(condition: str) -> str:
-    """Return a WHERE as people write it: dates and signs plainly, and TRUE/FALSE columns as comparisons."""
+    """Return a WHERE as people write it: '2020-01-31' without its CAST, ≥ for >=, ``ill = true`` for ``ill``."""
     plain = re.sub(r"CAST\(('[^']*') AS (?:DATE|TIMESTAMP)\)", r"\1", _plain(condition))
     plain = re.sub(r"('(?:[^']|'')*')|(>=|<=|<>)", lambda found: found[1] or _SIGNS[found[2]], plain)
     parts = re.findall(r"\(([^()]*)\)", plain)

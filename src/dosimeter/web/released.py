@@ -48,8 +48,8 @@ def find_release(state: ServerState, served: ServedDataset, entry_id: str) -> Pu
 def _list_backwards(ledger: Ledger, account: str, first: int, before: str | None) -> Iterator[Entry]:
     """Yield the entries of an account, newest first; with ``before``, only those older than that entry.
 
-    They are read in pages, the first of ``first`` entries and each next one twice as long: each page takes a walk along
-    the ledger's chain from its oldest entry.
+    They are read in pages, the first of ``first`` entries and each next one twice as long. Few pages are best: for each
+    one the ledger follows its chain, from the oldest entry of the page to the end.
     """
     size = first
     while page := ledger.entries(account, size, before=before):
@@ -100,9 +100,10 @@ def _write_query(sql: str) -> str:
 
 
 def note_readings(state: ServerState, user: User, listed: PublicReleases, session: str) -> None:
-    """Record that somebody was shown a list of released answers, once per session and newest answer on it.
+    """Record that somebody was shown a list of released answers.
 
-    ``session``: a user of the API counts as one session. An empty list is not recorded.
+    In the same session, a list is recorded again only if it begins with another answer. A user of the API counts as one
+    ``session``. An empty list is not recorded.
     """
     if listed.answers and state.is_first("listed", session, listed.answers[0].entry):
         dataset = listed.answers[0].dataset

@@ -155,7 +155,7 @@ def read_settings(document: Mapping[str, Any], folder: Path) -> Settings:
 
 
 def read_database(path: str | Path) -> str:
-    """Return the database's address, which `dosimeter user` needs, after checking the whole configuration."""
+    """Return the database's address, for ``dosimeter user`` and ``audit``, after checking the whole configuration."""
     return load_settings(path).database
 
 

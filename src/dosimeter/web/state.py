@@ -92,8 +92,8 @@ class ServedDataset:
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> PreparedRelease:
         """Return what the schema alone decides about releasing this query. Never touches the data.
 
-        Raises InputError if it cannot be released. Without an ``order`` the result is remembered by the SQL. For
-        controllers only: a remembered result is quick, which would tell an analyst what others asked.
+        Raises InputError if it cannot be released. Without an ``order`` the result is remembered by the SQL. Analysts'
+        checks use ``prepare_anew``: a remembered result is quick, which would tell them what others asked.
         """
         if order is not None:
             return self._prepare(sql, order)
@@ -112,9 +112,9 @@ class ServedDataset:
         return self._prepare(sql, self._any_order())
 
     def _prepare(self, sql: str, order: ReleaseOrder) -> PreparedRelease:
-        """Return what the schema alone decides about this release: with declared groups wherever there are some.
+        """Return what the schema alone decides about this release. Raises InputError if the query cannot be released.
 
-        Groups that nobody declared are thresholded, if the settings have a δ for them (H1).
+        Groups that nobody declared are thresholded if the settings have a δ for them (H1), otherwise refused.
         """
         try:
             return prepare_release(self.schema, sql, self.look, order)
@@ -264,7 +264,7 @@ class ServerState:
     def verify(self, *, anew: bool = False) -> tuple[str, Verification]:
         """Return when the ledger was verified last, and what was found.
 
-        It is verified now if it is short, was not verified before, or ``anew`` is given.
+        The ledger is verified now if it is short, was not verified before, or ``anew`` is given.
         """
         with self._guard:
             known = self._verified
@@ -278,7 +278,7 @@ class ServerState:
     def charges(self, served: ServedDataset, prepared: PreparedRelease, *, fresh: bool = False) -> RequestCharges:
         """Return what one query would be charged at each ε, and which ε's its account admits.
 
-        If there is no account yet, these are by the terms on which it would be opened. ``fresh``: read the account now.
+        If there is no account yet, the terms on which it would be opened decide. ``fresh``: read the account now.
         """
         account = self.account(served.name, fresh=fresh)
         if account is not None:
@@ -322,7 +322,7 @@ class ServerState:
         return found
 
     def entry(self, entry_id: str | None) -> Entry | None:
-        """Return the ledger's entry with this id; None if there is none. A settled entry is kept: it never changes."""
+        """Return the ledger's entry with this id, or None. A settled entry is kept in memory: it never changes."""
         if entry_id is None:
             return None
         with self._guard:

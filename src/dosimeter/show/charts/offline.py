@@ -1,6 +1,6 @@
 """A chart that shows itself in a notebook as a finished picture: it loads nothing, and nothing offers to send it.
 
-Imports Altair, so it is imported when a chart is drawn.
+This module imports Altair, so it is itself imported only when a chart is drawn.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ MOST_PLACES = 20
 class Frame:
     """Where a picture is shown, and its colours. ``alone``: in a file or notebook; otherwise on a page.
 
-    A page has the words, the key and the table itself, and decides the width.
+    A page shows the words, the key and the table by itself, and decides the width.
     """
 
     ink: str
@@ -64,7 +64,7 @@ PAGE = Frame("INK", "MUTED", "FAINT", "MEETS", alone=False)  # the page fills in
 def _frame_spec(frame: Frame, *, width: int, height: int, data: Spec, layer: Sequence[Spec]) -> Spec:
     """Return the specification of the whole picture: these layers over this data, with size and style.
 
-    ``width`` is that of a picture that stands alone: on a page, the page decides.
+    ``width``: used for a picture that stands alone; on a page, the page decides.
     """
     sizes: Spec = {"width": width} if frame.alone else {"width": "container"}
     fitting: Spec = {} if frame.alone else {"autosize": {"type": "fit-x", "contains": "padding"}}
@@ -225,8 +225,8 @@ def _value_encoding(field: str, axis: Axis, title: str, *, grid: bool) -> Spec:
 def _beside_bars(y: Spec, picked: Spec, share_at: int) -> list[Spec]:
     """Return layers of text to the right of the bars: least ÷ most exposed with its heading, and the words of marks.
 
-    ``y``: the encoding of the candidates. ``picked``: keeps only those that are highlighted. ``share_at``: where least
-    ÷ most ends, and the words begin soon after it, in pixels from the left.
+    ``y``: the encoding of the candidates. ``picked``: keeps only those that are highlighted. ``share_at``: where the
+    column least ÷ most ends, in pixels from the left; the words begin a little further right.
     """
     share: Spec = {"type": "text", "align": "right", "fontSize": 11, "color": INK}
     heading: Spec = {**share, "fontSize": 10, "color": NEUTRAL, "baseline": "bottom"}

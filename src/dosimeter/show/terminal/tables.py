@@ -69,8 +69,8 @@ def _visible(character: str) -> str:
 def pick_candidates(candidates: Sequence[Candidate], found: float | None = None) -> tuple[Candidate, ...]:
     """Return the candidates to show, largest first: 1, 2, 5 of each decade, both ends, ``found`` and its neighbours.
 
-    Of up to 15 candidates all are shown. Where 1, 2, 5 and the ends would be under 5 or over 15, evenly spread
-    candidates are shown instead of them.
+    Up to 15 candidates are all shown. Of more, if 1, 2, 5 and the ends make fewer than 5 or more than 15, evenly spread
+    candidates take their place.
     """
     ordered = order_candidates(candidates)
     if len(ordered) <= FEW:
@@ -189,10 +189,10 @@ def range_bars(
 
 
 def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOptions) -> str:
-    """Draw a bar in a line of ``cells`` characters; its length is exact to an eighth of one (to a whole one in ASCII).
+    """Draw a bar in a line of ``cells`` characters. Its length is exact to an eighth of a character.
 
-    ``span``: the values at its two ends. It starts at a whole character, and is never shorter than one eighth (one
-    character in ASCII).
+    ``span``: the values at its two ends. The bar starts at a whole character, and is never shorter than an eighth. In
+    ASCII its length is in whole characters, and at least one.
     """
     low, high = (axis.position(end) * cells for end in span)
     start = min(round(low), cells - 1)
@@ -222,9 +222,9 @@ def _scale_line(axis: Axis, cells: int) -> str:
 
 
 def people_table(people: Sequence[ExposedPerson], *, epsilon: float | None = None) -> RenderableType:
-    """Return a table of the most exposed people: how many, how exposed, why, and what may be shown of their record.
+    """Return a table of the most exposed people: how many, how exposed, their own guarantee, why, and their record.
 
-    ``epsilon``: the ε to be named in the title.
+    Of a record it has what may be shown. ``epsilon``: the ε to be named in the title.
     """
     records = any(person.columns for person in people)
     columns = [_Column("people"), _Column("× average"), _Column("own ε"), _Column("why", "left")]
@@ -334,10 +334,11 @@ _GAP = 2  # between two columns, or at the two edges
 
 
 def _share_width(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int | None]:
-    """Return the width of each column, in characters, so that few cells are folded; None for each if all must be.
+    """Return the width of each column, in characters, so that few cells are folded.
 
-    Each column first gets the least width that it needs. Columns that need at most 12 characters more to fold nothing
-    get these next. What is left goes, character by character, to the columns that lack most.
+    Each column first gets the least width that it needs; if there is no room even for that, all widths are None, and
+    Rich folds what it must. Columns that need at most 12 characters more to fold nothing get these next. What is left
+    goes, character by character, to the column that lacks most in proportion to its width.
     """
     widths = _least_widths(columns, rows, options)
     room = options.max_width - sum(widths)
@@ -357,7 +358,7 @@ def _share_width(columns: Sequence[_Column], rows: Sequence[_Row], options: Cons
 
 
 def _least_widths(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int]:
-    """Return the least width of each column, with its gap, that breaks no figure and no word of up to 20 characters."""
+    """Return the least width of each column, gap included, that breaks no figure and no word of up to 20 characters."""
     widths = []
     for place, column in enumerate(columns):
         whole = column.whole or column.justify == "right"

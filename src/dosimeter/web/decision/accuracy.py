@@ -133,7 +133,7 @@ def _is_enough(measured: MeasuredQuery, line: Candidate, place: int, wanted: flo
 def write_wanted(measured: MeasuredQuery, wanted: float | None, enough: float | None) -> str:
     """Say which ε gives the error that the analyst wants; "" if no error is wanted.
 
-    ``enough``: the smallest such ε; None if no candidate does.
+    ``enough``: the smallest such ε; None if no candidate gives it.
     """
     if wanted is None:
         return ""
@@ -166,10 +166,10 @@ def list_accuracy(
 
 
 def _accuracy_cell(measured: MeasuredQuery, error: float | None, in_rows: bool, column: str) -> AccuracyCell:
-    """Return the 95 % error after its sign ±, the range around the exact number, and the relative error.
+    """Return as text the 95 % error with its sign ±, the range around the exact number, and the relative error.
 
     With several groups there is no range, and the error is relative to the median number. An error ``in_rows`` counts
-    rows (E3) and has neither.
+    rows (E3): it has neither a range nor a relative error.
     """
     if error is None:
         return AccuracyCell("none", "", "–")

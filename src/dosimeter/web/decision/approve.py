@@ -2,9 +2,10 @@
 
 A decision claims the query by comparing and setting its status in one transaction; whoever comes second is told who was
 first. The claim of an approval is a reference that the ledger's entry carries too, so that after a crash at any instant
-``reconcile`` finds the outcome. No entry: nothing was charged, and the query waits again. A settled entry: the query
-takes its status. A reservation without an answer: it is charged, the query says so, and it may be answered again. The
-same is done when somebody opens a claimed query whose release ended without writing its status.
+``reconcile`` finds the outcome. No charge: the query waits again. A charge and an answer: the query is released. A
+charge for a noisy test that found no ε: the query is denied. Any other charge without an answer: the query says so, and
+may be answered again. The same is done when somebody opens a claimed query whose release ended without writing its
+status.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class AlreadyDecided(DosimeterError):
 class Approval:
     """A controller's approval. ``epsilon``: None where the noisy test will find it. ``reason``: words for the record.
 
-    ``continued``: go on although the data or the schema are not those that the account agreed to.
+    ``continued``: go on although the data or the schema differ from what the account agreed to.
     """
 
     epsilon: float | None

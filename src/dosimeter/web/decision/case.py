@@ -51,7 +51,7 @@ def list_identifying(schema: Schema) -> list[str]:
 
 
 def needs_consent(case: Case) -> bool:
-    """Return whether the controller must click before the risk is shown: the promise depends on nobody having looked.
+    """Return whether the controller must click before the risk is shown, because a look weakens the answer's promise.
 
     False where ε is found from a preference, and once somebody has looked at this query (G0, G1).
     """

@@ -21,8 +21,8 @@ def admit_condition(
     """Record a preference that a controller wrote, and refuse it if it names people who were not revealed.
 
     Raises PreferenceError if it mentions a column that identifies people and this session has not revealed the people
-    of this query, or if its FILTER cannot be used. The attempt is recorded all the same, once per session and text. A
-    plain ratio, a variance and a preset are admitted without a record.
+    of this query, or if its FILTER cannot be used. The attempt is recorded all the same, once per session, query and
+    text. A plain ratio, a variance and a preset are admitted without a record.
     """
     if preference.kind in ("ratio", "variance") or preference.text in FIXED:
         return

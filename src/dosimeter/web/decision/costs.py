@@ -76,7 +76,7 @@ def describe_account(charges: RequestCharges) -> str:
 def count_cost(offer: Offer, epsilon: float) -> CostWords:
     """Say what approving at this ε costs, or why the account does not grant it.
 
-    With the noisy test, ``epsilon`` is ignored: it counts the largest ε that the test can find.
+    With the noisy test, ``epsilon`` is ignored, and the largest ε that the test can find counts.
     """
     charges, at = offer.charges, offer.worst if offer.testing else epsilon
     shortage = offer.find_shortage(at)
@@ -118,9 +118,10 @@ def _count_delta(charges: RequestCharges, after: Reading) -> str:
 
 
 def _share_budget(charges: RequestCharges, after: Reading) -> tuple[float | None, float | None]:
-    """Return how much of the budget is spent, and how much an approval adds, in percent; None without a finite share.
+    """Return how much of the budget is spent, and how much an approval adds, in percent of the budget.
 
-    ``after``: the reading after the approval.
+    Both are None without a budget, for a budget of 0, and where a reading is infinite. ``after``: the reading after the
+    approval.
     """
     budget = charges.policy.budget
     if budget is None or budget == 0 or charges.reading.infinite or after.infinite:
@@ -177,7 +178,7 @@ class BlindChoice:
 
 @dataclass(frozen=True, slots=True)
 class BlindColumn:
-    """The 95 % errors of one column, one per choice. ``people``: for a group of so many; None: for any group."""
+    """The 95 % errors of one column, one per choice. ``people``: they hold for a group of so many; None: for any."""
 
     name: str
     people: int | None

@@ -44,10 +44,10 @@ class DecisionForm(BaseModel):
 
 
 def read_fields(fields: Mapping[str, str]) -> tuple[DecisionForm, str]:
-    """Return the form, and a message about the first field that cannot be used ("" if all can).
+    """Return the form, and a message about one field that cannot be used ("" if all can).
 
-    A field that cannot be used gets its default. An empty field is no value: if the kind of preference needs it, it is
-    refused and not filled in.
+    A field that cannot be used gets its default, and so does an empty one. There is a message about an empty field only
+    if the kind of preference needs it.
     """
     filled = {name: value for name, value in fields.items() if value.strip() != ""}
     needed = NEEDED.get(fields.get("preset", "ratio"), "")

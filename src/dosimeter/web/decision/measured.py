@@ -1,9 +1,9 @@
 """Everything a controller looks at for one query, computed once. For controllers only.
 
-Measured on the dataset's worker. What follows (the slider and most preferences) is arithmetic on distinct sensitivities
-and may run in any thread: ``recall``. What has to go over everybody again runs on the worker: ``choose``. Where there
-are many distinct sensitivities, the picture is drawn from a few thousand classes (both ends stay exact), and the
-numbers that preferences need are kept per candidate.
+The query is measured on the dataset's worker. The slider and most preferences then take only arithmetic on distinct
+sensitivities, in any thread: ``recall``. Other preferences go over everybody again, on the worker: ``choose``. Where
+there are many distinct sensitivities, the picture is drawn from a few thousand classes (both ends stay exact). The
+numbers that common preferences need are kept per candidate.
 """
 
 from __future__ import annotations
@@ -233,9 +233,9 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
 
 
 def _require_same(dataset: Dataset, digest: str) -> str:
-    """Return the digest of the measured data. Raises DataError if the data changed since it was read.
+    """Return the digest of the measured data. Raises DataError if the data changed since ``digest`` was read.
 
-    ``digest``: read before the measurement; "" if it was not.
+    ``digest``: read before the measurement; if it is "", the digest is read now.
     """
     if not digest:
         return dataset.engine.fingerprint()
@@ -276,7 +276,7 @@ def _find_sizes(
 def _list_shown(risk: Risk) -> list[tuple[QueryPlan, Measured]]:
     """Return the blocks (SELECTs) of the plan whose groups become rows of the answer, with their exact numbers.
 
-    A subquery that gives one number is a block whose groups do not. The only block of a plan is always returned.
+    A block that is a subquery with one number is left out. The only block of a plan is always returned.
     """
     parts = list(zip(risk.plan.blocks, risk.measured().blocks, strict=True))
     return parts if len(parts) == 1 else [parts[at] for at in risk.plan.after.rows_of]
@@ -287,9 +287,10 @@ def plan_outputs(risk: Risk) -> list[Output]:
 
 
 def compress_classes(sensitivities: Sensitivities) -> Sensitivities:
-    """Return at most a few thousand classes of people in place of very many, for a picture.
+    """Return a few thousand classes of people in place of very many, for a picture.
 
-    The smallest and the largest sensitivities stay exact; those between are averaged in cells of equal width.
+    The smallest and the largest sensitivities stay exact; those between are averaged in cells of equal width. Up to
+    20,000 classes (``MANY``) are returned unchanged, and so are classes with attributes or vectors of contributions.
     """
     values, counts = sensitivities.values, sensitivities.counts
     if len(values) <= MANY or sensitivities.vectors is not None or sensitivities.attributes:

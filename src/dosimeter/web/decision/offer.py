@@ -74,7 +74,7 @@ class Offer:
         return max(self.remaining or self.candidates)
 
     def prefer(self, choice: Choice) -> Offer:
-        """Return the same offer with the candidates that meet this choice's preference."""
+        """Return the same offer, with the candidates that meet this choice's preference as ``meeting``."""
         return replace(self, meeting=frozenset(line.epsilon for line in choice.candidates if line.satisfied))
 
     def refuse(self, epsilon: float | None) -> Refusal | None:

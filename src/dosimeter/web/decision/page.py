@@ -395,8 +395,8 @@ def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMete
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
     """Return the looser of two thresholds of the controller: the usual one, and the one for this query's priority.
 
-    A preference that is looser than it gets a warning. None with the noisy test, and where evaluating it would take
-    long.
+    It is there to warn of preferences that are looser still. None with the noisy test, and where evaluating the
+    threshold would take long.
     """
     if case.served.settings.algorithm == "find-and-release":
         return None

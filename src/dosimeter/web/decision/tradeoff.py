@@ -1,7 +1,8 @@
 """A picture of the trade-off: beside each ε's bar of people, the error that the analyst would get. Also the slider.
 
 Takes candidates and what is marked among them; gives positions in percent of a picture's width. Templates draw them as
-tables with small SVGs, so that a page needs no script to draw, no second table of numbers, and follows its own colours.
+tables with small SVGs, so that a page needs no script to draw them and no second table of numbers, and uses its own
+colours.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ class Tick:
 class ShownError:
     """The 95 % error of one column at one ε, as numbers and in words.
 
-    ``typical``: that of the median group, where groups differ; None where most groups have too few people to tell.
-    ``text`` writes it; ``relative`` writes it as a share of the number. ``drowned``: it is at least as large as the
-    number, for half of the numbers or more, or most groups have too few people to tell.
+    ``typical`` and ``worst``: the median and the largest error of the groups; None if there is no bound on it.
+    ``text``: the typical error in words. ``relative``: the same as a share of the number. ``drowned``: at least half of
+    the numbers are no larger than their errors. Where half of the groups or more have too few people to tell,
+    ``drowned`` is True, and there are no errors.
     """
 
     typical: float | None
@@ -147,10 +149,10 @@ def draw_tradeoff(
     raw: bool,
     every: bool,
 ) -> TradeOff:
-    """Return the picture, largest ε first. ``errors``: of the drawn ``column``, by ε, in rows if ``in_rows``.
+    """Return the picture, largest ε first. ``errors``: the errors of the drawn ``column``, by ε.
 
-    ``marks``: words beside candidates, by ε. ``wanted``: the wanted error. ``raw``: RDRs themselves, not multiples of
-    the average. ``every``: fold no candidates.
+    ``in_rows``: these errors count rows. ``marks``: words beside candidates, by ε. ``wanted``: the wanted error.
+    ``raw``: RDRs themselves, not multiples of the average. ``every``: fold no candidates.
     """
     ordered = sorted(lines, key=lambda line: -line.epsilon)
     shown = _fold(ordered, offer, selected, marks) if len(ordered) > MOST_ROWS and not every else ordered
@@ -228,7 +230,8 @@ def _fold(
 ) -> list[Candidate | FoldedRow]:
     """Return the candidates, with one FoldedRow in place of each run of three or more that need not be told apart.
 
-    Those of a run have the same verdict, and are far from everything that is marked or selected.
+    The candidates of a run have the same verdict. Never folded are those that are marked or selected, those near the
+    one that was found, and powers of ten above the smallest of all these.
     """
     words = [marks.get(line.epsilon, ()) for line in ordered]
     here = {at for at, line in enumerate(ordered) if line.epsilon == selected}
@@ -343,7 +346,7 @@ def draw_histogram(bins: Sequence[Bin], people: int, *, linear: bool) -> Histogr
 
 
 def write_error(typical: float | None, worst: float | None, *, in_rows: bool) -> str:
-    """Write a 95 % error, the typical group's if known: "± 12"; "none" without one.
+    """Write a 95 % error: the ``typical`` one, or else the ``worst``, as in "± 12"; "none" if both are None.
 
     ``in_rows``: it counts rows, because the column is drawn by rank (E3).
     """

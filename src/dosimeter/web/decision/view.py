@@ -78,7 +78,7 @@ class SliderStart:
 class DecisionView:
     """Everything on the decision page that depends on the preference and on ε.
 
-    ``line``: the largest ε, in words. ``states``: why the preference finds none, or is unusual. ``undecided``: every
+    ``line``: which ε the preference finds, in words. ``states``: why it finds none, or is unusual. ``undecided``: every
     candidate meets the preference (F4). ``meets``: the selected ε meets it; ``index``: its place among the candidates,
     from the smallest. ``tail``: how many people are most exposed. ``measures``: the absolute risks. ``worth``: warnings
     that the answer would be worth little. ``wanted``: which ε gives the error that the analyst wants.
@@ -194,12 +194,12 @@ def build_view(
 
 
 def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int | None = None) -> SliderStart:
-    """Return where the slider starts: at the ε that was found, or at ``enough`` if that is smaller.
+    """Return where the slider starts: at the ε that the preference finds, or at ``enough`` if that is smaller.
 
-    Where every candidate meets the preference (F4), nothing was found: the largest ε at which nobody's membership can
-    be guessed much better than by a coin takes its place. If there is no such ε either, the slider starts at the
-    smallest. ``enough``: the smallest ε with the wanted error. ``touched``: how many people are in the query. A start
-    that the account does not grant is rounded down to one that it does.
+    A preference that every candidate meets finds none (F4): then the largest ε with a small membership advantage counts
+    as found. If nothing is found, the slider starts at the smallest ε. A start that the account does not grant is
+    rounded down to one that it does. ``enough``: the smallest ε with the wanted error; None if there is none.
+    ``touched``: how many people are in the query, for the words.
     """
     left = offer.remaining or offer.candidates
     found, why = offer.found, "the largest ε that meets the sentence"
@@ -247,7 +247,7 @@ def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float
 
 
 def _write_errors(measured: MeasuredQuery, epsilon: float) -> list[str]:
-    """Write the error of each column at one ε: the typical group's, where groups differ."""
+    """Write the error of each column at one ε: in a typical group, where groups differ."""
     line = measured.candidate(epsilon)
     found = []
     for (error, in_rows), foreseen in zip(line.errors, measured.accuracies[epsilon], strict=True):

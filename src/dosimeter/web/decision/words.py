@@ -52,7 +52,7 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class OwnThreshold:
-    """A percentage that this controller set as threshold for such queries, and which candidates meet it."""
+    """The controller's own threshold for such queries, in percent, and which candidates meet it."""
 
     percent: float
     choice: Choice
@@ -137,7 +137,7 @@ def word_condition(preference: Preference) -> str:
 
 
 def write_line(offer: Offer, preference: Preference, choice: Choice) -> str:
-    """Write the largest ε: "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
+    """Write the ε that was found: "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
     name, found = "Without noise, largest ε" if offer.testing else "Largest ε", offer.found
     if found is None:
         return f"{name}: none."
@@ -160,7 +160,7 @@ def write_line(offer: Offer, preference: Preference, choice: Choice) -> str:
 def list_states(
     measured: MeasuredQuery, preference: Preference, choice: Choice, offer: Offer, own: OwnThreshold | None
 ) -> Iterator[str]:
-    """Yield sentences on why this preference finds no ε here, or does not depend on it, or is unusually loose."""
+    """Yield what is unusual here: the preference does not depend on ε, finds no ε (and why), or is very loose."""
     if all(line.rdr.ratio >= 1.0 - 1e-12 for line in measured.candidates):
         yield (
             "Everybody is equally exposed, at every ε. That is not the same as safe: choose by what an attacker could "
@@ -185,7 +185,7 @@ def _does_not_depend(choice: Choice) -> bool:
 
 
 def _compare_thresholds(preference: Preference, offer: Offer, own: OwnThreshold | None) -> Iterator[str]:
-    """Yield a warning if the preference is looser than the controller's own threshold, as one set by a link may be."""
+    """Yield a warning if the preference, which may come from a link, is looser than the controller's own threshold."""
     if own is None or preference.text == own.choice.preference:
         return
     allowed = offer.prefer(own.choice).found or 0.0
@@ -274,7 +274,7 @@ def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
 
 
 def list_risk_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iterator[RiskSentence]:
-    """Yield the absolute risks of the most exposed at this ε; with the noisy test, at the largest it can find."""
+    """Yield the absolute risks of the most exposed at this ε; with the noisy test, at the largest ε it can find."""
     at = offer.worst if offer.testing else epsilon
     svt = float(offer.charges.epsilon_svt)
     absolute = measured.risk.absolute(at, charge=at + svt)

@@ -51,7 +51,7 @@ class Capacity:
 
     @classmethod
     def of_system(cls) -> Capacity:
-        """Return a capacity that takes at most half of the process's file descriptors.
+        """Return a capacity that takes at most half of the process's file descriptors, but never fewer than 8.
 
         A batch is small, because asyncio accepts a whole one before any of its connections can be counted here.
         """
@@ -128,7 +128,7 @@ class Connections:
 
 
 def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
-    """Return the oldest connection of the address that has the most. Expects the oldest connections first."""
+    """Return the oldest connection of the address with the most connections. ``connections``: the oldest first."""
     listed = list(connections)
     many = Counter(connection.address for connection in listed)
     most = max(many.values())
@@ -251,9 +251,9 @@ class LimitedServer(uvicorn.Server):
             listener.listen(QUEUE)  # asyncio accepts in small batches, and made the queue only as long as one batch
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log what the event loop reports; but only once a minute that descriptors are missing.
+        """Log what the event loop reports.
 
-        The loop reports that thousands of times.
+        It reports thousands of times that file descriptors are missing: that is logged once a minute.
         """
         if not str(context.get("message", "")).startswith("socket.accept() out of system resource"):
             loop.default_exception_handler(context)

@@ -19,8 +19,8 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 def is_own(request: Request) -> bool:
     """Return whether the visitor came to this URL by our own page or by typing it, and not by a link on another site.
 
-    Browsers say so in a header where the connection is secure. Without that header, only two requests count as our own:
-    one with our own page as its referrer, and one by htmx.
+    On a secure connection, browsers tell it in the header Sec-Fetch-Site. Without that header, only two requests count
+    as our own: one with our own page as its referrer, and one by htmx.
     """
     site = request.headers.get("sec-fetch-site")
     if site is not None:

@@ -18,10 +18,11 @@ from dosimeter.web.store import NOBODY, User, note, write_time
 
 
 def _way_back_from(request: Request) -> str:
-    """Return the address of the page that a refused request came from: its own, or that of the page which sent a form.
+    """Return the address of the page to go back to after a refusal; "" if there is none.
 
-    The header Referer names the page of a form, with all that was chosen on it; without that header, the path does. ""
-    if there is no page to go back to.
+    If a page was refused, it is the page's own address. If a form was, it is the page with the form: the header Referer
+    names it, with all that was chosen on it; without that header, the path tells. If any other request by htmx was, it
+    is the page that sent it.
     """
     if request.headers.get("hx-request") == "true":
         parts = urlsplit(request.headers.get("hx-current-url", ""))

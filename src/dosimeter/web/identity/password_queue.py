@@ -84,10 +84,11 @@ class PasswordQueue:
         return sum(len(line) for lines in (self._first, self._rest) for line in lines.values())
 
     def _drop_one_waiting(self, visitor: str, *, known: bool) -> None:
-        """Make room for an attempt of ``visitor`` by refusing one that waits: of an unknown visitor with two waiting.
+        """Refuse an attempt that waits, to make room for one of ``visitor``. Raise TooManyAttempts if there is none.
 
-        This is done only if ``visitor`` has no other attempt under way. For a ``known`` device it may otherwise be an
-        attempt of any unknown visitor. Raises TooManyAttempts if there is no such attempt.
+        Attempts of devices that signed in before are never refused. If ``visitor`` has no other attempt under way, a
+        visitor with several attempts waiting loses one. Failing that, any visitor may lose one, but only if ``visitor``
+        is on a device that signed in before (``known``).
         """
         greedy = [line for line in self._rest.values() if len(line) > 1] if self._under_way[visitor] == 1 else []
         spare = greedy or (list(self._rest.values()) if known else [])

@@ -1,7 +1,8 @@
 """Refuse passwords that are too easy to guess. Takes a password and its owner's name; raises OptionError or returns.
 
-A list of a few hundred of the best-known words, and rules for what people make of them: digits behind, digits that look
-like letters, the word twice. The minimum length does the rest: ten characters exclude most first guesses.
+There is a list of a few hundred of the best-known words, and rules for what people make of them: digits after the word,
+digits that look like letters, the word twice. The minimum length does the rest: ten characters exclude most first
+guesses.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def find_weakness(password: str, name: str = "") -> str:
 def _list_spellings(plain: str) -> list[str]:
     """Return a password as it is written, and as it reads if its digits and signs stand for letters.
 
-    The latter with and without the digits and signs at its ends.
+    The second reading is also given without the digits and signs at its start, at its end, and at both.
     """
     after, before = re.sub(r"[\W\d_]+$", "", plain), re.sub(r"^[\W\d_]+", "", plain)
     return [plain, *(text.translate(table) for text in (plain, after, before, _trim(plain)) for table in _LOOK_ALIKES)]

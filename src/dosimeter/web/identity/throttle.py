@@ -72,7 +72,7 @@ class Limits:
         return group_address(self.address)
 
     def keys(self, account: str) -> dict[str, FailureLimit]:
-        """Return the limit of every count to which an attempt on this account is added, by the count's key."""
+        """Return the counts to which an attempt on this account is added: the key of each, and its limit."""
         if self.device:
             return {f"{account}|device {self.device}": FailureLimit(self.allowed)}
         return {
@@ -102,7 +102,7 @@ def _refuse(full: dict[str, int], keys: dict[str, FailureLimit]) -> None:
 
 
 def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
-    """Raise Throttled if another attempt would be one too many. Records only the first refusal of a run.
+    """Raise Throttled if another attempt would be one too many. Record the first refusal in a run of failures.
 
     Called before the queue of passwords, so that a refused attempt takes nobody's turn.
     """

@@ -53,7 +53,7 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _nobodys_password() -> str:
-    """Return the hash that is verified if there is no user of a name, so that both refusals take the same time."""
+    """Return the hash that is verified for an unknown name, so that it is refused no sooner than a wrong password."""
     return _hasher().hash(make_password())
 
 

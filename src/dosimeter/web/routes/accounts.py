@@ -93,7 +93,7 @@ def list_steps(ledger: Ledger, account: AccountSummary) -> list[Step]:
 
 @router.get("/accounts/{name}/people")
 def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> Response:
-    """Show the sum of own guarantees per person, beside what was charged. Needs a scan per answer.
+    """Show the sum of own guarantees per person, beside what was charged. Scans the data once per answer.
 
     Refuses where a click is needed first, and nobody has clicked yet (G1).
     """
@@ -109,7 +109,7 @@ def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> 
 
 @router.post("/accounts/{name}/people")
 def look_at_sums(request: Request, state: StateOf, user: Controller, name: str) -> Response:
-    """Show everybody's sums, where the promise depends on nobody having looked (G1): only on a click, and recorded."""
+    """Show everybody's sums after a click, and record it. Used where a look weakens the answers' promise (G1)."""
     served = require_dataset(state, name)
     note(state.database, user.name, "viewed sums per person", dataset=name)
     return _sums(request, state, user, served, _list_charged(state, name))
@@ -153,7 +153,7 @@ def _sums(
 
 
 def _forget_other_data(served: ServedDataset, entries: tuple[Entry, ...]) -> None:
-    """Make the worker forget sums for these entries that were computed on data that have changed since."""
+    """Make the worker forget the sums of these entries if the data have changed since they were computed."""
     known = served.worker.peek(_key(entries))
     if known is not None and known.state == "done" and known.meter.digest != served.worker.digest:
         served.worker.forget(known)

@@ -61,7 +61,7 @@ def show_audit(
 
 
 def _fold(state: ServerState, entries: Sequence[AuditRecord]) -> list[AuditLine]:
-    """Return lines of records, newest first; the looks of one person at one query within an hour share a line."""
+    """Return lines of records, newest first; looks that follow each other share a line if ``_belongs`` says so."""
     texts = find_texts(state.database, {entry.query_id for entry in entries if entry.query_id})
     lines: list[list[AuditRecord]] = []
     for entry in entries:
@@ -81,14 +81,17 @@ def _fold(state: ServerState, entries: Sequence[AuditRecord]) -> list[AuditLine]
 
 
 def _belongs(entry: AuditRecord, newer: AuditRecord) -> bool:
-    """Return whether both records are looks of one person at one query, within the same hour."""
+    """Return whether both records are looks of one person at one query, in the same hour of the clock."""
     looks = all(each.action.startswith(LOOKS) for each in (entry, newer)) and entry.query_id is not None
     return looks and (entry.user, entry.query_id, entry.at[:13]) == (newer.user, newer.query_id, newer.at[:13])
 
 
 @router.get("/audit/export.jsonl")
 def export_whole(state: StateOf, user: Controller) -> Response:
-    """Send the whole log as JSON lines, oldest first, as ``dosimeter audit export`` does: it can be verified."""
+    """Send the log as JSON lines, oldest first, as ``dosimeter audit export`` writes it: it can be verified.
+
+    If a record was altered, the file ends before it, without a message.
+    """
     note(state.database, user.name, "exported the audit log")
     headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
     lines = (record.to_json_line() + "\n" for record in follow_log(state.database))

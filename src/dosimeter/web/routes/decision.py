@@ -125,7 +125,7 @@ def _show_update(environment: Environment, page: DecisionPage, csrf: str) -> Vie
 
 @router.post("/decide/{query_id}/look")
 def look(state: StateOf, user: Controller, query_id: str) -> Response:
-    """Record that a controller chose to look at the risk, for a query whose promise depends on nobody having looked."""
+    """Record that a controller chose to look at the risk, for a query whose promise is weakened by a look."""
     case = find_case(state, query_id)
     mark_looked(state.database, query_id)
     note(state.database, user.name, "chose to look", dataset=case.served.name, query_id=query_id)
@@ -135,7 +135,7 @@ def look(state: StateOf, user: Controller, query_id: str) -> Response:
 def _require_measurement(state: ServerState, case: Case) -> Job[MeasuredQuery]:
     """Return the finished job that measured the risk.
 
-    Refuses if nobody chose to look where that takes a click, or if the job is not done.
+    Refuses if a click is needed first and nobody has clicked, or if the job is not done.
     """
     if needs_consent(case):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")

@@ -150,14 +150,14 @@ def _describe(state: ServerState, query: StoredQuery) -> WaitingQuery:
 
 @dataclass(frozen=True, slots=True)
 class DecidedQuery:
-    """A decided query as it is listed. ``epsilon``: the approved one, or the one that the noisy test found."""
+    """A decided query as it is listed. ``epsilon``: the approved ε, or else the ε of its answer; "" without both."""
 
     query: StoredQuery
     epsilon: str
 
 
 def list_shown(state: ServerState, page: QueryPage) -> list[DecidedQuery]:
-    """Return decided queries with the ε of their answers; where a noisy test found it, the ledger's entry holds it."""
+    """Return decided queries and their ε: the approved one or, as after a noisy test, the one of the ledger's entry."""
     found = []
     for query in page.queries:
         entry = state.entry(query.entry_id) if query.status is QueryStatus.RELEASED else None
@@ -216,7 +216,7 @@ def show_settings(request: Request, state: StateOf, user: Controller, saved: boo
 class PriorityThreshold:
     """A threshold for a priority, in percent, and what it means for counts (R3).
 
-    ``one``, ``ten``: the largest candidate that meets it for one number, and for ten groups; None if none does.
+    ``one``, ``ten``: the largest candidate that meets it for a COUNT of one group, and of ten; None if none does.
     """
 
     priority: str

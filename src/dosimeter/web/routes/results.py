@@ -50,7 +50,8 @@ def _query_page(
 def _find_shape(state: ServerState, query: PublicQuery) -> AnswerShape:
     """Return which columns of the answer carry noise, and whether there are groups.
 
-    Only for an answered query: the time this takes could reveal that somebody opened a waiting one.
+    For a query without an answer, return the defaults at once. To find the shape takes less time once a controller has
+    opened the query, which an analyst must not notice.
     """
     served = state.dataset(query.dataset) if query.answer is not None else None
     shape = None if served is None else describe_shape(served, query.sql)

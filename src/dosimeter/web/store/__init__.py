@@ -1,7 +1,8 @@
-"""The web application's own tables: users, sessions, queries, the audit log. All reads and writes of them are here.
+"""The web application's own tables: users, sessions, queries, the audit log.
 
-Takes a database's address and values; gives rows, in transactions. Never touches the data of a dataset, knows no pages,
-and leaves the ledger's tables to the ledger.
+Queries and the audit log are read and written here, users and sessions in ``identity``. Takes a database's address and
+values; gives rows, in transactions. Never touches the data of a dataset, knows no pages, and leaves the ledger's tables
+to the ledger.
 """
 
 from dosimeter.web.store.audit import (

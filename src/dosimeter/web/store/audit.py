@@ -1,7 +1,7 @@
 """The audit log: who saw and did what, in words. Takes a transaction or a database; knows no users and no pages.
 
 Charges and answers are not here: they are in the ledger. Records are only ever added, each chained to the one before.
-A record is the last thing that a transaction writes, because from then on no other transaction can write one.
+A record is the last thing that a transaction writes, because from then until its end no other can write a record.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def list_audit(
 ) -> list[AuditRecord]:
     """Return the latest ``limit`` records, newest first; with ``before``, the latest whose number is below it.
 
-    ``only``: a filter that they pass.
+    ``only``: list only records that pass this filter.
     """
     query = (only or AuditFilter()).narrow(sa.select(AUDIT)).order_by(AUDIT.c.id.desc()).limit(limit)
     if before is not None:
@@ -107,9 +107,9 @@ def read_head(database: Database) -> tuple[int, str]:
 
 @contextmanager
 def _reading_raw(database: Database) -> Iterator[Iterator[Sequence[Any]]]:
-    """Yield every row as it is stored, by number. On SQLite texts are bytes: an altered one may be no valid text.
+    """Yield an iterator over all rows as they are stored, by number.
 
-    Raises LedgerError if the database has no such log.
+    On SQLite texts are bytes: an altered one may be no valid text. Raises LedgerError if the database has no such log.
     """
     texts = [sa.cast(AUDIT.c[name], sa.LargeBinary) if _is_text(name, database) else AUDIT.c[name] for name in COLUMNS]
     query = sa.select(*texts).order_by(AUDIT.c.id).execution_options(yield_per=1_000)

@@ -39,7 +39,7 @@ class AuditRecord:
     digest: str = ""
 
     def compute_digest(self) -> str:
-        """Return SHA-256 over all other fields as canonical JSON: different records have different texts."""
+        """Return SHA-256 over all other fields as canonical JSON, a text that differs for any two different records."""
         parts: list[object] = [getattr(self, name) for name in COLUMNS if name != "digest"]
         text = write_canonical_json(["dosimeter-audit-record", 1, *parts])
         return hashlib.sha256(text.encode("utf-8")).hexdigest()

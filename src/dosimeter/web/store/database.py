@@ -1,7 +1,8 @@
 """Transactions on the web application's tables, in the ledger's database: SQLite by path, PostgreSQL by URL.
 
 The ledger creates its own tables first, and only the ledger touches them. One server per database: its threads take
-turns at writing, and a lock keeps a second server away, so that leftovers of a crash differ from what still runs.
+turns at writing, and a lock keeps a second server away. So what is under way when a server starts was left by a crash,
+and is no other server's work.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def take_turn(connection: sa.Connection, number: int) -> None:
-    """Take the lock with this number, and hold it until the transaction ends. SQLite needs none: it has one writer."""
+    """Take the lock with this number until the transaction ends. On SQLite do nothing: it has one writer at a time."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:n)"), {"n": _SERVERS + number})
 
 
 class Database:
-    """The web application's tables in one database. ``ledger`` holds the ledger's, with connections of its own.
+    """The web application's tables in one database, beside the ledger's.
 
-    ``target``: the path of a SQLite file, or a PostgreSQL URL. ``create``: make a ledger there if there is none; False
-    refuses instead.
+    ``ledger``: the ledger itself, with connections of its own. ``target``: the path of a SQLite file, or a PostgreSQL
+    URL. ``create``: make a ledger there if there is none; False refuses instead.
     """
 
     def __init__(self, target: str, *, create: bool = True) -> None:
@@ -116,7 +117,7 @@ class Database:
             raise LedgerError(f"The web's tables cannot be made: {_explain(error)}") from None
 
     def lock_out_others(self) -> None:
-        """Lock the database for this server; refuse if another server has it. The lock ends with the process."""
+        """Lock the database for this server until it is closed or the process ends; refuse if another server has it."""
         taken = LedgerError("Another dosimeter serve uses this database. Stop it first: one server per database.")
         if self.is_sqlite:
             handle = Path(f"{self.target}.serve-lock").open("wb")  # noqa: SIM115 - held until the process ends

@@ -81,7 +81,7 @@ def page_own(
 ) -> QueryPage:
     """Return at most ``limit`` of an analyst's own queries, newest first, after ``place``.
 
-    A status is meant as analysts see it. ``before``: only those that were asked before this time.
+    The filter's status is meant as analysts see it. ``before``: only queries that were asked before this time.
     """
     query = only.narrow(with_names().where(QUERIES.c.analyst_id == analyst.id))
     if only.status:
@@ -152,9 +152,9 @@ def _read_page(
 
 
 def _read_place(place: str, length: int) -> list[sa.ColumnElement[Any]]:
-    """Return the values of a place as SQL literals: its text was checked to have the form of this list's places.
+    """Return the parts of a place as SQL literals, to compare with the columns that the list is sorted by.
 
-    ``length``: how many columns the list is sorted by.
+    ``length``: how many columns these are. The place must have the form of this list's places.
     """
     start, query_id = place.rsplit(".", 1)
     if length == 2:

@@ -29,7 +29,7 @@ def submit_query(
     """Store a query; return its id. Raises LimitError if the analyst has too many.
 
     ``most``: how many they may have open at a time. ``each_minute``: how many they may submit in a minute, whatever
-    became of them: who submits and withdraws all the time would fill the audit log.
+    became of them: somebody who submits and withdraws all the time would fill the audit log.
     """
     now, query_id = write_time(), make_identifier()
     row = {
@@ -92,7 +92,7 @@ def find_own(database: Database, analyst: User, query_id: str) -> StoredQuery | 
 
 
 def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
-    """Withdraw an analyst's query; return False if it is decided, or was withdrawn before.
+    """Withdraw an analyst's query; return False if it was answered, denied or withdrawn before, or is not theirs.
 
     A release under way is not stopped; if it ends without an answer, the withdrawal counts. Analysts must not learn
     whether a release is under way, so a withdrawal is accepted in every open state.
@@ -163,10 +163,10 @@ def move_query(
     claimed_by: str | None = None,
     **changes: str | None,
 ) -> bool:
-    """Give a query the status ``to``, and these changes; return False if its status is not one of ``since``.
+    """Give a query the status ``to``, and its columns these ``changes``, if its status is one of ``since``.
 
-    ``claimed_by``: only if the query has this claim. Compares and sets in one statement, so that only one caller wins.
-    Raises ValueError if ``to`` may not follow each of ``since``.
+    Returns whether that was done. ``claimed_by``: it is done only if the query has this claim. Compares and sets in one
+    statement, so that only one caller wins. Raises ValueError if ``to`` may not follow each of ``since``.
     """
     if any(to not in status.following for status in since):
         raise ValueError(f"A query cannot become {to} from each of: {', '.join(sorted(since))}.")
