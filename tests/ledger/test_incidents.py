@@ -198,6 +198,19 @@ def test_another_name_does_not_get_round_a_stop(target: str, patients: Path) -> 
             assert renamed.release(sql, ledger=ledger, epsilon=0.5, policy="budget:1").status == "released"
 
 
+def test_the_data_of_every_open_stop_are_barred(target: str, patients: Path) -> None:
+    with (
+        Ledger.open(target) as ledger,
+        Dataset.open(patients, schema={**SCHEMA, "account": "elsewhere"}, table="patients") as dataset,
+    ):
+        for identities in (frozenset({"bytes:of others"}), dataset.engine.identities()):
+            ledger.stop("clinic", "measuring", software="dosimeter 0", identities=identities)
+        with pytest.raises(DatasetStopped):
+            dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+        ledger.clear("clinic", by="carol", reason="mended")
+        assert dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1").status == "released"
+
+
 def test_looking_makes_no_incident(tmp_path: Path, patients: Path) -> None:
     with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
         with pytest.raises(DataError):

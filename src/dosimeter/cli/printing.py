@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from rich.console import Console, RenderableType
@@ -376,12 +376,15 @@ def print_stops(incidents: Sequence[Incident]) -> None:
         console.print(Text(f"No release is answered until a controller clears it: {clear}"))
 
 
-def _show_exact(account: AccountSummary, epsilon: Decimal) -> str:
-    """Write an ε of an account to its last digit; rounded up to four digits if the account counts ρ."""
+def _show_exact(account: AccountSummary, epsilon: Decimal, rounding: str = ROUND_CEILING) -> str:
+    """Write an ε of an account to its last digit; rounded to four digits if the account counts ρ.
+
+    Rounded up, unless ``rounding`` says otherwise: what is spent must not look smaller, what is left not larger.
+    """
     if epsilon.is_infinite():
         return "∞"
     if account.policy.in_zcdp:
-        return f"{Context(prec=4, rounding=ROUND_CEILING).plus(epsilon).normalize():f}"
+        return f"{Context(prec=4, rounding=rounding).plus(epsilon).normalize():f}"
     return f"{epsilon:f}"
 
 
@@ -392,7 +395,8 @@ def _print_remaining(console: Console, account: AccountSummary, reading: str) ->
     """
     left = account.remaining
     if left.epsilon is not None:
-        console.print(f"{reading} of {account.policy.budget:f} spent, {_show_exact(account, left.epsilon)} left")
+        rest = _show_exact(account, left.epsilon, ROUND_FLOOR)
+        console.print(f"{reading} of {account.policy.budget:f} spent, {rest} left")
     for epsilon in (1.0, 0.1, 0.01):
         console.print(_count_more(left, epsilon))
     if account.reading.rho is not None:

@@ -121,5 +121,6 @@ def check_replaceable(path: Path) -> None:
         raise OptionError(f"{path} exists and is not a schema. Choose another name, or say --force.") from None
     if reviewed is not False:
         raise OptionError(
-            f"{path} exists and is not a draft (reviewed = true). Choose another name, or replace it with --force."
+            f"{path} exists and is not a draft: it does not say reviewed = false. Choose another name, or replace it "
+            "with --force."
         )

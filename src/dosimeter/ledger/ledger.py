@@ -544,7 +544,7 @@ def _write_identification(checked: CheckedChain, writer: RecordWriter, dataset: 
 
 def _check_holder(checked: CheckedChain, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
     for holder, replay in checked.each():
-        if replay.stopped is not None and not replay.stopped.identities.isdisjoint(identities):
+        if any(not incident.identities.isdisjoint(identities) for incident in replay.open_incidents):
             raise refuse_stopped(holder)
         if holder != dataset and (replay.held(source_digest) or replay.shares(identities)):
             raise LedgerError(

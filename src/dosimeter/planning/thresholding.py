@@ -56,7 +56,7 @@ def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
     most = (schema.individuals or 1) * rows
     if most > MAX_OBSERVED:
         raise QueryError(
-            f"{schema.individuals:,} individuals with {rows:,} rows each could be in {most:,} groups; at most "
+            f"{schema.individuals or 1:,} individuals with {rows:,} rows each could be in {most:,} groups; at most "
             f"{MAX_OBSERVED:,} are supported where nobody declared the groups.",
             for_controller("Declare the groups, or lower max_rows_per_unit."),
             clause="GROUP BY",
