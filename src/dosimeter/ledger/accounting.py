@@ -108,7 +108,11 @@ class Policy(ABC):
         return default_delta_total(individuals) if asked is None else asked
 
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
-        """Return a warning for the controller if the account's δ is too large; otherwise None. ``delta_total``: δ_g."""
+        """Return a warning for the controller if a δ in the account's terms is too large; otherwise None.
+
+        ``delta_total``: δ_g, the most that the charged δ's may add up to. It is too large from 0.1 on, unless a policy
+        tests something else. ``individuals``: how many are declared, for a policy whose limit depends on it.
+        """
         return warn_of_delta(delta_total)
 
     def charge(self, price: Price) -> Charge:

@@ -147,7 +147,11 @@ class Rank(OrderStatistic):
         return from_end if self.fraction == 0 else 2 * total - from_end
 
     def count(self, column: GroupColumn | None) -> IntArray:
-        """Return how many rows hold each candidate. ``column``: the group's inputs; None for a group without rows."""
+        """Return how many rows hold each value of ``candidates``, the values among which the number is drawn.
+
+        ``column``: the group's values, already rounded to candidates; NULLs are not counted. None for a group without
+        rows.
+        """
         counts = np.zeros(self.candidate_count, dtype=np.int64)
         if column is not None:
             indices = np.searchsorted(self.candidates, column.values[column.present])

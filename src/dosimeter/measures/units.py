@@ -69,7 +69,7 @@ class ArgumentField(UnitField, ABC):
 
     @property
     def column(self) -> exp.Expression:
-        """Write the argument's column."""
+        """Return the argument's column, as a tree: a0, a1 …, by the argument's index in the plan."""
         return exp.column(f"a{self.place[0]}")
 
     def value(self, inside: exp.Expression | None) -> exp.Expression:

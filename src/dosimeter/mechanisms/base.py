@@ -262,10 +262,11 @@ class Mechanism(ABC):
 
     @abstractmethod
     def scale_for_variance(self, spread: float, k: int, threshold: float, sensitivity: float) -> float | None:
-        """Return the smallest noise scale at which RDR bounds over the ceiling have at most the variance ``threshold``.
+        """Return the smallest noise scale at which normalised RDR bounds have at most the variance ``threshold``.
 
-        None where there is no formula. ``spread``: the standard deviation of PIS/Δ over people; a bound over the
-        ceiling is PIS/Δ if there is no noise. k: how many noisy numbers there are.
+        Normalised: divided by the ceiling; without noise that is PIS/Δ. ``spread``: the standard deviation of PIS/Δ
+        among individuals, larger than √threshold. k: how many noisy numbers there are. ``sensitivity``: Δ. None if the
+        mechanism has no formula for it.
         """
 
     # ------------------------------------------------------------ finding ε privately (V5, V6)
@@ -286,9 +287,11 @@ class Mechanism(ABC):
 
     @abstractmethod
     def tested_values(self, relative: FloatArray) -> FloatArray:
-        """Return t in [0, 1] for each PIS/Δ: what the noisy test reads of an individual. It does not depend on ε.
+        """Return t in [0, 1] for each of these PIS/Δ (``relative``). It does not depend on ε.
 
-        The normalised RDRs of two people differ by at most ``tested_slope`` times the difference of their t.
+        The sharp noisy test adds noise to the variance of t over people. That variance bounds the variance of the
+        normalised RDRs (RDR divided by the ceiling) at every ε, since those of two people differ by at most
+        ``tested_slope`` times the difference of their t.
         """
 
     @abstractmethod

@@ -48,10 +48,12 @@ MAX_ROWS = 1_000_000
 class Field:
     """One column of a relation after the noise.
 
-    ``formula``: its value computed from the g… and e… of one row of the released table; None if it reads several rows.
-    ``group``: the index of the GROUP BY expression that it is, unchanged; otherwise None. ``length``: how long a
-    text in it can be, in characters. ``type``: the type of a group or a public column, unchanged; None for others,
-    whose types the embedded engine finds. ``public``: whether it is a column of a public table, unchanged.
+    ``formula``: the column computed from one released row: from its group values g0, g1 … and aggregates e0, e1 …, and
+    from what is looked up by these in public tables. None if it cannot be computed so, as when it reads several rows.
+    ``group``: if the column is a GROUP BY expression, unchanged, the place of that expression (from 0). None for other
+    columns, and where a row no longer comes from one released row. ``length``: how many characters a text in it can
+    have. ``type``: the type of an unchanged group or public column; None for others, whose types the embedded engine
+    finds. ``public``: whether it is a column of a public table, unchanged.
     """
 
     name: str

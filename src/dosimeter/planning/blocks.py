@@ -163,9 +163,12 @@ def unite_sets(sets: Mapping[int, Sequence[int]], groups: int, estimates: int) -
 
 
 def of_sets(relation: Relation, sets: Mapping[int, Sequence[int]]) -> Relation:
-    """Return a relation over the table of all sets, with formulas that have a branch for each set's block.
+    """Return a relation over the table of ``unite_sets`` with its formulas written for each set. Its query stays.
 
-    ``sets``: by block number, the indices of the groups that the set keeps.
+    The sets are those of ROLLUP, CUBE or GROUPING SETS, each measured in a block of its own. A formula gets a branch
+    per block: there g… are the columns of that block's released table, or NULL for a group that the set leaves out, and
+    h… are 1 for such a group and 0 for a kept one. ``sets``: by block number, the indices of the groups that the set
+    keeps.
     """
     fields = []
     for each in relation.fields:

@@ -289,9 +289,11 @@ class PersonLevels:
         return select
 
     def _lower_groups(self, select: exp.Select) -> exp.Select | None:
-        """Return a level over a stage with one row per individual, or per individual and further GROUP BY columns.
+        """Return a SELECT that groups by the unit, rewritten to read a new person stage with its aggregates as columns.
 
-        None if it does not group by the unit.
+        The stage has one row per individual, or one per individual and values of the further GROUP BY columns. HAVING
+        becomes WHERE; SELECT DISTINCT counts as grouping by its items. None if the SELECT does not group by the unit,
+        or if its FROM does not begin with the name of a table or a stage.
         """
         found = self._first(select) if self._is_known(select) else None
         if found is None:

@@ -188,9 +188,9 @@ def _summarise(errors: FloatArray) -> tuple[list[float | None], list[float | Non
 
 
 def _is_noisy(formula: exp.Expression) -> bool:
-    """Return whether noise moves a column: its formula reads an aggregate, of this block or of another.
+    """Return whether noise moves a column in one block: its formula there reads an aggregate, or names another table.
 
-    In a query of several SELECTs a column may be a constant in one of them.
+    False for constants and group values. A column can be a constant in one SELECT of a UNION ALL and noisy in another.
     """
     return bool(list_estimates(formula)) or any(column.table for column in formula.find_all(exp.Column))
 

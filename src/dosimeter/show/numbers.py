@@ -48,7 +48,11 @@ def format_times(value: float) -> str:
 
 
 def format_range(low: float, high: float) -> tuple[str, str]:
-    """Write two multiples of the average with enough digits to tell them apart: 0.482 and 680; 1.000 and 1.050."""
+    """Write two numbers, the lower and the upper end of a range, with enough digits to tell them apart.
+
+    Three significant digits each, and more where the two are close, with at most 9 decimals: 0.482 and 680; 1.000 and
+    1.050. Used for the smallest and the largest RDR, each divided by the average RDR.
+    """
     gap = high - low
     apart = 1 - math.floor(math.log10(1.01 * gap)) if gap > 1e-9 else 0
 

@@ -67,9 +67,10 @@ class _AnswerErrors:
         return name in self.shape.measured
 
     def find(self, name: str, at: int) -> float | None:
-        """Return the 95 % error of the number in this column and row (``at``, from 0).
+        """Return the 95 % error of the number in column ``name`` and row ``at`` (from 0), in the number's own units.
 
-        None if it has none, if it counts rows (columns drawn by rank), or if it is withheld.
+        If the answer does not give errors row by row, this is the largest error of the column. None if no error is
+        known or the errors are withheld, and for columns drawn by rank, whose errors are numbers of rows.
         """
         answer, measured = self.answer, self.shape.measured
         if answer.rank_errors and name in answer.rank_errors:

@@ -328,9 +328,11 @@ def _gather_entries(
 
 
 def _gather_counts(layout: Layout, found: pa.Table, field: UnitField) -> Lists:
-    """Return, for each entry, the index of its list of (value, rows) pairs near the quantile, and the distinct lists.
+    """Return one quantile field of all entries: the index of each entry's list, and the lists.
 
-    Entries are ordered by group and then by profile row. Entries with equal counts in one group share a list.
+    A list has a pair for each value near the quantile that the individual has in the group: the value, and how many of
+    their rows have it. Rows with other values count at the nearest of these. Entries of one group with equal counts
+    share a list. Entries are ordered by group and then by profile row. ``found``: the rows of a wide profile.
     """
     codes: list[IntArray] = []
     lists: list[Values] = []

@@ -93,7 +93,11 @@ def observed_number(groups: tuple[Group, ...]) -> exp.Expression:
 
 
 def observed_groups_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
-    """Return the query for the observed groups: the number of each (``observed_number``), and its values g0, g1 …"""
+    """Return the query for the groups that rows inside the WHERE are in: one row per group, with grp, g0, g1 …
+
+    ``grp``: the number by which queries over the same rows name the group (``observed_number``), no count. g0, g1 …:
+    the group's values.
+    """
     named = [alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
     rows = all_rows(plan, relation, alias(observed_number(plan.groups), GROUP), *named)
     names = [exp.column(name) for name in (GROUP, *(f"g{at}" for at in range(len(named))))]

@@ -270,9 +270,12 @@ class NoCandidatePreview(Preview):
 class SelectedPreview(Preview):
     """What a dry run shows of the noisy test: every outcome with its probability (V3).
 
-    ``cost``: what a denial costs. ``denial``: the probability of a denial. ``violation``: the probability of releasing
-    an ε that violates the threshold; ``violation_share``: the share of these among released ε's. ``kept``: whether the
-    noisy number was paid for before, so that the outcome is certain and finding ε costs nothing (V8).
+    ``candidates``: the ε's that the account still admits, with the probability of each. ``denial``: the probability
+    that none passes; ``cost``: what such a denial costs. An ε violates the threshold if the exact variance of the
+    normalised RDRs there exceeds ``way.variance``. ``violation``: the probability that an ε is released and violates
+    it; ``violation_share``: the same, given that an ε is released (0 if none ever is). ``accuracy``: how far the test
+    may err (V4). ``kept``: whether the noisy number was paid for before, so that the outcome is certain and finding ε
+    costs nothing (V8).
     """
 
     way: Selected

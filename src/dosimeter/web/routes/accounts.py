@@ -95,7 +95,8 @@ def list_steps(ledger: Ledger, account: AccountSummary) -> list[Step]:
 def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> Response:
     """Show the sum of own guarantees per person, beside what was charged. Scans the data once per answer.
 
-    Refuses where a click is needed first, and nobody has clicked yet (G1).
+    Unless the dataset's ε is found from a preference, a look weakens the answers' promise (G1). Then this refuses until
+    a controller has asked for the sums of these entries by a click (``look_at_sums``).
     """
     served = require_dataset(state, name)
     entries = _list_charged(state, name)
