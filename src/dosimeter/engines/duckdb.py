@@ -102,7 +102,7 @@ class DuckDBEngine:
         if not self._writing.is_standard:
             self._native = self._infer_types()
         self._reading = {name: (name, kind) for name, kind in self.describe().items()}
-        self._typed = form is None  # whether the source view gives cells as values; a CSV is read as text for a schema
+        self._typed = self._writing.is_standard  # whether cells are read as DuckDB's values; text of a CSV for a schema
         self._joined: dict[str, str] = {}
         self._headers = self._read_headers()
         self._targets = self._find_targets()  # the files that DuckDB may read, whatever links lead to them
@@ -268,7 +268,7 @@ class DuckDBEngine:
     def relation(self) -> exp.Expression:
         """Return the view that queries read. Without a schema it is made here, of the source's own types."""
         if not self._has_view:
-            self._create_view(typed=self._writing.is_standard)
+            self._create_view(typed=self._typed)
         return exp.Table(this=exp.to_identifier(_TYPED, quoted=True))
 
     def joined(self, table: JoinTable) -> exp.Expression:
