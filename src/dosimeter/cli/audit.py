@@ -67,9 +67,9 @@ def export(
 
 @contextmanager
 def _open(config: Path | None, target: str | None) -> Iterator[Database]:
-    """Open the database that the configuration names, or ``target`` itself, for reading. Create and migrate nothing.
+    """Open for reading the database that the file ``config`` names, or the database ``target``.
 
-    Exactly one of the two must be given.
+    Exactly one of the two must be given. Nothing is created or migrated.
     """
     o.require_web()
     if (config is None) == (target is None):

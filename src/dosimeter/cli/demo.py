@@ -106,7 +106,7 @@ def _tell_clinic(console: Console, folder: Path) -> None:
 
 
 def _tell_release(console: Console, dataset: Dataset, folder: Path) -> None:
-    """Release the answer to a coarser query than before; print it, and whether its numbers exceed their errors.
+    """Release the answer to the query ``COARSER``; print it, and whether its numbers exceed their errors.
 
     ``folder``: where the ledger goes.
     """

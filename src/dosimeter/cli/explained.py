@@ -1,4 +1,4 @@
-"""Print an explanation: the four stages of a query, what each costs, and how to ask for less noise."""
+"""Print an explanation of a query: its stages (rows, people, noise, after the noise), its cost, how to lessen noise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """Print what a query would measure, stage by stage."""
+    """Print what becomes of a query: its rows, its people, the noisy numbers, and what follows the noise.
+
+    Below that, what an answer costs, and advice on how to ask for less noise.
+    """
     console = make_console()
     console.print(Text(explanation.query.strip(), style="bold"))
     console.print(Text(_describe_size(explanation), style="dim"))
@@ -169,7 +172,7 @@ def _word_advice(advice: NoiseAdvice) -> str:
 def _word_factors(advice: NoiseAdvice) -> Iterator[str]:
     """Yield texts such as "0.5 × the noise of COUNT(*)": by which factor the advice would shrink which noise.
 
-    Numbers with the same factor share a text. Numbers whose noise would not shrink are left out.
+    Measures with the same factor share a text. Measures whose noise would not shrink are left out.
     """
     by_factor: dict[str, list[str]] = {}
     for label, factor in advice.factors.items():

@@ -1,4 +1,4 @@
-"""Write the files that ``risk`` and ``find`` offer: the distribution and the picture."""
+"""Write the files that ``risk`` and ``find`` offer: a table of everybody's RDRs, and a picture of the candidates."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ ReleaseId = Annotated[
 def check_ledger_options(target: str | None, release: str | None, schema: object, **others: object) -> None:
     """Refuse ``--ledger`` without ``--schema``, ``--release`` without ``--ledger``, and ``others`` with ``--release``.
 
-    ``others``: by name, the options that say how to look at the risk. With ``--release``, the ledger's entry says it.
+    ``others``: by name, the options that say which ε's to look at, and what to show or save of them. ``--release``
+    shows one answer, at the ε of its entry.
     """
     if target is not None and schema is None:
         raise OptionError("--ledger goes with --schema: an account belongs to the table that the schema names.")
@@ -48,7 +49,7 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSumm
     """Record in the ledger that the risk was looked at, before anything is shown (G1). Return the dataset's account.
 
     Return None if the dataset has no account yet. Without a ledger (``target`` is None), record nothing and return
-    None. With a ledger, refuse a study: that is SQL which cannot be released, looked at by --sensitivity.
+    None. With a ledger, refuse a risk that was computed with --sensitivity: its SQL cannot be released.
     """
     if target is None:
         return None

@@ -31,7 +31,7 @@ class LedgerAction(StrEnum):
 
 
 def declare(name: str, *, wanted: str | None = None) -> Any:
-    """Return a Typer option as ``dosimeter.options`` declares it. ``wanted``: another help text."""
+    """Return a Typer option as ``dosimeter.options`` declares it. ``wanted``: a help text in place of its own."""
     option = OPTIONS[name]
     return typer.Option(Option(name).flag, metavar=option.metavar, help=wanted or option.help)
 

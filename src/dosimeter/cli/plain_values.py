@@ -1,8 +1,8 @@
-"""Read options written in a plain form without pydantic, which takes long to load and builds an adapter per option.
+"""Read the plain values of options without pydantic, which takes long to load.
 
-Typer reads each value through such an adapter, and builds one even for an option that nobody gave: a sixth of the time
-of a short command went into that. A value that is not plainly of its option's type is left to Typer, and so is every
-complaint.
+Typer reads each value through an adapter of pydantic's, and builds one even for an option that nobody gave: a sixth of
+the time of a short command went into that. A value that is not plainly of its option's type is left to Typer, and so is
+every complaint.
 """
 
 from __future__ import annotations

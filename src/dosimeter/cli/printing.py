@@ -1,4 +1,4 @@
-"""Print for people on a terminal: the query, the table, the range bars, one sentence of advice, the notes."""
+"""Print for people on a terminal: risks with a table, bars and advice; answers, dry runs, accounts and stops."""
 
 from __future__ import annotations
 
@@ -187,8 +187,8 @@ def _aggregates(found: Risk) -> list[str]:
 def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
     """Print what the analyst may see, and only that.
 
-    ``columns``: the names of the answer's columns with numbers. Where there are several, each error is printed with the
-    name of its column.
+    ``columns``: the names of the answer's columns that have an error, in the order of ``answer.error_95``. Where there
+    are several, each error is printed with the name of its column.
     """
     console = make_console()
     if answer.status == "denied":
@@ -389,7 +389,7 @@ def _show_exact(account: AccountSummary, epsilon: Decimal, rounding: str = ROUND
 
 
 def _print_remaining(console: Console, account: AccountSummary, reading: str) -> None:
-    """Print what is left of an account: in ε if it has a budget, and how many more answers fit at each of three ε's.
+    """Print what is left of an account: in ε if it has a budget, and how many more answers fit at ε = 1, 0.1 and 0.01.
 
     ``reading``: what is spent, as text. An account that counts ρ also has its ρ printed.
     """

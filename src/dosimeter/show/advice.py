@@ -39,8 +39,9 @@ def advise(
     Where it names the ε that was found, it names the indicator too (R7). ``found``: the largest ε that meets the
     preference; ``limit``: the exact ε up to which the preference is met, which need not be a candidate. ``reading``:
     the account's reading, which may be why no ε was found although some meet the preference. ``smallest``: how many
-    people the smallest group of the answer holds. ``headline``: a sentence to return instead. ``about_rdr``: whether
-    the preference reads RDRs only. Refuses an empty list of candidates.
+    people the smallest group of the answer holds, told where everybody is equally exposed. ``headline``: a sentence to
+    return in place of all advice. ``about_rdr``: whether the preference reads RDRs only; if not, no RDR is given as the
+    reason why nothing was found. Refuses an empty list of candidates.
     """
     ordered = order_candidates(candidates)
     if headline is not None:
@@ -93,9 +94,9 @@ def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float |
 
 
 def _word_ends(ordered: Sequence[Candidate]) -> str:
-    """Say which value the preference's condition takes at two candidates: the largest and the smallest with a value.
+    """Say what the left-hand side of the preference comes to at the largest and at the smallest candidate.
 
-    "" if fewer than two candidates have a value.
+    Candidates at which it has no value are passed over; "" if fewer than two are left.
     """
     told = [
         f"ε = {format_epsilon(c.epsilon)} gives {format_number(c.value, 4)}" for c in ordered if c.value is not None
@@ -276,9 +277,9 @@ def word_steps(advice: Advice) -> list[str]:
 
 
 def _word_step(advice: Advice, other: RiskAndAccuracy) -> str:
-    """Say what taking ``other`` instead would change: the error of one column, and how many more guesses are right.
+    """Say what taking ``other`` instead would change: the error of one column, and the membership advantage (P4).
 
-    The column is the one with the largest error.
+    The column is the one with the largest error. The advantage is told as more right guesses of 100.
     """
     here, there = advice.at.accuracy, other.accuracy
     way = "up" if other.epsilon > advice.at.epsilon else "down"
@@ -311,7 +312,10 @@ def warn_of_noise(advice: Advice, shown: RiskAndAccuracy) -> Iterator[str]:
 
 
 def _round_up(value: float, most: float = math.inf) -> str:
-    """Write an upper limit, rounded up to three digits; up to nine digits where fewer would round it to ``most``."""
+    """Write an upper limit, rounded up to three digits, or to more (at most nine) where three would give ``most``.
+
+    ``most``: the largest that such a limit can be; a smaller one must not look like it.
+    """
     if value <= 0.0 or not math.isfinite(value):
         return format_number(value)
     digits = 3

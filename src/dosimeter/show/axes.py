@@ -55,7 +55,8 @@ _TICKS = (((1, 1.5, 2, 3, 5, 7), 1), ((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1
 def _ratio_ticks(low: float, high: float, limit: int) -> tuple[float, ...]:
     """Return about ``limit`` ticks at most: evenly spaced ones if high/low < 4, otherwise round numbers.
 
-    The round numbers are the densest set that fits: from 1, 1.5, 2, 3, 5 and 7 in each decade down to 1 in every sixth.
+    The round numbers are the densest set that fits: from 1, 1.5, 2, 3, 5 and 7 in each decade down to a single one in
+    every sixth decade (1, a million …).
     """
     if high / low < 4.0:
         return _even_ticks(low, high, limit)

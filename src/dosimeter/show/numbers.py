@@ -99,9 +99,9 @@ def format_people(people: int) -> str:
 
 
 def count_decimals(low: float, high: float) -> int:
-    """Return how many decimals, from 2 to 9, multiples between ``low`` and ``high`` need.
+    """Return with how many decimals, from 2 to 9, to write multiples of the average between ``low`` and ``high``.
 
-    With so many, two multiples that differ by a fortieth of the range look different.
+    With so many, two multiples that differ by a fortieth of ``high`` − ``low`` look different.
     """
     gap = (high - low) / 40
     return min(9, max(2, -math.floor(math.log10(gap)))) if gap > 1e-12 else 2

@@ -114,9 +114,10 @@ def _is_number(value: Value) -> bool:
 
 
 def _find_scale(name: str, answer: PublicAnswer, errors: _AnswerErrors) -> tuple[float, float] | None:
-    """Return the two ends of a column's picture. Between them lie all its numbers with their errors, and 0 if near.
+    """Return the two ends of a column's picture, between which all its numbers lie, with their errors.
 
-    None where no error is known, because dots alone would look exact, and where the two ends are equal.
+    0 becomes an end if all of that lies on one side of it, and not far away. None where no error is known, because dots
+    alone would look exact, and where the two ends are equal.
     """
     ends: list[float] = []
     for at, row in enumerate(answer.rows):

@@ -128,9 +128,9 @@ def show_asset(request: Request, path: str) -> Response:
 
 
 def _name_fields(error: RequestValidationError) -> str:
-    """Return a message that names the unusable fields of a request.
+    """Return a message that names the unusable fields of a request, and says what some of them must be.
 
-    Numbers in an error's location are positions in lists, and no fields.
+    Where pydantic gives a number in place of a field's name, it is a position in a list, and is left out.
     """
     problems = error.errors()
     if any(part["type"] == "json_invalid" for part in problems):

@@ -45,9 +45,10 @@ MOST_PLACES = 20
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a picture is shown, and its colours. ``alone``: in a file or notebook; otherwise on a page.
+    """Where a picture is shown, and its colours. ``alone``: in a file or notebook; otherwise on a page of the web.
 
-    A page shows the words, the key and the table by itself, and decides the width.
+    A page has its own title, legend and table around the picture, and decides its width. ``ink``: of texts. ``meets``:
+    of what meets the preference, and of staircases. ``neutral`` and ``faint``: of what matters less.
     """
 
     ink: str
@@ -343,7 +344,7 @@ def _count_encoding(top: int, *, log_counts: bool) -> Spec:
 
 
 class Step(NamedTuple):
-    """The reading of an account after its first ``place`` entries. ``name``: the last of these entries, or its time."""
+    """The reading of an account after its first ``place`` entries. ``name``: of the last of these, or else its time."""
 
     place: int
     name: str
@@ -354,8 +355,9 @@ def staircase_spec(steps: Sequence[Step], frame: Frame, *, budget: float | None 
     """Return the picture of an account's reading after each of its entries, as a staircase.
 
     An infinite reading (O1) is drawn at the top. The budget is a line. At most 200 steps are drawn; if there are more
-    than 20, only the last has its reading written beside it. Up to 60 entries are named in a picture that is alone;
-    otherwise they are numbered. ``by_time``: the steps' names are times, and the axis is time.
+    than 20, only the last has its reading written beside it. Along the axis entries are named if there are at most 60
+    and the picture stands alone (``frame``); otherwise they are numbered. ``by_time``: the steps' names are times, and
+    the axis is time.
     """
     finite = max((step.reading for step in steps if math.isfinite(step.reading)), default=1.0) or 1.0
     finite = max(finite, budget or 0.0)
@@ -407,7 +409,7 @@ _STEP_TIPS: list[Spec] = [
 
 
 def _step_layers(names: Sequence[str], width: int, y: Spec, frame: Frame) -> list[Spec]:
-    """Return the staircase with one band for each entry, for few entries."""
+    """Return the staircase of few entries, in which each entry has a band of its own on the axis."""
     x = _entry_encoding(names, width, frame)
     line: Spec = {"type": "rule", "color": frame.meets, "strokeWidth": 2.5}
     return [

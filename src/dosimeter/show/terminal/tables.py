@@ -224,7 +224,7 @@ def _scale_line(axis: Axis, cells: int) -> str:
 def people_table(people: Sequence[ExposedPerson], *, epsilon: float | None = None) -> RenderableType:
     """Return a table of the most exposed people: how many, how exposed, their own guarantee, why, and their record.
 
-    Of a record it has what may be shown. ``epsilon``: the ε to be named in the title.
+    Records are left out if no columns of them are to be shown. ``epsilon``: the ε to be named in the title.
     """
     records = any(person.columns for person in people)
     columns = [_Column("people"), _Column("× average"), _Column("own ε"), _Column("why", "left")]
@@ -310,7 +310,7 @@ class _Row:
 def _lay_out(
     columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions, *, title: str = "", caption: str = ""
 ) -> Table:
-    """Return a table in which words are folded where they have to be, figures only if the terminal is too narrow."""
+    """Return a table that fits the width: texts are folded before figures, figures only on a very narrow terminal."""
     table = Table(
         box=box.ASCII2 if options.ascii_only else box.SIMPLE_HEAD,
         title=_plain(title, options, "bold") if title else None,

@@ -57,7 +57,8 @@ class AlreadyDecided(DosimeterError):
 class Approval:
     """A controller's approval. ``epsilon``: None where the noisy test will find it. ``reason``: words for the record.
 
-    ``continued``: go on although the data or the schema differ from what the account agreed to.
+    ``preference``: from which ε was found, as text; None where ε is set in another way. ``continued``: go on although
+    the account was neither opened nor continued for this schema and these data.
     """
 
     epsilon: float | None

@@ -88,7 +88,7 @@ def list_displaced(
 def _find_meeting(
     served: ServedDataset, query: StoredQuery, percent: float, dataset: Dataset, digest: str
 ) -> set[float] | None:
-    """Return the candidates at which a query meets the ratio of ``percent``.
+    """Return the candidates at which the least exposed has at least ``percent`` % of the RDR of the most exposed.
 
     None if the query is not measured yet and has so many numbers that measuring would take too long. ``digest``: of the
     data as they are now; a measurement of other data does not count.

@@ -106,7 +106,11 @@ def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
 
 
 def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
-    """Return the columns by whose values people can be compared, each with its declared values."""
+    """Return the columns by which a preference can compare two groups, people with one value and all others.
+
+    These are the columns of TRUE and FALSE and those with declared values, each with its values. Columns that identify
+    people are left out.
+    """
     columns: dict[str, list[str]] = {}
     for column in schema.columns.values():
         if column.identifying or column.name == schema.unit:
@@ -121,7 +125,8 @@ def list_two_way_columns(schema: Schema) -> dict[str, list[str]]:
 def write_preference(form: DecisionForm, schema: Schema, suggested: float) -> Preference:
     """Return the preference that the form stands for. ``suggested``: the percentage to use if the form has none.
 
-    Raises PreferenceError if there is no such preference.
+    Raises PreferenceError if the form's condition cannot be used, or if two groups are to be compared and the schema
+    has no column for that.
     """
     match form.preset:
         case "ratio":

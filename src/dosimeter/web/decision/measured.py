@@ -53,8 +53,8 @@ class MeasuredQuery:
 
     By ε: ``ratios`` and ``variances``, which common preferences compare, and ``accuracies``. ``drawn``: the classes of
     people that pictures are drawn from. By column of the answer: ``exact``, its exact numbers, and ``sizes``, their
-    median absolute value. ``groups``: the exact rows. ``fingerprint``: the digest of the measured data. ``shown``: how
-    many groups would be shown, where nobody declared them (H1).
+    median absolute value. ``groups``: a row for each group, with its exact numbers. ``fingerprint``: the digest of the
+    measured data. ``shown``: how many groups would be shown, where nobody declared them (H1).
     """
 
     risk: Risk
@@ -289,8 +289,9 @@ def plan_outputs(risk: Risk) -> list[Output]:
 def compress_classes(sensitivities: Sensitivities) -> Sensitivities:
     """Return a few thousand classes of people in place of very many, for a picture.
 
-    The smallest and the largest sensitivities stay exact; those between are averaged in cells of equal width. Up to
-    20,000 classes (``MANY``) are returned unchanged, and so are classes with attributes or vectors of contributions.
+    The smallest and the largest sensitivities stay exact. The range between is cut into equally wide intervals, of
+    which each becomes one class, with the average sensitivity of its people. Up to 20,000 classes (``MANY``) are
+    returned unchanged, and so are classes with attributes or vectors of contributions.
     """
     values, counts = sensitivities.values, sensitivities.counts
     if len(values) <= MANY or sensitivities.vectors is not None or sensitivities.attributes:

@@ -66,10 +66,13 @@ class AnswerPart:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PageHead:
-    """What every state of the page shows. ``refusal``: why an approval was refused just now.
+    """What the decision page shows in each of its three states. ``question``: the query in words.
 
-    ``earlier``: an earlier answer to the same query. ``entry``: the ledger's entry of the decision. ``shown``: its
-    answer. ``following``: the id of the query to decide next.
+    From the dataset's settings: ``algorithm``, ``policy``, and of the noisy test ``svt``, ``variance`` and
+    ``violation``. ``account``: what is spent and left, in words. ``refusal``: why an approval was refused just now.
+    ``phrase``: the words by which the analyst was asked for changes. ``earlier``: the entry of an earlier answer to the
+    same query, which can be given again. ``entry``: the ledger's entry that the decision led to; ``shown``: its answer.
+    ``following``: the id of the query to decide next.
     """
 
     query: StoredQuery
@@ -139,7 +142,11 @@ class DecisionPage:
     """The complete page. A step of the slider shows some of its parts again: those in ``PARTS``.
 
     ``problem``: why the preference cannot be used; ``waiting``: the job that evaluates it. In both cases the page shows
-    what the controller's own threshold gives meanwhile, and nothing can be approved.
+    what the controller's own threshold gives meanwhile, and nothing can be approved. ``touches``: how many people the
+    query touches, in words. ``percent``: the threshold on least ÷ most exposed in the form; ``offered``: the
+    controller's threshold for this priority, if it is another. ``two_way_columns``: by which a preference can compare
+    two groups, with their values. ``columns``: by which people can be grouped. ``many``: there are so many classes of
+    people that some are averaged in pictures.
     """
 
     template: ClassVar[str] = "decide.html"

@@ -81,16 +81,18 @@ class TradeRow:
 
 @dataclass(frozen=True, slots=True)
 class FoldedRow:
-    """A row that stands for several candidates with the same verdict, in words."""
+    """A row in place of several candidates. ``words``: how many, and whether all or none meet the preference."""
 
     words: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TradeOff:
-    """The whole picture; positions are in percent. ``ticks`` and ``average``: on the axis of people.
+    """The whole picture: rows, and two axes on which positions are in percent.
 
-    ``errors`` (ticks) and ``wanted`` (the wanted error): on the axis of errors. ``column``: whose errors are drawn.
+    On the axis of people: ``ticks``, and ``average``, where the average person is; None if raw RDRs are drawn. On the
+    axis of errors: ``errors``, its ticks, and ``wanted``, where the wanted error is. ``column``: whose errors are
+    drawn. ``in_rows``: these errors count rows. ``varied``: they differ between groups.
     """
 
     rows: tuple[TradeRow | FoldedRow, ...]
@@ -228,10 +230,10 @@ def _turn_inwards(at: float, edge: float) -> str:
 def _fold(
     ordered: Sequence[Candidate], offer: Offer, selected: float, marks: Mapping[float, tuple[str, ...]]
 ) -> list[Candidate | FoldedRow]:
-    """Return the candidates, with one FoldedRow in place of each run of three or more that need not be told apart.
+    """Return the candidates, with one FoldedRow in place of each run of three or more that are alike (``_is_alike``).
 
-    The candidates of a run have the same verdict. Never folded are those that are marked or selected, those near the
-    one that was found, and powers of ten above the smallest of all these.
+    Never folded are candidates that are marked or selected, and those near the ε marked as found or cautious (if none
+    is: near the selected ε). Nor is a power of ten that is larger than the smallest of these.
     """
     words = [marks.get(line.epsilon, ()) for line in ordered]
     here = {at for at, line in enumerate(ordered) if line.epsilon == selected}
@@ -253,7 +255,7 @@ def _fold(
 
 
 def _is_alike(line: Candidate, other: Candidate, offer: Offer) -> bool:
-    """Return whether two candidates have the same verdict, and the account grants both or neither."""
+    """Return whether both candidates meet the preference or neither does, and the account grants both or neither."""
     left = offer.remaining
     return line.satisfied == other.satisfied and (line.epsilon in left) == (other.epsilon in left)
 

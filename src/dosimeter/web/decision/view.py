@@ -78,10 +78,14 @@ class SliderStart:
 class DecisionView:
     """Everything on the decision page that depends on the preference and on ε.
 
-    ``line``: which ε the preference finds, in words. ``states``: why it finds none, or is unusual. ``undecided``: every
-    candidate meets the preference (F4). ``meets``: the selected ε meets it; ``index``: its place among the candidates,
-    from the smallest. ``tail``: how many people are most exposed. ``measures``: the absolute risks. ``worth``: warnings
-    that the answer would be worth little. ``wanted``: which ε gives the error that the analyst wants.
+    Of the preference, ``line`` says which ε it finds, ``states`` why it finds none or is unusual, ``undecided`` that
+    every candidate meets it (F4). Of the selected ε, ``meets`` says whether it meets the preference, ``valuetext`` the
+    same in words with its errors, ``refusal`` why it may not be approved; ``index`` is its place among the candidates,
+    from the smallest. Of the answer, ``gain`` says how good it would be, ``steps`` what the next candidates would
+    change, ``worth`` that it would be worth little, ``wanted`` which ε gives the error that the analyst wants.
+    ``columns``: those with errors; ``shown_columns``: those in ``accuracy``; ``alone``: each has one number;
+    ``numbers``: how many numbers the answer has. ``tail``: how many people are most exposed. ``measures``: the absolute
+    risks. ``raw_note``: how to read raw RDRs; "" if they are not drawn.
     """
 
     preference: Preference
@@ -199,7 +203,7 @@ def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int 
     A preference that every candidate meets finds none (F4): then the largest ε with a small membership advantage counts
     as found. If nothing is found, the slider starts at the smallest ε. A start that the account does not grant is
     rounded down to one that it does. ``enough``: the smallest ε with the wanted error; None if there is none.
-    ``touched``: how many people are in the query, for the words.
+    ``touched``: how many people the query touches; where nobody, the reason says so.
     """
     left = offer.remaining or offer.candidates
     found, why = offer.found, "the largest ε that meets the sentence"

@@ -52,7 +52,7 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class OwnThreshold:
-    """The controller's own threshold for such queries, in percent, and which candidates meet it."""
+    """The threshold on least ÷ most exposed that the controller has set, in percent, and which candidates meet it."""
 
     percent: float
     choice: Choice
@@ -60,7 +60,10 @@ class OwnThreshold:
 
 @dataclass(frozen=True, slots=True)
 class RiskSentence:
-    """One absolute risk as a sentence, with its picture: ``icon``, which shows ``share`` of 100."""
+    """One absolute risk as a sentence, or a remark on them. ``icon``: the name of its picture; "note" for a remark.
+
+    ``share``: the chance, or the number of guesses, that the sentence gives, out of 100; 0 if it gives none.
+    """
 
     icon: str
     words: str
@@ -220,7 +223,10 @@ def _write_miss(measured: MeasuredQuery, preference: Preference, choice: Choice)
 
 
 def write_valuetext(line: Candidate, offer: Offer, choice: Choice, errors: Sequence[str]) -> str:
-    """Say where the slider stands: ε, whether it meets the preference, the first errors, whether it is available."""
+    """Say where the slider stands: at which ε, whether that meets the preference, and the errors of the first columns.
+
+    An ε that the account does not grant is called "not available". ``errors``: of each column, as text.
+    """
     words = "meets the preference" if line.epsilon in (offer.meeting or ()) else "does not meet the preference"
     if is_undecided(choice):
         words = "meets the preference, as every ε does"
@@ -294,7 +300,7 @@ def list_risk_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -
 
 
 def _list_icons(absolute: AbsoluteRisk) -> Iterator[tuple[str, float]]:
-    """Yield the picture for each sentence of ``word_absolute``, and how many of 100 the picture shows."""
+    """Yield ``icon`` and ``share`` of a RiskSentence for each sentence of ``word_absolute`` but the last."""
     yield "shield", 0.0
     yield "guesses", 50.0 * absolute.advantage
     if absolute.posterior is not None:

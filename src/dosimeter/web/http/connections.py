@@ -1,9 +1,9 @@
 """Limits of connections: how long a request may take to arrive, how many connections are open, which is closed first.
 
 A connection is closed if the head of its request is not complete after ``SLOWEST_HEAD`` seconds, or if nobody reads
-the answer for ``SLOWEST_READER`` seconds. Few connections may be in the middle of sending a request. Beyond that, and
-before the process runs out of file descriptors, the oldest connection of the address that has the most is closed, so
-that a new visitor is always let in. Knows HTTP, and no pages.
+the answer for ``SLOWEST_READER`` seconds. There is a limit to open connections, so that file descriptors do not run
+out, and a lower one to connections that are in the middle of sending a request. Beyond a limit, the oldest connection
+of the address that has the most is closed, so that a new visitor is let in. Knows HTTP, and no pages.
 """
 
 from __future__ import annotations

@@ -117,9 +117,10 @@ def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
 
 
 def count_attempt(database: Database, account: str, limits: Limits) -> dict[str, FailureLimit]:
-    """Count an attempt as a failure, or raise Throttled. Return the limits of the counts, for ``take_back``.
+    """Count an attempt as a failure, or raise Throttled if a limit is reached.
 
-    A refusal is recorded once per run of failures, so that nobody can fill the log.
+    Return the counts to which it was added, by key, each with its limit: ``take_back`` needs them. A refusal is
+    recorded once per run of failures, so that nobody can fill the log.
     """
     keys = limits.keys(account)
     with database.writing() as connection:
@@ -154,7 +155,8 @@ def _set_failures(connection: sa.Connection, key: str, known: int | None, minute
 def take_back(connection: sa.Connection, keys: dict[str, FailureLimit]) -> None:
     """Take back a counted attempt whose password was right.
 
-    The account's count from this address or device is deleted; the counts it shares with others lose one failure.
+    The count of this account from this address, or on this device, is deleted. The counts of all accounts from this
+    address, and of this account from all addresses, lose one failure.
     """
     take_turn(connection, COUNTING)
     for key in keys:

@@ -94,7 +94,10 @@ async def _ask_page(
 
 
 def _find_schema(state: ServerState, served: ServedDataset, words: str) -> PublicSchema:
-    """Return the public facts of a dataset, with the columns that hold these words, as many as a page can list."""
+    """Return the public facts of a dataset, with the columns whose name, type or description has these words.
+
+    There are as many columns, and values of each, as a page can list.
+    """
     dataset = state.public(served)
     found = [column for column in dataset.columns if _is_about(column, words)]
     kept = [
@@ -146,7 +149,7 @@ def show_schema(
     dataset: Annotated[str, Field(max_length=200)] = "",
     find: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
-    """Show the public facts of the chosen dataset, with the columns that hold the words ``find``.
+    """Show the public facts of the chosen dataset, with the columns that ``_find_schema`` finds by the words ``find``.
 
     Only this part of the page is replaced, so that what was typed into the form is kept.
     """
@@ -163,7 +166,7 @@ def show_values(
     column: Annotated[str, Query(max_length=200)],
     text: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Show the declared values of a column that hold a text."""
+    """Show the declared values of a column in which ``text`` occurs, in upper or lower case; of many, the first."""
     found = require_dataset(state, dataset).schema.columns.get(column)
     if found is None or found.values is None:
         raise Refused(404, "not_found", "There is no such list of values.")

@@ -135,7 +135,7 @@ def look(state: StateOf, user: Controller, query_id: str) -> Response:
 def _require_measurement(state: ServerState, case: Case) -> Job[MeasuredQuery]:
     """Return the finished job that measured the risk.
 
-    Refuses if a click is needed first and nobody has clicked, or if the job is not done.
+    Refuses if a controller must first choose to look (``needs_consent``), or if the job is not done.
     """
     if needs_consent(case):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")

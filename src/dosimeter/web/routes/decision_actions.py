@@ -108,7 +108,7 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
 
 
 def _is_other_data(state: ServerState, case: Case) -> bool:
-    """Return whether data or schema differ from what the account agreed to. Compares digests only.
+    """Return whether the account was neither opened nor continued for this schema and these data, by their digests.
 
     False if there is no account yet, or if the digest of the data is not known.
     """

@@ -1,7 +1,7 @@
 """The audit log: who saw and did what, in words. Takes a transaction or a database; knows no users and no pages.
 
 Charges and answers are not here: they are in the ledger. Records are only ever added, each chained to the one before.
-A record is the last thing that a transaction writes, because from then until its end no other can write a record.
+A transaction writes its record last, because from then until it ends no other transaction can write one.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def read_head(database: Database) -> tuple[int, str]:
 
 @contextmanager
 def _reading_raw(database: Database) -> Iterator[Iterator[Sequence[Any]]]:
-    """Yield an iterator over all rows as they are stored, by number.
+    """Yield an iterator over all records of the log as the database holds them, oldest first.
 
     On SQLite texts are bytes: an altered one may be no valid text. Raises LedgerError if the database has no such log.
     """

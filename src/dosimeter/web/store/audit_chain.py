@@ -1,7 +1,8 @@
 """One record of the audit log, its digest, and the check that a log was not altered. Never touches a database.
 
 Chained as the ledger is: every record holds the digest of the one before, so that none can be changed, removed or
-inserted without changing all that follow. Only somebody who noted a head can see that the end was cut off.
+inserted without changing all that follow. Only somebody who noted a *head*, the digest of the record that was
+the last at that time, can see that the end was cut off.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class BadAuditRecord(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """Who did what, and when. ``id`` counts from 1 without gaps."""
+    """Who did what, and when. ``id`` counts from 1 without gaps. ``previous``: the digest of the record before."""
 
     id: int
     at: str
@@ -60,8 +61,8 @@ _MAY_BE_NULL = ("dataset", "query_id")
 def follow_audit(rows: Iterable[Sequence[Any]]) -> Iterator[AuditRecord]:
     """Yield the records in order, each verified to follow the one before it.
 
-    ``rows``: the records as the database holds them, by number; texts may be bytes. Raises BadAuditRecord at the first
-    record that does not fit.
+    ``rows``: the records as the database holds them, oldest first; texts may be bytes. Raises BadAuditRecord at the
+    first record that does not fit.
     """
     expected, previous = 1, GENESIS
     for row in rows:

@@ -54,7 +54,12 @@ _FOLLOWING: Mapping[QueryStatus, frozenset[QueryStatus]] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoredQuery:
-    """One query with the names of its analyst and of whoever decided it. ``tables`` says what each field means."""
+    """One query with the names of its analyst and of whoever decided it (``decider``; ``decided_by`` is their id).
+
+    ``phrase``: the key of the words that ask for changes. ``looked``: the risk was shown to a controller. ``claim``:
+    the reference that the ledger's entry carries. ``epsilon`` and ``preference``: as approved. ``reason``: why it was
+    decided so. ``note``: what became of an approval. ``withdrawal``: its analyst withdrew it.
+    """
 
     id: str
     dataset: str

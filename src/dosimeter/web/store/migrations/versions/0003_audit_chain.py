@@ -47,7 +47,7 @@ def _create(name: str) -> sa.Table:
 
 
 def _chain_records(connection: sa.Connection, old: sa.TableClause, new: sa.Table) -> None:
-    """Write a record that says that the chain begins here, then the records that were there."""
+    """Write to ``new`` a record that says that the chain begins here, and after it, chained, the records of ``old``."""
     count = connection.execute(sa.select(sa.func.count()).select_from(old)).scalar_one()
     before = f"{count} records from before follow, as they were found" if count else "no records from before"
     last = AuditRecord(1, write_time(), "server", "began the chain", None, None, before, GENESIS).seal()
