@@ -28,7 +28,8 @@ def main() -> None:
 def _replace_closed_streams() -> None:
     """Open the null device in place of each standard stream that was closed (``>&-``).
 
-    Otherwise the next file that is opened, such as a ledger, takes a closed stream's number, and output goes into it.
+    Otherwise the next file that is opened, such as a ledger, would get the closed stream's file descriptor, and what is
+    written to the stream would go into that file.
     """
     for number in (0, 1, 2):
         try:

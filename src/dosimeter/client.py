@@ -43,10 +43,10 @@ Status = Literal["waiting", "released", "denied", "changes", "withdrawn"]
 class Submitted:
     """A query of yours as the server knew it when it was last asked.
 
-    ``message``: what the server says about its status. Until it is released, ``rows`` and all that describes them are
-    None or empty. ``epsilon``: None also if ε stays hidden. ``epsilon_svt``: the ε that finding ε cost. ``error_95``:
-    the 95 % error of each aggregate column. ``errors``: the 95 % errors of each row, by column. ``about``: facts that a
-    reader of the rows needs.
+    ``message``: what the server says about the status. ``rows``: the released answer. Until there is one, ``rows`` and
+    the fields that describe it are None or empty: ``epsilon``, None also if ε stays hidden; ``epsilon_svt``, the ε that
+    finding ε cost; ``error_95``, the 95 % error of each aggregate column; ``errors``, the 95 % errors of each row, by
+    column; ``guarantee``, what is promised of the answer; ``about``, facts that a reader of the rows needs.
     """
 
     id: str

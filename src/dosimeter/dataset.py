@@ -147,7 +147,7 @@ class Dataset:
 
     @property
     def n(self) -> int:
-        """Return n (N2): how many individuals a reviewed schema declares; otherwise how many there are, at least 1."""
+        """Return n (N2): how many individuals a reviewed schema declares; otherwise how many the table holds, or 1."""
         declared = self.schema.individuals
         if self.schema.reviewed and not self.drafted and declared is not None:
             return declared
@@ -166,7 +166,7 @@ class Dataset:
     def renew(self) -> str:
         """Let later reads see the data as they are now, and return their digest.
 
-        The count of individuals is kept only while the digest stays the same.
+        If the digest changed, individuals are counted again when their number is next needed.
         """
         self.engine.refresh()
         digest = self.engine.fingerprint()
@@ -341,7 +341,7 @@ class Dataset:
         )
 
     def engine_for(self, plan: QueryPlan) -> Engine:
-        """Return an engine over the rows that this plan measures: the table's own, or joined or computed rows."""
+        """Return an engine that shows the rows which this plan measures: the table's own, joined or computed ones."""
         return join_tables(self.engine, plan, self.schema)
 
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
@@ -491,10 +491,11 @@ class Dataset:
             yield engine
 
     def _count_odd_cells(self, plan: QueryPlan) -> Mapping[str, int] | None:
-        """Return the number of odd cells in each column that the query reads and that may hold odd cells.
+        """Return the number of odd cells in each doubtful column of the query, by the column's name.
 
-        None where no such column is known: to count in every column would take a scan of its own, as ``dosimeter schema
-        --check`` does.
+        Doubtful are columns that showed odd cells when the source was opened (``Engine.doubtful_columns``). None if the
+        query reads no such column: to count in the others would take a further scan, as ``dosimeter schema --check``
+        makes.
         """
         doubtful = self.engine.doubtful_columns().intersection(list_columns(plan))
         return self.engine.odd_cells(sorted(doubtful)) if doubtful else None

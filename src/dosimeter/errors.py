@@ -27,7 +27,10 @@ from dosimeter.problems import Audience, Piece, Problem, Surface
 
 
 class DosimeterError(Exception):
-    """The root of every error that this package raises on purpose. ``pieces``: what is wrong, kept as ``problem``."""
+    """The base class of every error that this package raises on purpose.
+
+    ``pieces``: the pieces of the message that says what is wrong. The attribute ``problem`` holds them.
+    """
 
     exit_code = 3
 
@@ -84,7 +87,10 @@ class DatasetClosed(InputError):
 
 
 class LedgerError(InputError):
-    """The ledger cannot do this: it is damaged, newer, busy, not writable or of other data, or has no such entry."""
+    """The ledger cannot do what it is asked.
+
+    It is damaged, written by a newer version, busy, not writable or of other data, or it has no such entry.
+    """
 
 
 class LimitError(InputError):

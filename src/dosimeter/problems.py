@@ -63,7 +63,7 @@ class Option:
 class Command:
     """Something to run. ``words``: what to write after ``dosimeter`` on a command line.
 
-    ``call``: what to write in a program instead; None if the command is named there too.
+    ``call``: what to write in a Python program instead; None if Python's messages name the command, too.
     """
 
     words: tuple[str | Option, ...]

@@ -49,7 +49,7 @@ class DataReader:
         return self._answer
 
     def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[AnyProfile, Contributions]:
-        """Return the profile of everybody and their contributions. Individuals with other attributes are in other rows.
+        """Return the profile of everybody and their contributions. Individuals in one row have the same attributes.
 
         ``attributes``: the columns and conditions to read of everybody, by the names they get in the contributions.
         """

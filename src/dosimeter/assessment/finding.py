@@ -80,7 +80,10 @@ def _add_measured(risk: Risk, every: Sequence[RDRs], classes: Sensitivities, pre
 
 
 def _list_columns(risk: Risk, epsilon: float, classes: Sensitivities, names: Collection[str]) -> dict[str, FloatArray]:
-    """Return the columns among ``names`` that are measured besides RDRs, with one number per class."""
+    """Return, by name, the own guarantees and the membership advantages at this ε: those that are among ``names``.
+
+    Each has one number per class. ``names``: what a preference reads besides RDRs.
+    """
     columns: dict[str, FloatArray] = {}
     if "own_epsilon" in names:
         columns["own_epsilon"] = np.minimum(risk.own_epsilons(classes.values, classes.shares, epsilon), epsilon)

@@ -85,11 +85,12 @@ MOST_IN_HISTOGRAM = 10_000
 class Risk:
     """Everybody's per-instance sensitivity and RDR for one query under one mechanism.
 
-    ``n``: the number of slots (N2). ``present``: how many individuals are in the table (N5); all numbers here are over
-    these. ``matched``: how many the query touches; None in a study. ``method``: how contributions were computed.
-    ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only ``people``, ``by``, a preference with
-    FILTER and an exact answer that the profile does not hold go back to the data, through ``data``: these need the
-    dataset open and unchanged.
+    ``n``: the number of slots (N2). ``present``: how many individuals are in the table (N5); averages and other numbers
+    over people are over these. ``matched``: how many of them the query touches; None in a study. ``method``: how
+    contributions were computed. ``candidates``: the ε's to look at. ``odd_cells``: how many odd cells columns have, by
+    name, as far as that is known. ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only ``people``,
+    ``by``, a preference with FILTER and an exact answer that the profile does not hold go back to the data, through
+    ``data``: these need the dataset open and unchanged.
     """
 
     plan: QueryPlan
@@ -395,7 +396,7 @@ class Risk:
         )
 
     def _list_groups(self) -> list[int]:
-        """Return how many groups each block of the plan has: declared or, if there is only one block, also observed."""
+        """Return how many groups each block of the plan has; only declared groups, if there are several blocks."""
         if not self.plan.further:
             return [self.k // len(self.plan.measures)]
         return [len(block.group_keys or ()) for block in self.plan.blocks]

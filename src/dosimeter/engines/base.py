@@ -67,7 +67,7 @@ class Engine(Protocol):
 
     @property
     def generation(self) -> int:
-        """Return a number that changes whenever the data may have changed, so that what was found before is void."""
+        """Return a number that changes whenever the data may have changed: what was found out before is then void."""
         ...
 
     def default_table(self) -> str:

@@ -23,8 +23,9 @@ class NativeColumn:
 class NativeTypes:
     """The engine's own types that can be read as each column type.
 
-    ``fits``: the engine's types by the column type that they have without a schema. ``also_fits``: further ones that a
-    schema may declare as that column type. ``unknown``: the engine's type of a column without values, which fits all.
+    ``fits``: for each column type, the engine's types that are read as it without a schema. ``also_fits``: for each
+    column type, further engine's types that a schema may declare as it. ``unknown``: the engine's type of a column
+    without values, which fits all.
     """
 
     fits: Kinds

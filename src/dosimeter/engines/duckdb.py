@@ -343,10 +343,10 @@ class DuckDBEngine:
     def refresh(self) -> None:
         """Forget joined tables, to read them again when needed, and void what was found out about the data before.
 
-        Skipped if each row is one individual, no further tables are declared, and no file changed since the last time.
-        Never skipped if individuals can have several rows: who has too many is then counted again. A table in memory
-        counts as changed, since it can change without a sign. Views of another generation have other names, so that an
-        old name never reads a new table. Raises DataError if columns changed.
+        Nothing is done if each row is one individual, no further tables are declared, and no file changed since the
+        last time. If individuals can have several rows, it is always done, since who has too many is then counted
+        again. A table in memory counts as changed, since it can change without a sign. Joined tables that are read
+        after a refresh get new names, so that an old name never reads a new table. Raises DataError if columns changed.
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])

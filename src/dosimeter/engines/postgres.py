@@ -361,8 +361,8 @@ def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
 def _begin(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:
     """Start a transaction with these settings, and with Dosimeter's own limits on time and memory where needed.
 
-    Its time limit on statements is set only where there is none, and its memory limit only where the present one is
-    smaller. A limit that the connection itself asks for is kept.
+    Dosimeter's time limit on statements is set only where there is none, and its memory limit only where the present
+    one is smaller. A limit that the connection itself asks for is kept.
     """
     asked = "SELECT name, setting, source FROM pg_catalog.pg_settings WHERE name IN ('statement_timeout', 'work_mem')"
     found = {name: (setting, source) for name, setting, source in connection.execute(asked).fetchall()}

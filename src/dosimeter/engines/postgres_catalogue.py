@@ -181,7 +181,7 @@ def quote_identifier(name: str) -> str:
 def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, NativeColumn]) -> Reading:
     """Return for each declared column the attribute to read, its PostgreSQL type, and its column type.
 
-    Refuse a type that does not fit.
+    An attribute is a column of PostgreSQL's table. Refuse a type that does not fit.
     """
     found = TYPES.match(columns, attributes, lambda name: _find_attribute(name, attributes), _advise_cast)
     return {each.name: (found[each.name], attributes[found[each.name]].kind, each.type) for each in columns.values()}
@@ -190,7 +190,8 @@ def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, Native
 def _find_attribute(name: str, attributes: Mapping[str, NativeColumn]) -> str | None:
     """Return the attribute that a declared name means: as written, in lower case as SQL reads it, or ignoring case.
 
-    Refuse a name that several attributes match only when case is ignored; return None where no attribute matches.
+    An attribute is a column of PostgreSQL's table. Refuse a name that several attributes match only when case is
+    ignored; return None where no attribute matches.
     """
     for known in (name, name.lower()):
         if known in attributes:
@@ -237,7 +238,7 @@ def odd_cells_query(relation: CatalogueTable, reading: Reading, names: Collectio
 
 
 def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
-    """Return SQL for an attribute of the PostgreSQL type ``held``, read as this column type; odd cells are NULL.
+    """Return SQL for the column ``source`` of the PostgreSQL type ``held``, read as ``kind``; odd cells are NULL.
 
     NaN lies above all numbers in PostgreSQL, and infinities lie before and after all dates. A numeric is cast to a
     double only within a double's range, since the cast would fail outside.

@@ -294,7 +294,8 @@ class SparkEngine:
     def _tagged(self) -> Iterator[None]:
         """Tag the jobs that run meanwhile, so that ``interrupt`` can cancel them.
 
-        A classic session's tags do not reach the thread that collects Arrow, so there the context's job tags are used.
+        A classic session's own tags do not reach the thread that collects Arrow: in such a session the tag is set on
+        the Spark context instead.
         """
         if is_remote(self._session):
             self._session.addTag(self._tag)

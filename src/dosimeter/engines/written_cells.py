@@ -37,8 +37,9 @@ _TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 class CellWriting:
     """The way in which the cells of a CSV are written.
 
-    ``comma``: whether the decimal mark is a comma. ``days``: the pattern of a date with one group for each part, and
-    the numbers of the groups for year, month and day; None for dates in the standard way.
+    ``comma``: whether the decimal mark is a comma. ``days``: a regular expression for a date, and which of its
+    parenthesised parts (1, 2, 3) are the year, the month and the day, in this order; None for dates in the standard
+    way.
     """
 
     comma: bool = False
@@ -95,9 +96,10 @@ def _with_standard_day(text: exp.Expression, day: str, places: tuple[int, int, i
 
 
 def _read_format(text: str) -> tuple[str, tuple[int, int, int]]:
-    """Return the pattern of a date in a format such as %d.%m.%Y, and the numbers of its groups for year, month and day.
+    """Return a regular expression for a date in a format such as %d.%m.%Y, and where its year, month and day are.
 
-    Days and months may have one digit, except beside another part without a separator (%Y%m%d).
+    That is (3, 2, 1) for this format: the third parenthesised part is the year, the second the month. Days and months
+    may have one digit, except beside another part without a separator (%Y%m%d).
     """
     parts = re.findall(r"%[dmY]|[^%]", re.sub(r"[ T]%H:%M(:%S)?$", "", text))
     pattern, order = "", []

@@ -105,9 +105,9 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 
 
 def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int:
-    """Return how many pairs (individual, row key) do not identify one row: several rows have it, or the key is NULL.
+    """Return how many pairs (individual, row key) belong to several rows, or have NULL for the row key.
 
-    Where the rows that count are chosen, such rows are ordered by all their cells.
+    The rows of such a pair are ordered by all their cells when the rows that count are chosen.
     """
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))

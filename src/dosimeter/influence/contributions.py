@@ -39,14 +39,15 @@ def _add_shares(shares: Sequence[FloatArray | None]) -> FloatArray | None:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Contributions:
-    """Everybody's contributions: how far leaving one out moves each cell. Those who share a row move all cells alike.
+    """Everybody's contributions: how far leaving one individual out moves each cell.
 
-    ``k``: how many cells there are. Cell = group index × number of measures + measure index. The cells of a further
-    block (another SELECT that measures) follow those of the block before it. ``people``: how many individuals, or empty
-    slots, share each row. Row r moves ``cells[starts[r]:starts[r + 1]]``, and ``changes`` has by how much, at the same
-    indices, scaled by ``plan.weights(norm)``. Empty slots and people outside the WHERE are in rows without cells.
-    ``attributes``, by name: for each row, whether it meets a preference's FILTER, or its value of the ``--by`` column.
-    ``shares``: for each row, the share of ε that bounds its own guarantee (R12); None if nothing is drawn by rank.
+    There is one row per contribution; people who move all cells alike can share it. ``people``: how many individuals,
+    or empty slots, share each row. ``k``: how many cells there are. Cell = group index × number of measures + measure
+    index. The cells of a further block (another SELECT that measures) follow those of the block before it. Row r moves
+    ``cells[starts[r]:starts[r + 1]]``, and ``changes`` has by how much, at the same indices, scaled by
+    ``plan.weights(norm)``. Empty slots and people outside the WHERE are in rows without cells. ``attributes``, by name:
+    for each row, whether it meets a preference's FILTER, or its value of the ``--by`` column. ``shares``: for each row,
+    the share of ε that bounds its own guarantee (R12); None if nothing is drawn by rank.
     """
 
     k: int

@@ -22,9 +22,9 @@ from dosimeter.planning import QueryPlan
 class JointProfile:
     """One profile per block (SELECT that measures). Row r of every part stands for the same individuals.
 
-    ``touched``: how many individuals at least one block touches, if a query counted them; None if ``parts`` show it.
-    They do not show it if they have columns instead of texts: individuals have zeros for a block that does not touch
-    them, and others whom it touches may have zeros as well.
+    ``touched``: how many individuals at least one block touches, as a query counted them; None if ``parts`` show it.
+    They do not show it where the query gave a UnitProfile's contributions as numbers in columns, and not as texts:
+    zeros then stand for an individual whom the block does not touch, and also for one who contributes zeros to it.
     """
 
     plan: QueryPlan

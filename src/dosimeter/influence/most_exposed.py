@@ -99,9 +99,10 @@ def _list_row_parts(profile: Profile | JointProfile) -> tuple[Profile, ...]:
 
 
 def _asked(parts: Sequence[Profile]) -> QueryPlan:
-    """Return the plan whose WHERE chooses the records to show. With several blocks it has no WHERE.
+    """Return the plan by which the records to show are fetched; without its WHERE if there are several blocks.
 
-    ``parts``: the profile of each block (SELECT that measures). With several, ``_condition_of_all`` tests every WHERE.
+    ``parts``: the profile of each block (SELECT that measures). With several, ``_condition_of_all`` tests the WHERE of
+    each instead.
     """
     return parts[0].plan if len(parts) == 1 else replace(parts[0].plan, where=None)
 
@@ -247,7 +248,8 @@ def _condition_of_all(parts: Sequence[Profile], row: int, engine: Engine) -> exp
 def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
     """Return the condition by which the records of one row of the profile are found among those inside the WHERE.
 
-    All rows of records in no declared group have the same condition, which says only that.
+    For a row without a declared group the condition says only that the group is not declared, so that it finds the
+    records of all such rows.
     """
     plan = profile.plan
     group = int(profile.group[row])

@@ -62,7 +62,7 @@ def join_tables(engine: Engine, plan: QueryPlan, schema: Schema) -> Engine:
 
 
 def _first_table(engine: Engine) -> Engine:
-    """Return the engine that shows the table's own rows, from behind engines that join or compute other rows."""
+    """Return the engine that shows the table's own rows, unwrapped from those that show joined or computed rows."""
     while isinstance(engine, (JoinedEngine, PersonEngine)):
         engine = engine.first
     return engine

@@ -110,7 +110,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _epsilon(self, ratio: float) -> float:
-        """Return the smallest ε that noise guarantees, where ``ratio`` is the sensitivity over the noise scale."""
+        """Return the smallest ε that noise guarantees, ``ratio`` being the sensitivity divided by the noise scale."""
 
     @abstractmethod
     def own_epsilon(
@@ -167,7 +167,7 @@ class Mechanism(ABC):
         """
 
     def quantiles(self, shares: FloatArray) -> FloatArray:
-        """Return the inverse distribution function of continuous noise of scale 1, at each share between 0 and 1."""
+        """Return, for each p in ``shares``, the x that continuous noise of scale 1 stays below with probability p."""
         below = np.minimum(shares, 1.0 - shares)
         size = self._below_median(np.maximum(below, 1e-300).reshape(-1)).reshape(below.shape)
         return np.where(shares < 0.5, size, -size)
@@ -182,7 +182,8 @@ class Mechanism(ABC):
     def find_excess(self, scale: float, probability: Fraction) -> int:
         """Return the least whole t ≥ 0 that integer noise of this scale reaches with at most this probability.
 
-        Where the exact tail cannot be computed, an upper bound on it is used: t is then too large, never too small.
+        Thresholds are found by it: a group is shown if its noisy number of individuals is at least 1 + t (H1). Where
+        the exact probability cannot be computed, an upper bound on it is used: t is then too large, never too small.
         """
 
     @abstractmethod
@@ -194,7 +195,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _below_median(self, shares: FloatArray) -> FloatArray:
-        """Return the inverse distribution function of noise of scale 1, at shares below ½."""
+        """Return what ``quantiles`` does, for ``shares`` that are all at most ½."""
 
     # ------------------------------------------------------------ how exposed people are
 
@@ -218,9 +219,10 @@ class Mechanism(ABC):
 
     @abstractmethod
     def find_ratio_warning(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
-        """Return why the ratio of two bounds can be above the exact ratio; None where it cannot (R7).
+        """Return why the ratio of two RDRs' upper bounds can exceed that of the exact RDRs; None where it cannot (R7).
 
-        ``low`` and ``high``: the smallest and the largest PIS. ``grids``: the noise grid of each measure.
+        ``low`` and ``high``: the smallest and the largest PIS, whose RDRs are meant. ``grids``: the noise grid of each
+        measure.
         """
 
     # ------------------------------------------------------------ after the output is known
@@ -273,16 +275,18 @@ class Mechanism(ABC):
 
     @abstractmethod
     def level_width(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
-        """Return w: how long the interval is in which all normalised RDRs (RDR over the ceiling) lie at this ε.
+        """Return w: how long the interval is in which all normalised RDRs lie at this ε (V5).
 
-        k: how many noisy numbers there are.
+        Normalised: divided by the ceiling. The variance of the normalised RDRs is w² times that of ``unit_risks``. k:
+        how many noisy numbers there are.
         """
 
     @abstractmethod
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
         """Return u in [0, 1] for each individual: where their normalised RDR lies in the interval of ``level_width``.
 
-        It is 0 at the lower end and 1 at the upper. ``relative``: each individual's PIS/Δ.
+        It is 0 at the lower end and 1 at the upper (V5). ``relative``: each individual's PIS/Δ. k: how many noisy
+        numbers there are.
         """
 
     @abstractmethod

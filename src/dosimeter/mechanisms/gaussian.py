@@ -111,7 +111,7 @@ class _AnyGaussian(Mechanism):
     def find_excess(self, scale: float, probability: Fraction) -> int:
         """Return the least whole t with e^(−t²/2σ²) ≤ probability, rounded up slightly (H1).
 
-        The tail of integer Gaussian noise is at most that.
+        Integer Gaussian noise reaches t with at most the probability e^(−t²/2σ²).
         """
         logarithm = math.log(probability.denominator) - math.log(probability.numerator)
         return max(0, math.ceil(scale * math.sqrt(2.0 * max(logarithm, 0.0)) * (1.0 + 1e-12)))
@@ -249,9 +249,9 @@ class ClassicGaussian(_AnyGaussian):
 
 
 def _quantile_by_summing(steps: float, probability: float) -> float:
-    """Return the least z with P(|Z| ≤ z) ≥ probability, in grid steps, by adding e^(−z²/2σ²) outwards from 0.
+    """Return the least whole m with P(|Z| ≤ m) ≥ probability, by adding e^(−z²/2σ²) for z outwards from 0.
 
-    ``steps``: σ in grid steps.
+    Z: the discrete Gaussian with σ = ``steps``, in grid steps.
     """
     rate = 0.5 / (steps * steps)
     if steps < 1.5:
@@ -269,10 +269,10 @@ def _quantile_by_summing(steps: float, probability: float) -> float:
 
 
 def _quantile_in_the_limit(steps: float, probability: float) -> float:
-    """Return the least m with P(|Z| ≤ m) ≥ probability, in grid steps, from the normal distribution.
+    """Return the least whole m with P(|Z| ≤ m) ≥ probability, computed from the normal distribution.
 
-    ``steps``: σ in grid steps. With x = m + ½, P(|Z| ≤ m) is the probability that normal noise with this σ lies within
-    ±x(1 + 1/24σ²), up to O(σ⁻⁴) (Euler–Maclaurin).
+    Z: the discrete Gaussian with σ = ``steps``, in grid steps. With x = m + ½, P(|Z| ≤ m) is the probability that
+    normal noise with this σ lies within ±x(1 + 1/24σ²), up to O(σ⁻⁴) (Euler–Maclaurin).
     """
     normal = -NormalDist().inv_cdf(0.5 * (1.0 - probability)) * steps
     return float(max(0, math.ceil(normal * (1.0 - 1.0 / (24.0 * steps * steps)) - 0.5)))

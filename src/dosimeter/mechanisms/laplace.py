@@ -55,15 +55,18 @@ class Laplace(Mechanism):
     def advantage(
         self, distances: FloatArray, *, sensitivity: float, scale: float, epsilon: float, grids: FloatArray, cells: int
     ) -> FloatArray:
-        """Return tanh(ε/2) of each own guarantee ε (P4): an upper bound.
+        """Return an upper bound on each membership advantage: tanh(ε/2), ε being the individual's own guarantee (P4).
 
-        The best test reaches it where an individual changes a number by one grid step.
+        The best test reaches the bound where an individual changes a number by one grid step.
         """
         own = self.own_epsilon(distances, sensitivity=sensitivity, scale=scale, epsilon=epsilon)
         return np.tanh(0.5 * own)
 
     def _error(self, steps: float, probability: float) -> float:
-        """Return the smallest m with P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q) ≥ probability, where q = e^(−1/steps)."""
+        """Return the smallest whole m with P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q) ≥ probability, where q = e^(−1/steps).
+
+        Z: the noise, in grid steps.
+        """
         tail = 0.5 * (1.0 - probability) * (1.0 + math.exp(-1.0 / steps))
         return float(max(0, math.ceil(-math.log(tail) * steps - 1.0)))
 
@@ -78,9 +81,10 @@ class Laplace(Mechanism):
         return invert_gamma_tail(2 * numbers, probability)
 
     def find_excess(self, scale: float, probability: Fraction) -> int:
-        """Return the least t ≥ 0 with P(Z ≥ t) = q^t / (1 + q) ≤ probability, where q = e^(−1/b) (H1).
+        """Return the least whole t ≥ 0 with P(Z ≥ t) = q^t / (1 + q) ≤ probability, where q = e^(−1/b) (H1).
 
-        Computed in 60 digits and rounded up by far more than their rounding errors, so that t is never too small.
+        Z: integer noise of the scale b. Computed with 60 digits, and rounded up by far more than the rounding errors,
+        so that t is never too small.
         """
         with localcontext() as context:
             context.prec = 60
@@ -185,11 +189,12 @@ def _find_sum_error(terms: int, probability: float) -> float:
 
 
 def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:
-    """Return whether, on one of the grids, the ratio of the exact RDRs is below the ratio of their bounds (R7).
+    """Return whether, on one of the grids, the ratio of two exact RDRs is below the ratio of their upper bounds (R7).
 
-    It is the ratio of the RDR of somebody with PIS 0 to the RDR of somebody with PIS ``high``, who moves one number by
-    j = high/g steps of the grid g. With s = g/b the exact ratio is k/(k − 1 + j·sinh s + e^(−js)), and the ratio of the
-    bounds is k/(k + js). For one COUNT (j = 1) this begins at s = 1.616, the root of cosh s = 1 + s.
+    Both ratios are the RDR of somebody with PIS 0 divided by the RDR of somebody with PIS ``high``, who moves one
+    number by j = high/g steps of the grid g. With s = g/b and k noisy numbers, the ratio of the exact RDRs is k/(k − 1
+    + j·sinh s + e^(−js)), and the ratio of the bounds is k/(k + js). For one COUNT (j = 1) the first is below the
+    second from s = 1.616 on, the root of cosh s = 1 + s.
     """
     for grid in set(grids[grids > 0.0].tolist()):
         steps, size = high / grid, min(grid / scale, 700.0)

@@ -28,10 +28,10 @@ def selection_scale(sensitivity: float, epsilon: float) -> float:
 def selection_probabilities(scores: IntArray, scale: float) -> FloatArray:
     """Return the probability with which each candidate is drawn, from its score (M4).
 
-    With λ = 1/scale, p_j = e^(−λ(s_j − min s)) and u = e^(−z), the integral ∫₀^∞ e^(−z) Π_{j≠c} max(0, 1 − e^(−z −
-    λ(s_j − s_c))) dz becomes p_c ∫₀¹ Π_{j≠c} (1 − u·p_j) du: a polynomial in u. Equal scores are merged. The integrand
-    falls like e^(−uS), S = Σp_j, so it is integrated over intervals that double from 1/S on, until the rest is
-    negligible.
+    With s_j the score of candidate j and λ = 1/scale, candidate c is drawn with the probability ∫₀^∞ e^(−z) Π_{j≠c}
+    max(0, 1 − e^(−z − λ(s_j − s_c))) dz. With p_j = e^(−λ(s_j − min s)) and u = e^(−z) this becomes p_c ∫₀¹ Π_{j≠c} (1
+    − u·p_j) du: a polynomial in u. Equal scores are merged. The integrand falls like e^(−uS), S = Σp_j, so it is
+    integrated over intervals that double from 1/S on, until the rest is negligible.
     """
     distinct, where, times = np.unique(scores, return_inverse=True, return_counts=True)
     gaps = (distinct - distinct[0]).astype(np.float64)

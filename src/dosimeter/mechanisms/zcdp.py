@@ -138,7 +138,10 @@ def exact_zcdp_epsilon(rho: Decimal, delta: Decimal) -> Decimal:
 
 
 def _find_order(rho: Decimal, delta: Decimal) -> Decimal:
-    """Return t = α − 1 close to the best: the root of ρt² + ln(1 + t) = ln(1/δ), by Newton's steps in a bracket."""
+    """Return t = α − 1 for nearly the best α, at which the bound of M3 gives the smallest ε.
+
+    It is the root of ρt² + ln(1 + t) = ln(1/δ), found by Newton's method between two bounds.
+    """
     context = Context(prec=14)
     one, two = Decimal(1), Decimal(2)
     rate, target = context.plus(rho), -_log(context, delta)

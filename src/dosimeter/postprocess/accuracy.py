@@ -188,9 +188,10 @@ def _summarise(errors: FloatArray) -> tuple[list[float | None], list[float | Non
 
 
 def _is_noisy(formula: exp.Expression) -> bool:
-    """Return whether noise moves a column in one block: its formula there reads an aggregate, or names another table.
+    """Return whether noise may move a column in one block: its formula there reads an aggregate or a named table.
 
-    False for constants and group values. A column can be a constant in one SELECT of a UNION ALL and noisy in another.
+    A named table is one whose name stands before a column's. False for constants and group values. A column can be a
+    constant in one SELECT of a UNION ALL and noisy in another.
     """
     return bool(list_estimates(formula)) or any(column.table for column in formula.find_all(exp.Column))
 
@@ -240,9 +241,9 @@ def _list_errors(plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow])
 
 
 def _list_public(plan: QueryPlan) -> tuple[ReleasedRow, ...]:
-    """Return one row per grouping set, with 0 for every number: what is known of the rows without reading data.
+    """Return what is known of the released rows without reading data: one row per grouping set, its numbers all 0.
 
-    ``terms`` is how many groups are added up in a row of the set.
+    The row's ``terms`` is how many groups are added up in each row of the set.
     """
     sizes = [len(group.values or ()) for group in plan.groups]
     empty = [Fraction(0)] * len(plan.measures)

@@ -33,9 +33,10 @@ class AssembledAnswer:
     """The rows of an answer, and how far off they are (E1). Without noise, ``errors`` and ``error_95`` are None.
 
     ``errors``: for each row, the 95 % error of each aggregate column; None for a number that has none. ``error_95``:
-    the largest error of each aggregate column over the rows. ``released``: the row of the released table that each row
-    shows; all of them if a row cannot be traced to one. ``failed``: the SQL after the noise failed on these numbers, so
-    that the rows are the released table itself. ``has_too_few``: somewhere there are too few people to tell.
+    the largest error of each aggregate column over the rows. ``released``: for each row, the row of the released table
+    that it shows; all released rows if a row cannot be traced to one. ``failed``: the SQL after the noise failed on
+    these numbers, so that the rows are the released table itself. ``has_too_few``: somewhere there are too few people
+    to tell.
     """
 
     rows: list[JsonRow]
@@ -136,7 +137,7 @@ class _BlockTable:
     def table(self, first: int, flags: Mapping[str, str]) -> dict[str, Values]:
         """Return the released table for the embedded engine, by column.
 
-        ``first``: the number of the table's first row among the released rows of all blocks. ``flags``: for each
+        ``first``: the index of the table's first row among the released rows of all blocks. ``flags``: for each
         divisor, by its SQL, the name of a Boolean column to add, which is true where the divisor is far enough from 0.
         """
         table = _released_table(self.plan, self.released, self.has_enough, self.clamp, first)
@@ -206,7 +207,10 @@ def _withheld(
 
 
 def _list_shown(parts: Sequence[_BlockTable], places: Sequence[tuple[int, int]] | None) -> tuple[ReleasedRow, ...]:
-    """Return the released row that each row shows, by ``places`` (see ``_run``); all of them if that is None."""
+    """Return the released row that each row of the answer shows, by ``places`` (see ``_run``).
+
+    All released rows if ``places`` is None.
+    """
     if places is None:
         return tuple(row for part in parts for row in part.released)
     return tuple(parts[block].released[at] for block, at in places)
@@ -321,9 +325,9 @@ def _read_released(
 def _released_table(
     plan: QueryPlan, released: Sequence[ReleasedRow], has_enough: EnoughPeople, clamp: bool, first: int = 0
 ) -> dict[str, Values]:
-    """Return the released table by column: for each row its number, its group's values and its aggregates.
+    """Return the released table by column: for each row its index, its group's values and its aggregates.
 
-    With ROLLUP and the like, also whether the row adds up over each group column. ``first``: the number of the first
+    With ROLLUP and the like, also whether the row adds up over each group column. ``first``: the index of the first
     row; the others count on from it.
     """
     estimates = _estimate(plan, released, has_enough, clamp)

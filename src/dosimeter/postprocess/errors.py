@@ -90,8 +90,8 @@ def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> Float
 def count_selectable(plan: QueryPlan) -> int:
     """Return K: how many noisy numbers could have decided which rows are shown (E2). Public.
 
-    In each block it is the number of groups and totals, times the number of measures or of aggregate columns, whichever
-    is larger. Of thresholded groups, the largest number that there can be is taken.
+    It is added up over the blocks. In each, it is the number of groups and totals, times the number of measures or of
+    aggregate columns, whichever is larger. Thresholded groups count as the most that there can be.
     """
     columns = sum(1 for output in plan.outputs if output.is_aggregate)
     return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.blocks)
@@ -138,7 +138,7 @@ class CellErrors:
     # ------------------------------------------------------------ which quotients can be told
 
     def has_enough(self, at: int) -> BoolArray:
-        """Return where aggregate number ``at`` has enough people to tell: its divisor is surely positive (E1)."""
+        """Return where the aggregate at index ``at`` has enough people to tell: its divisor is surely above 0 (E1)."""
         estimate = self._plan.estimates[at]
         if estimate.counted is None:
             return np.ones(len(self._everywhere), dtype=bool)
@@ -163,7 +163,7 @@ class CellErrors:
     def _divisor_has_enough(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
         """Return where a computed divisor of an aggregate exceeds its own error.
 
-        ``number``: the index of the divisor. ``candidates``: the rows to look at; the others are false.
+        ``number``: the index of the divisor. ``candidates``: the rows to look at; the result is false for all others.
         """
         sources = self._sources(estimate.measures, candidates)
 
@@ -393,7 +393,7 @@ def _is_double(node: exp.Expression) -> bool:
 
 
 def _is_clip(estimate: Estimate) -> bool:
-    """Return whether an aggregate is a smooth number put back into a range, which never makes its error larger."""
+    """Return whether an aggregate is just ``Estimate.smooth``, put back into a range: that never enlarges its error."""
     return type(estimate).finish is Estimate.finish
 
 
@@ -420,7 +420,7 @@ def _inner(node: exp.Expression) -> exp.Expression:
 
 
 def _compute(node: exp.Expression, columns: Mapping[str, FloatArray]) -> FloatArray | float:
-    """Return the value of a smooth formula; a quotient by 0 is NaN. ``columns``: the numbers it reads, by name."""
+    """Return the value of a smooth formula (``_is_smooth``); a quotient by 0 is NaN. ``columns``: what it reads."""
     match node:
         case exp.Column():
             return columns[node.name]

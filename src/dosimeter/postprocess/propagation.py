@@ -1,8 +1,8 @@
-"""How far noise moves a number that is computed from several noisy numbers (E1): a quantile, for any level.
+"""How far noise moves a number that is computed from several noisy numbers (E1), with any given probability.
 
 Noise is taken apart into its direction and its size in the mechanism's norm, which are independent. Directions are
-spread evenly and the law of the size is exact, so that a level as high as 1 − 10⁻⁷ needs no more points than 95 %.
-Takes functions and numbers; the same input gives the same error. Never touches data and never draws noise.
+spread evenly and the law of the size is exact, so that a probability as high as 1 − 10⁻⁷ needs no more points than
+0.95. Takes functions and numbers; the same input gives the same error. Never touches data and never draws noise.
 """
 
 from __future__ import annotations

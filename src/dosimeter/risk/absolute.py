@@ -168,10 +168,9 @@ def _split_clusters(rows: Contributions) -> list[IntArray]:
 
 
 def _join_cells(labels: IntArray, one: IntArray, other: IntArray) -> IntArray:
-    """Return, for each cell, the smallest cell that it is connected to, directly or through other cells.
+    """Return, for each cell, the lowest index of a cell that it is connected to, directly or through other cells.
 
-    ``labels``: the smallest connected cell known so far, for each cell. ``one`` and ``other``: the two ends of each
-    connection.
+    ``labels``: the lowest index known so far, for each cell. ``one`` and ``other``: the two ends of each connection.
     """
     while True:
         before = labels

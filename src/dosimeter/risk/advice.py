@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class AnswerAccuracy:
     """The accuracy of a whole answer at one ε: its 95 % errors, compared with the exact numbers. Private.
 
-    ``errors``: for each column, its largest error (None without one) and whether this error is in rows. ``typical``:
-    for each column, the error of the median group; None if at least half of the groups have too few people to tell.
-    ``numbers``: how many numbers have an error and are not 0. ``relative``: the largest relative error among these.
-    ``drowned``: how many of these are at most as large as their own error. ``too_few``: how many numbers have too few
-    people to tell. ``without``: how many other numbers have no error; numbers drawn by rank are not among them, as
-    their error is in rows.
+    ``errors``: for each column, its largest error (None without one) and whether this error is counted in rows, as that
+    of numbers drawn by rank is. ``typical``: for each column, the error of the median group; None if at least half of
+    the groups have too few people to tell. ``numbers``: how many numbers have an error and are not 0. ``relative``: the
+    largest relative error among these. ``drowned``: how many of these are at most as large as their own error.
+    ``too_few``: how many numbers have too few people to tell. ``without``: how many other numbers have no error;
+    numbers drawn by rank are not among them, as their error is in rows.
     """
 
     errors: tuple[tuple[float | None, bool], ...]

@@ -83,10 +83,11 @@ def _no_filters() -> Mapping[str, exp.Expression]:
 class Preference:
     """A condition on the RDRs of everybody in the table.
 
-    ``kind`` is "ratio" for MIN(rdr) / MAX(rdr) >= τ and "variance" for VAR_POP(normalized_rdr) <= τ, however they
-    were written, since these have an exact limit (F2). ``threshold`` is τ, or the constant right side of a single
+    ``kind`` is "ratio" for MIN(rdr) / MAX(rdr) >= τ and "variance" for VAR_POP(normalized_rdr) <= τ, however they were
+    written, since these have an exact limit (F2). ``threshold`` is τ, or the constant right side of a single
     comparison. ``filters`` maps a name to a FILTER's predicate; ``RDRs.attributes`` of that name says, per class,
-    whether it holds (NULL counts as false). ``preset``: the name that stands for it, where it was given by one.
+    whether it holds (NULL counts as false). ``comparisons``: the conditions that AND joins, parsed. ``function``: the
+    callable, where the preference was given as one. ``preset``: its name, where it was given by the name of a preset.
     """
 
     text: str

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class PersonColumn:
     """A column with one number per individual, which an aggregate of a preference can be over.
 
-    ``follows_rdr``: whether multiplying or shifting all RDRs does the same to this column. ``words``: what it is.
+    ``follows_rdr``: whether multiplying or shifting all RDRs does the same to this column. ``words``: what the column
+    is, in words.
     """
 
     follows_rdr: bool

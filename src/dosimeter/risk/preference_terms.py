@@ -43,7 +43,8 @@ class AnswerNumber:
 class PeopleAggregate:
     """An aggregate over people: of their RDRs, or of another column with one number per individual.
 
-    ``fraction``: p of a quantile, ½ for a median. ``filter``: a key of ``Preference.filters``.
+    ``fraction``: the p at which a quantile is taken, ½ for a median; None for other functions. ``filter``: a key of
+    ``Preference.filters``.
     """
 
     function: str

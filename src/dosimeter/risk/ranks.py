@@ -31,7 +31,8 @@ class RankCell:
     """One number that is drawn by rank, in one group. Private.
 
     ``cell``: its index among all cells. ``column``: the group's values and how often each occurs; None for an empty
-    group. ``answer``: the exact number. ``weight``: the factor from the measure's own units to the units of the norm.
+    group. ``answer``: the exact number. ``weight``: the factor from the measure's own units to the units of the norm,
+    in which contributions are measured (S5).
     """
 
     cell: int

@@ -44,8 +44,8 @@ def compute_rdr(
 
     ``sensitivity``: Δ. ``scale``: the noise scale at this ε; scale 0 (ε = ∞) gives RDR = PIS. ``grids``: the noise grid
     of each measure, which only the exact Laplace indicator reads. Without ``sensitivities.vectors`` the exact indicator
-    takes each PIS for a change in a single cell. The cell indicator is the bound over fewer numbers:
-    ``sensitivities.k`` must then be k₁ (R11).
+    takes each PIS for a change in a single cell. The cell indicator is the bound over fewer numbers: for it,
+    ``sensitivities.k`` must be how many noisy numbers one individual can reach (R11).
     """
     if not 0.0 <= scale < math.inf:
         raise ValueError("the scale of the noise must be finite and not negative")

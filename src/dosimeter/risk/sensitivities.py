@@ -91,7 +91,8 @@ def _merge_equal(norms: FloatArray, *, exact: bool) -> tuple[FloatArray, IntArra
 def _combine_codes(major: IntArray, minor: IntArray) -> IntArray:
     """Return one code per pair of codes, 0, 1 … without gaps, ordered by ``major`` first.
 
-    The codes of either input must have no gaps: then the product of their numbers fits 63 bits.
+    Both inputs must have codes without gaps, so that each has at most as many codes as elements: then the number of
+    possible pairs fits 63 bits.
     """
     _, codes = np.unique(major * (minor.max(initial=0) + 1) + minor, return_inverse=True)
     return codes.astype(np.int64)

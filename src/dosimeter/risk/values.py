@@ -28,8 +28,9 @@ class Sensitivities:
     ``values``: the PIS of each class. ``counts``: how many individuals are in it. Individuals are in one class if their
     PIS, their attributes, their shares and, if these are kept, their vectors are equal. ``vectors``: one row of
     Contributions per class, kept if the RDR depends on more than the PIS (C9). ``k``: how many noisy numbers count in
-    everybody's RDR; with the cell indicator, those that one individual can reach (R11). ``shares``: for a query with
-    measures drawn by rank, the share of ε that bounds the own guarantee of each class (R12).
+    everybody's RDR; with the cell indicator, those that one individual can reach (R11). ``attributes``, by name: for
+    each class, whether it meets a preference's FILTER, or its value of the ``--by`` column. ``shares``: for a query
+    with measures drawn by rank, the share of ε that bounds the own guarantee of each class (R12).
     """
 
     values: FloatArray
@@ -54,7 +55,8 @@ class RDRs:
     A class is a set of equally exposed individuals; ``counts``: how many are in it. ``ceiling``: RDR*, the largest RDR
     that anybody could have (R9); ``values / ceiling`` is the normalised RDR. ``columns``: the other columns that a
     preference aggregates over people, one number per class. ``terms``: the numbers of the answer that a preference
-    compares. ``columns`` and ``terms`` are empty unless a preference names any.
+    compares. ``attributes``: those of the Sensitivities. ``columns`` and ``terms`` are empty unless a preference names
+    any.
     """
 
     epsilon: float
@@ -231,12 +233,13 @@ class Candidate:
 class Choice:
     """The result of finding ε from a preference. ``epsilon``: the largest candidate that meets it; None if none does.
 
-    ``limit``: the exact largest ε, if there is such a number (F2). ``empty_filters``: the FILTERs of the preference
-    that match nobody: their aggregates are NULL, and a comparison with NULL is not met. ``decides``: whether some
-    candidate meets the preference and another does not (F4). ``limit_cell`` and ``epsilon_cell``: the exact limit and
-    the ε by the cell indicator (R11). ``conflict``: if no candidate meets several conditions together, those that
-    cannot be met together. ``preset``: the name of the preset, if the preference was given by one. ``words``: the
-    advice, in sentences.
+    ``limit``: the exact largest ε, if there is such a number (F2). ``candidates``: each ε that was tested, with its
+    risks and accuracy. ``empty_filters``: the FILTERs of the preference that match nobody: their aggregates are NULL,
+    and a comparison with NULL is not met. ``decides``: whether some candidate meets the preference and another does not
+    (F4). ``limit_cell`` and ``epsilon_cell``: the exact limit and the ε by the cell indicator (R11). ``conflict``:
+    conditions of the preference that no candidate meets together, if it has several and no candidate meets them all.
+    ``preset``: the name of the preset, if the preference was given by one. ``words``: the advice, in sentences.
+    ``notes``: what else a controller should know, in sentences.
     """
 
     preference: str

@@ -152,7 +152,7 @@ def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tup
     """Join the effects on several jobs into effects on one vector of cells; return them and how many cells there are.
 
     The cells of each job follow those of the job before it. ``found``: for each job, its effects and its number of
-    cells. ``people``: how many individuals are of each kind.
+    cells. ``people``: how many individuals are of each kind; those with identical records are of one kind.
     """
     parts = []
     for effects, k in found:
@@ -176,8 +176,8 @@ def _leave_everybody_out(
 ) -> tuple[list[Effects], int]:
     """Return the effects on one job of leaving out one individual of each kind, and how many cells the job has.
 
-    ``processes``: how many to use; None for as many as the work is worth. ``report`` is called with how many kinds are
-    done and how many there are.
+    Individuals with identical records are of one kind. ``processes``: how many to use; None for as many as the work is
+    worth. ``report`` is called with how many kinds are done and how many there are.
     """
     kinds = len(rows.people)
     bench = DeletionTable(job, rows)
@@ -250,8 +250,9 @@ def _leave_out_here(
 def _gather(effects: Iterable[Effects], people: IntArray, k: int, empty_slots: int) -> Contributions:
     """Return Contributions with one row per distinct vector of changes (C9).
 
-    Those who move nothing and empty slots share one row without cells (N2). ``people``: how many individuals are of
-    each kind.
+    Those who move nothing and empty slots share one row without cells (N2). ``effects``: what leaving out one
+    individual of each kind changes; those with identical records are of one kind. ``people``: how many are of each.
+    ``k``: how many cells there are.
     """
     rows: dict[tuple[bytes, bytes], tuple[IntArray, FloatArray, int]] = {}
     nothing = (np.zeros(0, dtype=np.int64), np.zeros(0), 0)
@@ -286,8 +287,9 @@ def _leave_out_in_parallel(
 ) -> list[Effects]:
     """Return the effects of all batches, computed by several processes. However this ends, no process outlives it.
 
-    ``load``: what every process is sent first. ``batches``: pairs (first, last) of indices of kinds of individuals; a
-    batch leaves out the kinds from ``first`` to ``last`` − 1. ``total``: the number of kinds.
+    Individuals with identical records are of one kind, and kinds have indices. ``load``: what every process is sent
+    first. ``batches``: pairs (first, last); in such a batch one individual of each kind from ``first`` to ``last`` − 1
+    is left out in turn. ``total``: the number of kinds.
     """
     effects: list[Effects] = []
     pending = iter(batches)
@@ -386,9 +388,9 @@ def _interrupts_held() -> Iterator[None]:
 def _serve(connection: Connection) -> None:
     """Run a worker process until its connection closes or its work fails.
 
-    It receives the work once, and then batches of kinds of individuals. For each batch it leaves out one individual of
-    every kind and sends back the effects, or a ``_Failure``. Ctrl-C is left to the parent process, which then ends the
-    workers.
+    It receives the work once, and then batches of kinds; individuals with identical records are of one kind. For each
+    batch it leaves out one individual of every kind in turn and sends back the effects, or a ``_Failure``. Ctrl-C is
+    left to the parent process, which then ends the workers.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -36,7 +36,8 @@ class GroupNumber:
     """One number per group: an aggregate (``tree``) over the columns a0, a1 …
 
     ``scale``: the factor from this number to its value in a contribution. ``empty``: its value where there is nothing
-    to aggregate (C6). ``exact``: whether it is a whole number, which is compared exactly.
+    to aggregate (C6). ``exact``: whether it is a whole number. Of any other number, a change as small as rounding
+    counts as none.
     """
 
     tree: exp.Expression
@@ -67,9 +68,9 @@ class WorkerSelect:
 class Rows:
     """The table in the columns that the query reads: distinct records, and in ``times`` how often each occurs.
 
-    Individuals with the same rows are of one kind. Per kind, ``people`` has how many individuals there are, and
-    ``examples`` the number of one of them. ``owners`` has, for each record, the number of its individual. If it is
-    None, every row of the table is an individual of its own, numbered in the order of the records.
+    Individuals have indices: 0, 1 … ``owners`` has, for each record, the index of its individual. If it is None, every
+    row of the table is an individual of its own, and the indices follow the order of the records. Individuals with the
+    same rows are of one kind. Per kind, ``people`` has how many there are, and ``examples`` the index of one of them.
     """
 
     records: pa.Table
@@ -91,8 +92,9 @@ class WholeTable:
 class Effects:
     """What leaving out one individual i takes away from the numbers, q(x) − q(x₋ᵢ), for several kinds of individuals.
 
-    The first of these kinds has the index ``first``. The r-th moves ``cells[starts[r]:starts[r + 1]]`` by the
-    ``changes`` at the same indices.
+    Individuals with the same rows are of one kind. The kinds here are those with the indices ``first``, ``first`` + 1 …
+    An individual of the kind ``first`` + r moves ``cells[starts[r]:starts[r + 1]]`` by the ``changes`` at the same
+    indices.
     """
 
     first: int
@@ -102,7 +104,7 @@ class Effects:
 
 
 class DeletionTable:
-    """A table in DuckDB's memory with every row of the data, each with the number of its individual."""
+    """A table in DuckDB's memory with every row of the data, each with the index of its individual."""
 
     def __init__(self, job: WorkerSelect, rows: Rows) -> None:
         import pyarrow as pa
@@ -141,7 +143,7 @@ class DeletionTable:
     def leave_out(self, whole: WholeTable, first: int, last: int) -> Effects:
         """Return the effects of leaving out one individual of each kind from ``first`` to ``last`` − 1, one at a time.
 
-        ``whole``: the numbers with everybody.
+        Individuals with the same rows are of one kind. ``whole``: the numbers with everybody.
         """
         groups = len(self._job.groups)
         left_out = exp.NEQ(this=column_tree("owner"), expression=column_tree("left_out"))
@@ -168,7 +170,7 @@ class DeletionTable:
         return [named(number.tree.copy(), f"m{at}") for at, number in enumerate(self._job.numbers)]
 
     def _matching(self) -> exp.Expression:
-        """Return the rows that meet the WHERE: their individual's number, groups g0, g1 … and arguments a0, a1 …"""
+        """Return the rows that meet the WHERE: their individual's index, groups g0, g1 … and arguments a0, a1 …"""
         columns = [named(column_tree(OWNER), "owner")]
         columns += [named(tree.copy(), f"g{at}") for at, tree in enumerate(self._job.groups)]
         columns += [named(tree.copy(), f"a{at}") for at, tree in enumerate(self._job.arguments)]
@@ -188,8 +190,9 @@ class DeletionTable:
     ) -> Iterator[NDArray[Any]]:
         """Yield, for each number, an array of kinds × groups: its value in the group when one of the kind is left out.
 
-        ``kind`` and ``group``: for each row of ``table``, two indices into the array. Rows with ``group`` −1 are in
-        undeclared groups and are skipped (C7). Where no row is left, the value is the one that an empty group has (C6).
+        Individuals with the same rows are of one kind. ``kind`` and ``group``: for each row of ``table``, two indices
+        into the array. Rows with ``group`` −1 are in undeclared groups and are skipped (C7). Where no row is left, the
+        value is the one that an empty group has (C6).
         """
         for at, number in enumerate(self._job.numbers):
             values, there = _read_numbers(table.column(f"m{at}"), exact=number.exact)

@@ -1,4 +1,4 @@
-"""Group the histogram of contributions by fewer columns: compute the product of two columns after grouping, not before.
+"""Group the contributions by fewer columns: compute the product of two columns after grouping, not before.
 
 COVAR, CORR and REGR_* read two arguments and their product. The product follows from the two arguments. Grouping by it
 too would give the same groups and take more time.
@@ -12,10 +12,10 @@ from dosimeter.sql import column_tree
 
 
 def multiply_last(query: exp.Select) -> exp.Select:
-    """Return a query for the same histogram that groups by fewer columns: it computes products after grouping.
+    """Return a query with the same result that groups by fewer columns: it computes products after grouping.
 
-    ``query``: named columns, the last of them a count, grouped by all the others. Unchanged if none of these others is
-    a product that follows from the rest.
+    ``query``: named columns, the last of them a count, grouped by all the others. It is returned unchanged if none of
+    these others is a product that follows from the rest.
     """
     *keys, counted = query.selects
     products = {key.alias: key.this for key in keys if isinstance(key.this, exp.Mul)}

@@ -50,9 +50,9 @@ class Profile:
     """The result of the profile query, as arrays: one element per distinct contribution.
 
     ``keys``: the groups. ``group``: an index into ``keys``, or -1 for a group that nobody declared (C7). ``inside``:
-    whether it meets the WHERE. ``people``: how many individuals contribute it. ``inputs``: by column name, an array of
-    what measures read, in whole grid steps, and an array of whether it is not NULL. ``attributes``: whether a
-    preference's FILTER holds, and the value of the ``--by`` column.
+    whether it comes from a row that meets the WHERE. ``people``: how many individuals have it. ``inputs``: by column
+    name, an array of what measures read, in whole grid steps, and an array of whether it is not NULL. ``attributes``:
+    whether a preference's FILTER holds, and the value of the ``--by`` column.
     """
 
     plan: QueryPlan
@@ -264,8 +264,8 @@ def _group_columns(
 ) -> list[tuple[NDArray[np.intp], GroupColumn]]:
     """Return, for each group, the indices of its profile rows and what a measure reads of them.
 
-    Only rows where ``moved`` holds are read. If the measure can be computed for all groups at once (``by_group`` is
-    false), all rows are returned as one group.
+    ``moved``: which rows the query touches; only these are read. If the measure can be computed for all groups at once
+    (``by_group`` is false), all rows are returned as one group.
     """
     parts = _split_by_group(profile, moved) if measure.by_group else [np.flatnonzero(moved)]
     return [(rows, _read_column(profile, measure, rows)) for rows in parts]

@@ -30,7 +30,7 @@ def profile_query(
 
     With attributes (conditions of FILTERs, the ``--by`` column) everybody is profiled: the WHERE becomes the column
     ``inside``. A plan with several blocks (SELECTs that measure) has one row for what an individual contributes to all
-    of them; the names of a block's columns then begin with the block's number: 0_, 1_ ….
+    of them; the names of a block's columns then begin with the block's index: 0_, 1_ ….
     """
     blocks = plan.blocks
     where = None if attributes is not None else find_common_where(blocks)
@@ -75,7 +75,7 @@ def _declared_nulls(plan: QueryPlan) -> dict[str, exp.Expression]:
 
 
 def null_column(at: int) -> str:
-    """Return the name of the profile column that tells whether the value of group number ``at`` is really NULL."""
+    """Return the name of the profile column that tells real NULL from undeclared values of the group column g``at``."""
     return f"null{at}"
 
 
@@ -86,7 +86,10 @@ def _group_tests(plan: QueryPlan) -> dict[str, exp.Expression]:
 
 
 def input_column(plan: QueryPlan, measure: ArgumentMeasure) -> str:
-    """Return the name of the profile column that a measure reads: its whole argument, or the argument reduced."""
+    """Return the name of the profile column that a measure reads.
+
+    It holds all values of the measure's argument, or only those that the measure needs (``_find_reducible``).
+    """
     if isinstance(measure, Reducible) and _find_reducible(plan, measure.position):
         return measure.reduced_name
     return measure.column_name
@@ -239,7 +242,7 @@ class _Part:
 
 
 def name_part(blocks: Sequence[QueryPlan], at: int) -> str:
-    """Return how the names of a block's columns begin: with its number, or with nothing if it is the only block."""
+    """Return how the names of a block's columns begin: with its index, or with nothing if it is the only block."""
     return f"{at}_" if len(blocks) > 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""Group the histogram of contributions by raw cells first, so that a value is computed once per distinct cell.
+"""Group rows by raw cells first and then by contribution, so that a value is computed once per distinct cell.
 
 Clamping a value to its bounds takes time on every row, and little on a few thousand distinct values. Cells are grouped
 first only where the schema declares few of them: a choice by public facts alone. Data with more values than declared
@@ -20,10 +20,11 @@ MOST_CELLS = 2**17
 
 
 def group_raw_first(query: exp.Select, schema: Schema) -> exp.Select:
-    """Return a query for the same histogram, grouped by the columns that it reads and then by what it computes of them.
+    """Return a query with the same result, grouped by the columns that it reads and then by what it computes of them.
 
-    ``query``: named columns, the last of them a count, grouped by all the others. Unchanged if the schema declares too
-    many combinations of cells, if nothing is computed, or if a column's name is qualified by its table's.
+    ``query``: named columns, the last of them a count, grouped by all the others. It is returned unchanged if the
+    schema declares too many combinations of cells, if nothing is computed, or if a column's name is qualified by its
+    table's.
     """
     *keys, counted = query.selects
     read = [node for key in keys for node in key.find_all(exp.Column)]

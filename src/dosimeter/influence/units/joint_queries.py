@@ -1,8 +1,9 @@
 """Write the unit profile query of a plan with several blocks: one row per individual, with all they contribute (C9).
 
-A block is a SELECT that measures. Where every field is a total over the individual's own rows and there are few groups,
-one pass over the rows gives the fields of all blocks side by side. Otherwise each block gives one text per individual,
-and the texts are put side by side. Never opens a connection.
+A block is a SELECT that measures. A field is one number of what an individual contributes to a group. Where every field
+is a total over the individual's own rows and there are few groups, one pass over the rows gives the fields of all
+blocks side by side, a column each. Otherwise each block gives one text per individual, in which the individual's fields
+are written one after the other, and the texts are put side by side. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ def is_wide(plan: QueryPlan) -> bool:
 
 
 def list_columns(plan: QueryPlan, at: int) -> list[str]:
-    """Return the names of the columns that say what an individual contributes to block number ``at``."""
+    """Return the names of the columns that say what an individual contributes to the block with index ``at``."""
     names = Layout(plan.blocks[at], True, {}).identity_columns() if is_wide(plan) else [ENTRIES]
     return [f"{prefix(at)}{name}" for name in names]
 
 
 def prefix(at: int) -> str:
-    """Return how the names of the columns of block number ``at`` begin."""
+    """Return how the names of the columns of the block with index ``at`` begin."""
     return f"b{at}_"
 
 

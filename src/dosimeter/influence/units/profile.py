@@ -60,10 +60,11 @@ Around = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 class UnitProfile:
     """The result of the unit profile query: one row per distinct contribution, and how many people have it.
 
-    An entry is what an individual of a row contributes to one group. Row r has the entries ``starts[r]:starts[r + 1]``.
-    ``group`` and ``fields`` have one element per entry; ``group`` is an index into ``keys``. A quantile's field (v…)
-    holds indices into ``values``: lists of the values near the quantile, each with how many of the individual's rows
-    have it. ``inside``, ``attributes`` and ``identities`` (what distinguishes the rows) have one element per row.
+    ``people``, ``inside``, ``attributes`` and ``identities`` (the columns in which the rows differ) have one element
+    per row. An entry is what each individual of a row contributes to one group. Row r has the entries
+    ``starts[r]:starts[r + 1]``. ``group`` and ``fields`` have one element per entry; ``group`` is an index into
+    ``keys``, the groups' values. A quantile's field (v…) holds indices into ``values``: lists of the values near the
+    quantile, each value with how many of the individual's rows have it.
     """
 
     layout: Layout
@@ -225,8 +226,8 @@ def count_touched(plan: QueryPlan, engine: Engine) -> int | None:
 def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
     """Return how many rows that meet the WHERE are in no declared group.
 
-    If the groups can be read from the table's own rows, these are counted first, without the queries of IN and EXISTS.
-    If none of them is in an undeclared group, the answer is 0 and those queries need not run.
+    If the groups can be read from the table's own rows, a cheap query comes first, without the WHERE and without the
+    queries of IN and EXISTS. If it finds no row in an undeclared group, the answer is 0 and those queries need not run.
     """
     query = undeclared_query(plan, engine.relation())
     if query is None:
@@ -245,8 +246,8 @@ def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
 class _Observed:
     """The groups that are in the data (H1). Private.
 
-    ``keys``: their values, in order. ``places``: a group's index in ``keys``, by the number that queries give the
-    group.
+    ``keys``: their values, in order. ``places``: the index of each group in ``keys``, by the whole number that stands
+    for the group in queries (``observed_number``).
     """
 
     keys: tuple[tuple[Scalar, ...], ...]
@@ -303,9 +304,9 @@ def _gather_entries(
 ) -> tuple[IntArray, IntArray, Columns, dict[str, Lists]]:
     """Return the entries of a wide profile, ordered by profile row and then by group.
 
-    Returns four things: the profile row of each entry, its group, the plain fields by name, and by name the quantile
-    fields that have one column per value. A quantile field is given as the index of each entry's list of values, and
-    the distinct lists.
+    Wide: with a column for each field of each group. Returns four things: the profile row of each entry, its group, the
+    plain fields by name, and by name the quantile fields that have one column per value. A quantile field is given as
+    the index of each entry's list of values, and the distinct lists.
     """
     import pyarrow as pa
 
@@ -332,7 +333,8 @@ def _gather_counts(layout: Layout, found: pa.Table, field: UnitField) -> Lists:
 
     A list has a pair for each value near the quantile that the individual has in the group: the value, and how many of
     their rows have it. Rows with other values count at the nearest of these. Entries of one group with equal counts
-    share a list. Entries are ordered by group and then by profile row. ``found``: the rows of a wide profile.
+    share a list. Entries are ordered by group and then by profile row. ``found``: the rows of a wide profile, which has
+    a column for each value near the quantile in each group.
     """
     codes: list[IntArray] = []
     lists: list[Values] = []
@@ -376,7 +378,10 @@ def _read_numbers(column: pa.ChunkedArray | pa.Array) -> WholeNumbers:
 
 
 def _read_lists(column: pa.ChunkedArray | pa.Array) -> Lists:
-    """Return, for each entry, the index of its list of values among the distinct lists, and the distinct lists."""
+    """Return, for each entry, the index of its list of values among the distinct lists, and the distinct lists.
+
+    ``column``: each entry's list as text, such as ``3x2,5x1`` (see ``_read_values``).
+    """
     import pyarrow as pa
 
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])

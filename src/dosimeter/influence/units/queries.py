@@ -98,8 +98,9 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
 
 
 def find_countable(plan: QueryPlan) -> list[NearValues]:
-    """Return the quantile fields that could have one column per value near the quantile, with a count of rows in it.
+    """Return the quantile fields that could have one column per value near the quantile.
 
+    Such a column holds how many of an individual's rows have the value, or have another that it is the nearest to.
     Empty if groups are thresholded. With GROUP BY, also empty if the fields need too many columns even at one column
     each, or if another field needs a text.
     """
@@ -117,10 +118,11 @@ def unit_profile_query(
     attributes: Mapping[str, exp.Expression] | None = None,
     everybody: exp.Expression | None = None,
 ) -> exp.Select:
-    """Return the query for distinct contributions of individuals (``identity_columns``) and how many have each.
+    """Return the query for distinct contributions of individuals, and how many individuals have each.
 
-    With attributes (conditions of FILTERs, the ``--by`` column) everybody is profiled; whoever is outside the WHERE has
-    NULL in all identity columns. ``everybody``: the rows that attributes are read from, if not those of ``relation``.
+    ``Layout.identity_columns`` names the columns that say what they contribute. With attributes (conditions of FILTERs,
+    the ``--by`` column) everybody is profiled; whoever is outside the WHERE has NULL in all these columns.
+    ``everybody``: the rows that attributes are read from, if not those of ``relation``.
     """
     per_unit = _per_unit(layout, relation)
     names = layout.identity_columns()
@@ -140,9 +142,10 @@ def count_alike_query(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
 def units_query(
     layout: Layout, relation: exp.Expression, identity: Mapping[str, int | str | None], limit: int
 ) -> exp.Select:
-    """Return the query for up to ``limit`` individuals whose contribution is ``identity``: a value per identity column.
+    """Return the query for up to ``limit`` individuals whose contribution is ``identity``.
 
-    It names individuals: only for a controller who asked to reveal them.
+    ``identity``: a value for each of ``Layout.identity_columns``. The query names individuals: only for a controller
+    who asked to reveal them.
     """
     return matching_units_query(_per_unit(layout, relation), identity, limit)
 
@@ -189,7 +192,8 @@ def _per_unit(layout: Layout, relation: exp.Expression) -> exp.Select:
 def as_texts(layout: Layout, relation: exp.Expression) -> exp.Select:
     """Return the query for each individual and one text with all their entries, ``group:field:field;…``.
 
-    Without GROUP BY the group's number in the text is 0.
+    ``group``: the group's index among the declared ones, or its place among the observed ones where groups are
+    thresholded; without GROUP BY it is 0.
     """
     grouped = bool(layout.plan.groups)
     joined: exp.Expression = as_text(exp.column(GROUP)) if grouped else exp.Literal.string("0")
@@ -210,7 +214,7 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
     """Return the query for one wide row per individual, in one pass: a column for every field of every group.
 
     A field is computed over the individual's rows in the group. Rows are compared with the group's values, not with its
-    number: PostgreSQL would compute the number again for every field.
+    index: PostgreSQL would compute the index again for every field.
     """
     plan = layout.plan
     columns: list[exp.Expression] = [exp.column(UNIT)]
@@ -230,8 +234,9 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
 def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
     """Return ``entries`` cross-joined with the values near each quantile, so that rows can be counted at each value.
 
-    The values near one quantile are joined as a single row, and only if some group has several of them. If the entries
-    have no other field, rows whose argument is NULL are left out: they move no quantile.
+    The values near one quantile are joined as a single row; they are left out if no group has more than one, since all
+    rows then count at it. If the entries have no other field, rows whose argument is NULL are left out: they move no
+    quantile.
     """
     plan, near = layout.plan, find_near(layout)
     for field in near:
@@ -292,10 +297,10 @@ def _join_field(query: exp.Select, field: Joined, rows: UnitRows) -> exp.Select:
 
 
 def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group: int) -> list[exp.Expression]:
-    """Return what stands in each column of a field for one group.
+    """Return what each column of a field holds for one group, as a tree per column.
 
-    ``value``: what the field aggregates, which is NULL for rows outside the group. Raises TypeError for a field that
-    needs a query of its own.
+    ``group``: the group's index. ``value``: what the field aggregates, which is NULL for rows outside the group. Raises
+    TypeError for a field that needs a query of its own.
     """
     match field:
         case Tally():

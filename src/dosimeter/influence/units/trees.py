@@ -25,7 +25,7 @@ def count_groups(plan: QueryPlan) -> int:
 
 
 def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expression) -> exp.Select:
-    """Return the query for the rows that meet the WHERE and are in a declared group: unit, group number, arguments.
+    """Return the query for the rows that meet the WHERE and are in a declared group: unit, group index, arguments.
 
     ``more``: further conditions on these columns. With thresholded groups all observed groups count as declared.
     """
@@ -84,9 +84,9 @@ def group_number(groups: tuple[Group, ...]) -> exp.Expression:
 
 
 def observed_number(groups: tuple[Group, ...]) -> exp.Expression:
-    """Return the number of a row's group among the observed ones, as a tree.
+    """Return the place of a row's group among the observed groups (1 for the first in their order), as a tree.
 
-    The number is the same in every query over the same rows.
+    A group has the same place in every query over the same rows.
     """
     order = exp.Order(expressions=[exp.Ordered(this=wrap(each.tree.copy()), nulls_first=False) for each in groups])
     return exp.Window(this=exp.DenseRank(), order=order, over="OVER")
@@ -95,8 +95,7 @@ def observed_number(groups: tuple[Group, ...]) -> exp.Expression:
 def observed_groups_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
     """Return the query for the groups that rows inside the WHERE are in: one row per group, with grp, g0, g1 …
 
-    ``grp``: the number by which queries over the same rows name the group (``observed_number``), no count. g0, g1 …:
-    the group's values.
+    ``grp``: the group's place (``observed_number``), by which queries over the same rows name it. g0, g1 …: its values.
     """
     named = [alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)]
     rows = all_rows(plan, relation, alias(observed_number(plan.groups), GROUP), *named)
