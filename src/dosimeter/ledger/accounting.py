@@ -407,7 +407,7 @@ class RequestCharges:
         return self.reading.after(self.charge(epsilon))
 
     def find_obstacle(self, candidates: Sequence[float]) -> Obstacle | None:
-        """Return why none of these candidates is admitted; None if at least one is.
+        """Return why none of these candidates is admitted; None if at least one is, or if there are none.
 
         The obstacle is that of the candidate nearest to being admitted: among those that the cap allows, the largest
         under the paper's rule, and the smallest under a budget; if the cap allows none, the smallest.
@@ -418,7 +418,7 @@ class RequestCharges:
             for charge in charges
             if (rule := find_broken_rule(self.policy, self.reading, charge, max_epsilon=self.max_epsilon)) is not None
         ]
-        if len(found) < len(charges):
+        if not found or len(found) < len(charges):
             return None
         below_cap = [obstacle for obstacle in found if obstacle.rule != "cap"]
         return below_cap[-1] if below_cap and self.policy.budget is None else (below_cap or found)[0]
