@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 
 import pytest
@@ -186,10 +187,34 @@ def test_find_honours_the_account(shop: Shop) -> None:
     assert (json.loads(out)["epsilon"], json.loads(out)["reading"]) == (None, 1.2)
     status, out, _ = shop.run("find", str(shop.data), COUNT, *look)
     assert status == 1
-    assert "Stopped by the odometer" in out
+    assert "Stopped by the account, not by MIN(rdr) / MAX(rdr) >= 0.4" in " ".join(out.split())
     status, _, err = shop.run("find", str(shop.data), COUNT, "--ledger", str(shop.ledger), "--prefer", "ratio:0.4")
     assert status == 2
     assert "--schema" in err
+
+
+def test_find_says_the_same_with_and_without_a_ledger(shop: Shop) -> None:
+    """To the letter, as long as the account is not in the way; where it is, terminal and picture name its own rule."""
+    shop.release(COUNT, "--epsilon", "0.01", "--policy", "budget:100")
+    find = ("find", str(shop.data), COUNT, "--schema", str(shop.schema), "--prefer")
+    with_ledger = ("--ledger", str(shop.ledger))
+    nobody = "MAX(rdr) FILTER (WHERE city = 'Ulm') / MAX(rdr) >= 0.5"
+    for preference in ("ratio:0.99,error:1", "ratio:1", "ratio:0.4", "cautious", nobody):
+        alone = shop.run(*find, preference)
+        assert alone == shop.run(*find, preference, *with_ledger)
+        if "error" in preference:
+            assert "least ÷ most exposed" not in alone[1][alone[1].index("No candidate meets") :]
+    capped = shop.directory / "capped.db"
+    shop.release(COUNT, "--epsilon", "0.01", "--policy", "budget:100", "--max-epsilon", "0.5", "--ledger", str(capped))
+    picture = shop.directory / "risk.html"
+    options = ("--ledger", str(capped), "--plot", str(picture))
+    status, out, _ = shop.run(*find, "error:3", *options)
+    words = "Stopped by the account, not by error <= 3, which some candidates meet. "
+    words += "ε = 0.9 is above the account's cap of 0.5 for one query."
+    assert status == 1
+    assert words in " ".join(out.split())
+    assert "smaller candidate" not in out
+    assert html.escape(words) in " ".join(picture.read_text(encoding="utf-8").split())
 
 
 def test_the_risk_after_a_release(shop: Shop) -> None:

@@ -99,6 +99,20 @@ def test_a_schema_that_backs_nothing(shop: Shop) -> None:
     assert not shop.ledger.exists() or shop.accounts() == []
 
 
+def test_a_delta_of_one_individual_is_given_as_a_number(shop: Shop) -> None:
+    """What is declared decides, whoever is in the table: 25 people where one is declared, one where two are."""
+    told = []
+    for declared, people in ((1, 25), (1, 1), (2, 1)):
+        shop.schema.write_text(SCHEMA.replace("individuals = 30", f"individuals = {declared}"), encoding="utf-8")
+        lines = shop.data.read_text(encoding="utf-8").splitlines()
+        shop.data.write_text("\n".join(lines[: people + 1]) + "\n", encoding="utf-8")
+        for delta in ((), ("--delta", "1/n"), ("--delta", "1/n^2")):
+            status, _, err = shop.release(COUNT, *FIXED, "--mechanism", "gaussian", *delta, "--dry-run")
+            told.append((declared, status, err))
+    assert len({err for declared, _, err in told if declared == 1}) == 1
+    assert all((status, "--delta D" in err) == (2 if n == 1 else 0, n == 1) for n, status, err in told)
+
+
 def test_terms_that_contradict_the_account(shop: Shop) -> None:
     shop.release(COUNT, *FIXED)
     before = shop.accounts()

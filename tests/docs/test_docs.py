@@ -385,6 +385,51 @@ def test_the_readme_tells_whether_individuals_may_have_several_rows() -> None:
     assert "docs/guide/individuals.md" in README
 
 
+def test_an_averages_most_exposed_are_those_whom_the_guide_names() -> None:
+    """Delays within −60 and 1,500 minutes: the early flight is furthest from 720, the late one from the mean."""
+    import pyarrow as pa
+
+    from dosimeter import Dataset
+
+    delays = [-43, *[5, 10, 15] * 20, 1301]
+    columns = {"delay": {"type": "integer", "bounds": [-60, 1500]}}
+    schema = {"table": "flights", "individuals": len(delays), "reviewed": True, "columns": columns}
+    with Dataset.open(pa.table({"delay": delays}), schema=schema) as dataset:
+        (most,) = dataset.risk("SELECT AVG(delay) FROM flights").people(1).to_pylist()
+    assert most["columns"] == {"delay": max(delays, key=lambda delay: abs(delay - (1500 - 60) / 2))} == {"delay": -43}
+    guide = (REPOSITORY / "docs" / "guide" / "controller.md").read_text(encoding="utf-8")
+    assert "so the most exposed by it are those furthest from that middle, and not those furthest from" in guide
+
+
+# ---------------------------------------------------------------- the container
+
+
+def test_the_containers_user_owns_its_volume() -> None:
+    """Line by line, as a build does: a volume is made and given to the user before root is left, and then declared."""
+    lines = (REPOSITORY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    made: set[str] = set()
+    owned: dict[str, str] = {}
+    user = "root"
+    for word, _, rest in (line.partition(" ") for line in lines):
+        if word == "FROM":
+            made, owned, user = set(), {}, "root"
+        elif word == "USER":
+            user = rest.strip()
+        elif word == "RUN" and user == "root":
+            for command in map(shlex.split, rest.split("&&")):
+                if command[0] == "mkdir":
+                    made.add(command[-1])
+                elif command[0] == "chown":
+                    assert command[-1] in made
+                    owned[command[-1]] = command[-2].removesuffix(":")
+        elif word == "VOLUME":
+            volumes = json.loads(rest)
+            assert volumes
+            assert {owned.get(volume) for volume in volumes} == {user} != {"root"}
+            return
+    pytest.fail("The container declares no volume.")
+
+
 # ---------------------------------------------------------------- the glossary
 
 

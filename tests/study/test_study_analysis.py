@@ -215,6 +215,11 @@ def test_every_participant_is_one_point() -> None:
     assert [len(panel) for panel in points["knowledge"]] == [5, 5, 4, 4]
     drawn = sorted(row["epsilon"] for row in points["display"][0])
     assert drawn == sorted([*CONTROL, *RANGE, *HISTOGRAM])
+    alone = analyse_answers(make_study()[:1])
+    assert ", 1 is analysed." in alone.words[0]
+    told = [swarm.chart.to_dict()["description"] for swarm in draw_swarms(alone)]
+    assert told
+    assert all(sentence.endswith(": 1 participant, one point each.") for sentence in told)
 
 
 # ---------------------------------------------------------------- the command line and the CSV
@@ -253,7 +258,7 @@ def test_export_writes_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixt
     store.close()
     assert run("export", "--store", tmp_path / "study.db", "-o", tmp_path / "answers.csv") == 0
     assert len(read_answers(tmp_path / "answers.csv")) == 1
-    capsys.readouterr()
+    assert capsys.readouterr().out.startswith("Wrote 1 participant to ")
     assert run("export", "--store", tmp_path / "study.db") == 0
     assert capsys.readouterr().out == (tmp_path / "answers.csv").read_text(encoding="utf-8")
 

@@ -241,9 +241,10 @@ def states(*met: bool | None) -> Sequence[Candidate]:
         (advise(states(True, False, True), preference=RATIO, found=10.0), ["it is the largest candidate"]),
         (advise(states(False, False, False), preference=RATIO), ["No candidate meets", "ε = 0.1, gives 0.9091"]),
         (
-            advise(states(False, False, True), preference=RATIO, reading=0.3),
-            ["Stopped by the odometer, not by the preference", "ε = 0.1 meets", "already 0.3"],
+            advise(states(False, False, True), preference=RATIO, stopped="The budget is spent."),
+            [f"Stopped by the account, not by {RATIO}", "The budget is spent"],
         ),
+        (advise(states(False, False, True), preference=RATIO), ["none of them is available"]),
         (advise(PLAIN), ["2.54 × the average at ε = 10", "--prefer"]),
         (advise(states(True, True, True), preference=RATIO, found=1.0), ["meets it too but is not available"]),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,33 @@ def test_first_screen_holds_what_decides(site: Site, open_page: OpenPage) -> Non
     carol.select_option("#by", "sex")
     expect(carol.locator("#groups table")).to_be_visible()
     assert carol.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_digits_rows_and_moments_are_shown_whole(site: Site, open_page: OpenPage) -> None:
+    """Every digit of the percent box, no half row on top of a table, and each moment in the reader's own time too."""
+    with site.guest("anna") as anna:
+        query_id = anna.ask(SMOKERS)
+    carol = open_page(site, "carol", timezone_id="Asia/Kathmandu", locale="en-GB")
+    decide(carol, query_id)
+    carol.fill("[name=percent]", "99.999")
+    wait_for_rest(carol)
+    assert carol.eval_on_selector("[name=percent]", "(box) => box.scrollWidth <= box.clientWidth")
+    pane = carol.locator(".scroll.short:has(.accuracy)")
+    pane.scroll_into_view_if_needed()
+    for epsilon in ("10", "0.1", "0.008"):
+        carol.fill("#epsilon", epsilon)
+        wait_for_epsilon(carol, epsilon)
+        scrolled, below, starts, selected = pane.evaluate("""(pane) => [
+            pane.scrollTop, pane.querySelector("thead").offsetHeight,
+            [...pane.querySelectorAll("tbody tr")].map((row) => row.offsetTop),
+            pane.querySelector("tr.selected").offsetTop]""")
+        assert any(abs(start - below - scrolled) <= 1 for start in starts), epsilon
+        assert scrolled + below <= selected + 1
+    carol.goto("/audit")
+    moment = carol.locator("td.time time").first
+    at = datetime.fromisoformat(str(moment.get_attribute("datetime")))
+    local = at.astimezone(timezone(timedelta(hours=5, minutes=45)))
+    assert moment.get_attribute("title") == f"{local:%d/%m/%Y, %H:%M:%S} where you are"
 
 
 # ---------------------------------------------------------------- where the slider starts

@@ -107,6 +107,10 @@ def test_each_state_has_words_of_its_own(site: Site, anna: Guest, carol: Guest) 
     assert "Shorter bars treat people more alike" not in raw
     divided = {"preset": "own", "text": "MAX(rdr) / 0 >= 1"}
     assert "This condition has no value here, at any ε" in carol.get(f"/decide/{query_id}", params=divided).text
+    unmet = read_text(carol.get(f"/decide/{query_id}", params={"percent": "99.99"}).text)
+    assert "only a smaller candidate or a weaker preference will do" in unmet
+    assert "Smaller candidates are the operator’s to add." in unmet  # no page offers what it cannot do
+    assert "indicator" not in unmet
     people = carol.get(f"/decide/{nobody}/people", params={"epsilon": "1"}).text
     assert "Nobody moves this answer, whoever is left out." in people
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dosimeter.assessment.advising import build_advice
 from dosimeter.assessment.candidates import compute_rdrs, foresee_each, judge_rdrs, split_epsilons
-from dosimeter.risk import AnswerAccuracy, find_conflict, find_largest
+from dosimeter.risk import AnswerAccuracy, find_conflict, find_largest, note_empty_filter
 from dosimeter.show import advise, word_advice, word_conflict
 
 if TYPE_CHECKING:
@@ -28,12 +28,13 @@ def find_choice(
     available: set[float],
     classes: Sensitivities,
     filters: Iterable[exp.Expression],
+    refuse: Callable[[Sequence[float]], str] | None = None,
 ) -> Choice:
     """Return the choice for a preference: the largest available candidate that meets it, with its advice.
 
     ``epsilons``: the candidates to test. ``available``: those that the account's reading allows. ``classes``:
     everybody's sensitivities, in classes split by the preference's FILTERs. ``filters``: the conditions of these
-    FILTERs.
+    FILTERs. ``refuse``: says why the account admits none of the candidates it is given.
     """
     foresee_each(risk, epsilons)  # all in one pass
     tested: list[tuple[float, Verdict]] = []
@@ -53,13 +54,15 @@ def find_choice(
             by_cell = _find_by_cell(risk, preference, reached, sorted(available, reverse=True))
     advice = build_advice(risk, lines, epsilon=found.epsilon, decides=choice.decides, by_cell=by_cell)
     conflict = find_conflict(preference.write_parts(), tested)
+    meeting = [epsilon for epsilon, verdict in tested if verdict.satisfied]
+    stopped = refuse(meeting) if found.stopped and refuse is not None else None
     return replace(
         choice,
         limit_cell=limit_cell,
         epsilon_cell=by_cell,
         conflict=conflict,
         advice=advice,
-        words=_word(risk, preference, choice, advice, conflict),
+        words=_word(risk, preference, choice, advice, conflict, stopped),
     )
 
 
@@ -108,15 +111,27 @@ def _find_by_cell(
 
 
 def _word(
-    risk: Risk, preference: Preference, choice: Choice, advice: Advice, conflict: Sequence[ConditionRange]
+    risk: Risk,
+    preference: Preference,
+    choice: Choice,
+    advice: Advice,
+    conflict: Sequence[ConditionRange],
+    stopped: str | None,
 ) -> tuple[str, ...]:
-    """Return the advice in sentences: what the preference gives, the conflict if there is one, then everything else."""
+    """Return the advice in sentences: what the preference gives, the conflict if there is one, then everything else.
+
+    Only one sentence where no candidate meets the preference because one of its FILTERs matches nobody. ``stopped``:
+    why the account admits none of the candidates that meet it, if that is so.
+    """
+    if choice.empty_filters and choice.epsilon is None:
+        return (note_empty_filter(choice.empty_filters[0]),)
     first = advise(
         choice.candidates,
         preference=choice.asked,
         found=choice.epsilon,
         limit=choice.limit,
         indicator=risk.indicator,
+        stopped=stopped,
         smallest=risk.smallest_group(),
         about_rdr=not preference.measured,
     )

@@ -267,6 +267,7 @@ class Risk:
         threshold: float | None = None,
         candidates: str | Sequence[float] | None = None,
         available: Callable[[Sequence[float]], Sequence[float]] | None = None,
+        refuse: Callable[[Sequence[float]], str] | None = None,
     ) -> Choice:
         """Find the largest candidate ε that meets a preference. Nothing is charged and nothing is released.
 
@@ -277,6 +278,7 @@ class Risk:
             threshold: what a callable's number must reach.
             candidates: the ε's to try, instead of those the risk was made with.
             available: a function that returns which of these ε's the account's reading allows (O2); by default all.
+            refuse: a function that says why the account allows none of the ε's it is given, for ``words``.
 
         Returns:
             The choice: its ε (None where no candidate meets the preference), the exact limit, a line per candidate.
@@ -291,7 +293,7 @@ class Risk:
         if filters:
             sensitivities = self.summarise(self.data.contributions_by(filters)[1])
         left = set(epsilons if available is None else available(epsilons))
-        return find_choice(self, preference, epsilons, left, sensitivities, filters.values())
+        return find_choice(self, preference, epsilons, left, sensitivities, filters.values(), refuse)
 
     def conclude(
         self,

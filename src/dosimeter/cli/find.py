@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dosimeter.cli import looks
@@ -66,7 +67,11 @@ def find(
         def work(meter: ProgressMeter) -> tuple[Risk, Choice, AccountSummary | None]:
             assessed = dataset.assess(query, look, progress=meter.steps, mentioned=prefer)
             account = looks.record_look(ledger, dataset, assessed)
-            return assessed, assessed.find(preference, available=looks.filter_remaining(account, assessed)), account
+            charges = looks.charge_account(account, assessed)
+            if charges is None:
+                return assessed, assessed.find(preference), account
+            refuse = partial(looks.refuse_charges, charges)
+            return assessed, assessed.find(preference, available=charges.remaining, refuse=refuse), account
 
         assessed, choice, account = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
         save_picture(
@@ -91,8 +96,7 @@ def find(
         else:
             from dosimeter.cli.printing import print_choice
 
-            reading = None if account is None else float(account.reading.epsilon)
-            print_choice(assessed, choice, show_all=show_all, reading=reading)
+            print_choice(assessed, choice, show_all=show_all)
             o.confirm_written(plot)
     return 0 if choice.epsilon is not None else 1
 

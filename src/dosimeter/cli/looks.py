@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +13,7 @@ from dosimeter.json_values import JsonObject
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.dataset import Dataset
-    from dosimeter.ledger import AccountSummary
+    from dosimeter.ledger import AccountSummary, RequestCharges
     from dosimeter.release import ExPostRisk
 
 LedgerTarget = Annotated[
@@ -63,10 +63,10 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSumm
         return ledger.summary(dataset.schema.account_name)
 
 
-def filter_remaining(account: AccountSummary | None, risk: Risk) -> Callable[[Sequence[float]], Sequence[float]]:
-    """Return a function that keeps only the candidates that the account still admits (O2); all, without an account."""
+def charge_account(account: AccountSummary | None, risk: Risk) -> RequestCharges | None:
+    """Return what answers at each ε would be charged, which tells what the account admits (O2); None without one."""
     if account is None:
-        return lambda candidates: candidates
+        return None
     from dosimeter.ledger import ZERO, RequestCharges, exact_decimal
     from dosimeter.release import group_delta, price_plan
 
@@ -78,7 +78,15 @@ def filter_remaining(account: AccountSummary | None, risk: Risk) -> Callable[[Se
         delta=exact_decimal(risk.mechanism.delta),
         group_delta=group_delta(risk.plan),
         find_rho=price_plan(risk.plan, risk.mechanism),
-    ).remaining
+    )
+
+
+def refuse_charges(charges: RequestCharges, epsilons: Sequence[float]) -> str:
+    """Return a sentence on why the account admits none of these ε's; "" if it admits one."""
+    from dosimeter.release import word_obstacle
+
+    obstacle = charges.find_obstacle(epsilons)
+    return "" if obstacle is None else word_obstacle(obstacle)
 
 
 def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
@@ -86,7 +94,8 @@ def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
 
     The reading is 0 without an account, and null if it is infinite.
     """
-    left = set(filter_remaining(account, risk)(risk.candidates))
+    charges = charge_account(account, risk)
+    left = set(risk.candidates if charges is None else charges.remaining(risk.candidates))
     reading = 0.0 if account is None else None if account.reading.infinite else float(account.reading.epsilon)
     return {"reading": reading, "cut_off": [epsilon for epsilon in risk.candidates if epsilon not in left]}
 

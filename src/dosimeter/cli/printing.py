@@ -25,7 +25,6 @@ from dosimeter.show import (
     format_percent,
     note_accuracy,
     word_advice,
-    word_conflict,
 )
 from dosimeter.show.terminal import (
     candidate_table,
@@ -101,11 +100,8 @@ def print_risk(
     print_notes(console, [*found.risk_notes(), *accuracy])
 
 
-def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading: float | None = None) -> None:
-    from dosimeter.risk import note_empty_filter
-
+def print_choice(found: Risk, choice: Choice, *, show_all: bool = False) -> None:
     console = make_console()
-    headline = note_empty_filter(choice.empty_filters[0]) if choice.empty_filters and choice.epsilon is None else None
     _print_question(console, found)
     table = candidate_table(
         choice.candidates, _aggregates(found), found=choice.epsilon, show_all=show_all, decides=choice.decides
@@ -115,31 +111,15 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False, reading
     console.print(range_bars(choice.candidates, show_all=show_all, found=choice.epsilon if choice.decides else None))
     _print_shown(console, found, choice.candidates, show_all=show_all)
     console.print()
-    sentence = (
-        choice.words[0]
-        if headline is None and reading is None and choice.words
-        else advise(
-            choice.candidates,
-            preference=choice.asked,
-            found=choice.epsilon,
-            limit=choice.limit,
-            indicator=found.indicator,
-            reading=reading,
-            smallest=found.smallest_group(),
-            headline=headline,
-        )
-    )
-    console.print(say(sentence))
-    if choice.conflict and headline is None:
-        console.print(say(word_conflict(choice.conflict)))
+    first, *further = choice.words
+    console.print(say(first))
     if choice.epsilon is not None and choice.decides:
         rho = format_number(found.mechanism.rho(choice.epsilon), 4)
         cost = f"under the policies paper and budget:E, ρ = {rho} under budget:E@D"
         console.print(Text(f"An answer at it costs {format_epsilon(choice.epsilon)} {cost}.", style="dim"))
-    if choice.advice is not None and headline is None:
-        for line in word_advice(choice.advice):
-            console.print(say(line))
-    print_notes(console, [note for note in choice.notes if note != headline])
+    for sentence in further:
+        console.print(say(sentence))
+    print_notes(console, [note for note in choice.notes if note not in choice.words])
 
 
 def _print_shown(console: Console, found: Risk, lines: Sequence[Candidate], *, show_all: bool) -> None:

@@ -411,7 +411,7 @@ class RequestCharges:
         return self.reading.after(self.charge(epsilon))
 
     def find_obstacle(self, candidates: Sequence[float]) -> Obstacle | None:
-        """Return why none of these candidates is admitted; None if at least one is.
+        """Return why none of these candidates is admitted; None if at least one is, or if there are none.
 
         The obstacle is told for the candidate that is nearest to being admitted. Of the candidates within the cap, it
         is the largest under the paper's rule, and the smallest under a budget. If the cap allows none, it
@@ -423,7 +423,7 @@ class RequestCharges:
             for charge in charges
             if (rule := find_broken_rule(self.policy, self.reading, charge, max_epsilon=self.max_epsilon)) is not None
         ]
-        if len(found) < len(charges):
+        if not found or len(found) < len(charges):
             return None
         below_cap = [obstacle for obstacle in found if obstacle.rule != "cap"]
         return below_cap[-1] if below_cap and self.policy.budget is None else (below_cap or found)[0]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms import (
     Mechanism,
-    default_delta,
     make_pure,
     make_with_delta,
 )
@@ -18,6 +17,7 @@ from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.problems import Option, for_controller
 
 _GAUSSIAN = Option("mechanism", "gaussian")
+_POWERS = {"1/n": 1, "1/n²": 2, "1/n^2": 2, "1/n**2": 2, "1/n2": 2}
 _BETWEEN = " must be a number strictly between 0 and 1, or 1/n^2."
 
 
@@ -59,8 +59,7 @@ class LookOptions:
             if self.calibration is not None:
                 raise OptionError(Option("calibration"), " goes with ", _GAUSSIAN, ".")
             return pure
-        delta = default_delta(n) if self.delta is None else read_delta(self.delta, n)
-        return make_with_delta(self.mechanism, delta, self.calibration)
+        return make_with_delta(self.mechanism, read_delta(self.delta, n), self.calibration)
 
 
 def require_pure(plan: QueryPlan, mechanism: Mechanism) -> None:
@@ -92,21 +91,25 @@ def _is_zero(delta: float | str) -> bool:
         return False
 
 
-def read_delta(value: float | str, n: int) -> float:
-    """Return δ as a number. ``value``: a number, 1/n or 1/n² (also 1/n^2, 1/n**2). ``n``: how many individuals.
+def read_delta(value: float | str | None, n: int) -> float:
+    """Return δ as a number. ``value``: a number, 1/n or 1/n² (also 1/n^2, 1/n**2; None stands for it).
 
-    Raises OptionError for any other text, and for a number that is not between 0 and 1.
+    ``n``: how many individuals. Raises OptionError for any other text, for a number that is not between 0 and 1, and
+    for 1/n and 1/n² of a single individual, which are 1.
     """
-    if isinstance(value, str):
-        text = value.replace(" ", "").lower()
-        if text == "1/n":
-            return 1.0 / n
-        if text in ("1/n²", "1/n^2", "1/n**2", "1/n2"):
-            return 1.0 / n**2
-        try:
-            value = float(text)
-        except ValueError:
-            raise OptionError(Option("delta"), _BETWEEN) from None
-    if not 0.0 < value < 1.0:
+    text = "1/n2" if value is None else str(value).replace(" ", "").lower()
+    power = _POWERS.get(text)
+    if power is not None and n < 2:
+        raise OptionError(
+            "1/n and 1/n² are 1 where the data are of one individual, and a δ of 1 promises nothing. "
+            "Give a smaller number: ",
+            Option("delta", text="D"),
+            ".",
+        )
+    try:
+        delta = float(text) if power is None else 1.0 / n**power
+    except ValueError:
+        raise OptionError(Option("delta"), _BETWEEN) from None
+    if not 0.0 < delta < 1.0:
         raise OptionError(Option("delta"), _BETWEEN)
-    return value
+    return delta

@@ -12,7 +12,7 @@ from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
 from dosimeter.release.options import ReleaseOptions, read_options
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
-from dosimeter.release.previews import Cost
+from dosimeter.release.previews import Cost, word_obstacle
 from dosimeter.release.prices import group_delta, price_plan
 from dosimeter.release.run import recall_answer, release
 from dosimeter.release.selection import (
@@ -69,6 +69,7 @@ __all__ = [
     "split_budget",
     "svt_sensitivity",
     "violation_share",
+    "word_obstacle",
     "write_record",
 ]
 

@@ -37,11 +37,12 @@ _WIDEST = 2.0**200
 class JudgedCandidates:
     """The verdict on each available candidate, in the order given, and the largest that meets the preference (F1).
 
-    ``epsilon`` is None if no available candidate meets it.
+    ``epsilon`` is None if no available candidate meets it. ``stopped``: whether one that is not available would.
     """
 
     epsilon: float | None
     tested: tuple[tuple[float, Verdict], ...]
+    stopped: bool = False
 
     def __repr__(self) -> str:
         return "JudgedCandidates(redacted)"
@@ -102,8 +103,10 @@ def find_largest(
     ``tested``: each candidate with the verdict on it. ``available``: the candidates allowed; None allows all. A smaller
     candidate can fail a preference that a larger one meets, so every candidate is tested.
     """
-    kept = tuple((epsilon, verdict) for epsilon, verdict in tested if available is None or epsilon in available)
-    return JudgedCandidates(max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None), kept)
+    every = tuple(tested)
+    kept = tuple((epsilon, verdict) for epsilon, verdict in every if available is None or epsilon in available)
+    found = max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None)
+    return JudgedCandidates(found, kept, stopped=found is None and any(verdict.satisfied for _, verdict in every))
 
 
 def build_candidates(

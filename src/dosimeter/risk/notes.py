@@ -210,19 +210,21 @@ def _falls_on_zero(aggregate: PeopleAggregate, sensitivities: Sensitivities) -> 
 
 
 def _note_outcome(found: JudgedCandidates, limit: ExactLimit, *, rising: bool = False) -> Iterator[str]:
-    """Yield what the exact limit says about the ε that was found, or why none was.
+    """Yield what the exact limit says about the ε that was found, or why none was, unless the account is the reason.
 
     ``rising``: whether the preference also asks for accuracy, which more noise makes worse.
     """
     if limit.every:
         yield "Every ε meets this preference."
+    elif found.stopped:
+        return
     elif found.epsilon is None and limit.value is not None:
         yield (
             f"The largest ε that meets the preference is {limit.value:.4g}: only a smaller candidate or a weaker "
             "preference will do."
         )
     elif found.epsilon is None:
-        yield "A smaller candidate may meet the preference, or a weaker preference be met."
+        yield f"A{'nother' if rising else ' smaller'} candidate may meet the preference, or a weaker preference be met."
     elif not rising and any(not verdict.satisfied for epsilon, verdict in found.tested if epsilon < found.epsilon):
         yield (
             f"The preference is met at ε = {found.epsilon:g} and not at every smaller candidate: here more noise does "

@@ -29,23 +29,21 @@ def advise(
     found: float | None = None,
     limit: float | None = None,
     indicator: str = "bound",
-    reading: float | None = None,
+    stopped: str | None = None,
     smallest: int | None = None,
-    headline: str | None = None,
     about_rdr: bool = True,
 ) -> str:
     """Return the advice on these candidates, in a sentence or two: which ε the preference gives, or why it gives none.
 
     Where it names the ε that was found, it names the indicator too (R7). ``found``: the largest ε that meets the
-    preference; ``limit``: the exact ε up to which the preference is met, which need not be a candidate. ``reading``:
-    the account's reading, which may be why no ε was found although some meet the preference. ``smallest``: how many
-    people the smallest group of the answer holds, told where everybody is equally exposed. ``headline``: a sentence to
-    return in place of all advice. ``about_rdr``: whether the preference reads RDRs only; if not, no RDR is given as the
-    reason why nothing was found. Refuses an empty list of candidates.
+    preference; ``limit``: the exact ε up to which the preference is met, which need not be a candidate. ``stopped``:
+    a sentence on why the account admits none of the candidates that meet it. ``smallest``: how many people the smallest
+    group of the answer holds, told where everybody is equally exposed. ``about_rdr``: whether the preference reads RDRs
+    only; if not, no RDR is given as the reason why nothing was found. Refuses an empty list of candidates.
     """
     ordered = order_candidates(candidates)
-    if headline is not None:
-        return headline
+    if stopped is not None:
+        return f"Stopped by the account, not by {preference}, which some candidates meet. {stopped}"
     alike = all(c.rdr.ratio >= 1.0 - 1e-12 for c in ordered)
     if alike and (preference is None or not any(c.satisfied is False for c in ordered)):
         held = "" if smallest is None else f" The smallest group holds {format_people(smallest)}."
@@ -59,7 +57,7 @@ def advise(
         prefer = Option("prefer", "ratio:0.95").word(Surface.COMMAND_LINE)
         return f"The most exposed person carries {span}. To find an ε, state a preference: dosimeter find … {prefer}."
     if found is None:
-        return _advise_none(ordered, preference, reading, about_rdr=about_rdr)
+        return _advise_none(ordered, preference, about_rdr=about_rdr)
     if all(c.satisfied for c in ordered) and found == ordered[0].epsilon:  # F4
         return (
             f"Every candidate meets {preference} ({indicator} indicator), so it decides nothing and no ε was found by "
@@ -76,15 +74,10 @@ def advise(
     return f"{start}; the next candidate, {format_epsilon(larger[-1].epsilon)}, does not meet it{gives}."
 
 
-def _advise_none(ordered: Sequence[Candidate], preference: str, reading: float | None, *, about_rdr: bool) -> str:
-    meeting = [c for c in ordered if c.satisfied]
-    if meeting and reading is not None:
-        best = format_epsilon(meeting[0].epsilon)
-        return (
-            f"Stopped by the odometer, not by the preference: ε = {best} meets {preference}, "
-            f"but the reading is already {format_number(reading, 4)}."
-        )
+def _advise_none(ordered: Sequence[Candidate], preference: str, *, about_rdr: bool) -> str:
     last = ordered[-1]
+    if any(c.satisfied for c in ordered):
+        return f"Some candidates meet {preference}, but none of them is available."
     if not about_rdr:
         return f"No candidate meets {preference}.{_word_ends(ordered)}"
     gives = format_percent(last.rdr.ratio) + " least ÷ most exposed"

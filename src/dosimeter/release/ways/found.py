@@ -104,9 +104,7 @@ class Found(Way):
     def preview(self, prepared: PreparedRelease, risk: Risk, charges: RequestCharges) -> Preview:
         choice = risk.find(self.preference, candidates=prepared.candidates, available=charges.remaining)
         if choice.epsilon is None:
-            every = risk.find(self.preference, candidates=prepared.candidates).candidates
-            meeting = [line.epsilon for line in every if line.satisfied]
-            obstacle = charges.find_obstacle(meeting) if meeting else None
+            obstacle = charges.find_obstacle([line.epsilon for line in choice.candidates if line.satisfied])
             reason = _explain_unmet(choice) if obstacle is None else f"{_MET} {word_obstacle(obstacle)}"
             return FoundPreview(reason=Problem(reason), choice=choice, sees=DENIED)
         cost = Cost.of(charges, choice.epsilon)

@@ -86,7 +86,8 @@ def _draw(found: Analysis, groups: Sequence[str], panels: Sequence[tuple[str, st
 
     drawn = [_draw_panel(found, groups, query, known, first=place == 0) for place, (query, known) in enumerate(panels)]
     heading = alt.TitleParams(text=title, anchor="start", fontSize=15, color=INK, offset=14)
-    sentence = f"{title}: {len(found.answers)} participants, one point each."
+    count = len(found.answers)
+    sentence = f"{title}: {count} participant{'' if count == 1 else 's'}, one point each."
     return (
         alt.hconcat(*drawn, spacing=24, title=heading, description=sentence)
         .configure(font=FONT, background="white", padding=14)

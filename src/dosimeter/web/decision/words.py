@@ -211,6 +211,7 @@ def _write_miss(measured: MeasuredQuery, preference: Preference, choice: Choice)
         nearest = pick(valued, key=lambda line: line.value or 0.0)
         text += (
             f" The nearest miss is ε = {format_epsilon(nearest.epsilon)}, with {show_value(preference, nearest.value)}."
+            " Smaller candidates are the operator’s to add."
         )
     if preference.measured:
         return text
