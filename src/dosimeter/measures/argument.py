@@ -49,9 +49,9 @@ class Argument:
         return self.upper - self.lower
 
     def column(self) -> exp.Expression:
-        """Write the argument's column of a profile query: its value.
+        """Write what the argument's column in a profile query holds: the value of its expression.
 
-        If only presence counts, it is 1 where there is a value, and NULL elsewhere.
+        If the ``role`` is presence, the column holds 1 where the expression is not NULL, and NULL elsewhere.
         """
         if self.is_presence:
             return exp.Case(ifs=[exp.If(this=is_not_null(wrap(self.tree.copy())), true=exp.Literal.number(1))])

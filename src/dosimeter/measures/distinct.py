@@ -61,12 +61,12 @@ class CountDistinct(Reducible, Total):
 
     @property
     def reduced_name(self) -> str:
-        """Return the name of the profile's column that replaces the value: 1 where it has a single holder, else 0."""
+        """Return the name of the profile column that replaces x: 1 where one individual alone has the value, else 0."""
         return f"{self.column_name}_alone"
 
     @classmethod
     def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
-        """Write the column that replaces the value: 1 where one individual alone has it in the group, else 0 (C4)."""
+        """Write the column that replaces x: 1 where one individual alone has its value in the group, else 0 (C4)."""
         name = readers[0].column_name
         held = f"{name}_holders"
         stage = {held: window(exp.Sum(this=count_present_people(name, people)), [*groups, name])}
@@ -80,7 +80,8 @@ class CountDistinct(Reducible, Total):
     def _condition(self, seen: Seen) -> exp.Expression:
         """Write the SQL test that finds the records behind one profile row.
 
-        ``seen.value`` is 1 if one individual alone holds the record's value in its group, 0 if not or if it is NULL.
+        If ``seen.value`` is 1, these are the records whose value of x one individual alone holds in the group; if it is
+        0, those whose value is NULL or shared by several individuals.
         """
         alone = seen.value == 1
         tree = wrap(self.argument.tree.copy())
@@ -102,9 +103,10 @@ class CountDistinct(Reducible, Total):
 
 
 def count_different(facts: SensitivityFacts, values: int | None) -> tuple[float, float]:
-    """Return the L1 and the L2 sensitivity of the numbers of different values, over all groups together (Q3).
+    """Return the L1 and the L2 sensitivity of counting different values in each group, for all groups together (Q3).
 
-    ``values``: how many different values one individual can have in a group; None if that is not known.
+    ``values``: how many different values one individual can have in a group, however many rows; None if that is not
+    known.
     """
     rows, groups = facts.rows, facts.groups
     if values is None or values >= rows:
@@ -148,15 +150,18 @@ class CountIndividuals(ArgumentMeasure, Total):
         return np.ones(len(values))  # C1
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the one field that the profile must hold: how many rows with a unit an individual has in a group."""
+        """Return the one field that the profile must hold: how many rows of an individual in a group have a unit.
+
+        A row has one if its unit column is not NULL.
+        """
         return (count_present(self.position),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return 1 for each individual in each group where they have a row with a unit, otherwise 0."""
+        """Return 1 for each individual in each group where they have a row whose unit is not NULL, otherwise 0."""
         return self.unit_steps(entries).astype(np.float64)  # C1
 
     def unit_steps(self, entries: Entries) -> WholeNumbers:
-        """Return 1 for each individual in each group where they have a row with a unit, otherwise 0, as integers."""
+        """Return the same as ``unit_effects``, as integers: 1 where an individual has a row whose unit is not NULL."""
         return (entries.whole(count_present(self.position)) > 0).astype(np.int64)
 
 

@@ -46,13 +46,14 @@ class Estimate(ABC):
     @property
     @abstractmethod
     def width(self) -> float | None:
-        """Return the width of the range that the estimate is clamped to; None if the range has no two ends."""
+        """Return the width of the range that the estimate is clamped to; None if it is open at one end or both."""
 
     @property
     def counted(self) -> int | None:
         """Return d if the estimate divides by N − d, where N is its first measure, a count (E1).
 
-        It is 1 for VAR_SAMP and the like, otherwise 0; None if the estimate divides by no count.
+        d is 1 for the sample versions, such as VAR_SAMP, and 0 for other quotients. None if the estimate divides by no
+        count.
         """
         return None
 
@@ -69,7 +70,7 @@ class Estimate(ABC):
         """
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the variances that the estimate divides by, or by whose roots. By default there are none.
+        """Return the variances by which, or by whose square roots, the estimate divides; by default there are none.
 
         If the noise leaves open whether one of them is positive, the estimate is NULL (E1).
         """
@@ -186,7 +187,7 @@ class FromSums(Estimate, ABC):
 
 
 class MeanFromSums(FromSums):
-    """AVG(x): the middle of the bounds plus the centred sum over the count, always kept within the bounds (E1)."""
+    """AVG(x): the middle of the bounds plus the centred sum divided by the count, always put into the bounds (E1)."""
 
     __slots__ = ()
 

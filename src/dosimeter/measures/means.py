@@ -69,9 +69,9 @@ class _AnyMean(Bounded, ABC):
         """Return by how much each individual moves the mean: T/M − (T − s)/A = (sM − T(M − A))/(MA) (S2, C2).
 
         N and T are the group's count and total, n and s the individual's own (``own_count``, ``own_total``); r is
-        ``floor``, M = max(N, r) and A = max(N − n, r). T and s add up 2v − (L + U), so that an emptied group is 0: the
-        middle of the bounds (C6). The numerator is exact; the result is in real units. ``people``: how many individuals
-        have each pair of n and s.
+        ``floor``, M = max(N, r) and A = max(N − n, r). T and s add up 2v − (L + U), so that a total of 0 stands for
+        the middle of the bounds, the mean of an emptied group (C6). The numerator is exact; the result is in real
+        units. ``people``: how many individuals have each pair of n and s.
         """
         count, total = exact_total(own_count, people), exact_total(own_total, people)
         here = max(count, self.floor)
@@ -148,7 +148,7 @@ class Mean(_AnyMean):
 
     @property
     def floor(self) -> int:
-        """Return 1: an emptied group has a total of 0, so its divisor does not matter."""
+        """Return 1, which avoids a division by 0: an emptied group has a total of 0, whatever it is divided by."""
         return 1
 
     def native(self) -> Native:

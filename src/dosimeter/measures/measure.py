@@ -57,10 +57,11 @@ class GroupColumn:
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """A measure as SQL's own aggregate, for a check of computed effects: it is run with and without somebody's records.
+    """A measure as SQL's own aggregate, which is run with and without somebody's records.
 
-    ``worth``: the real value of 1 in its result. ``empty``: the result of an empty group (C6). ``exact``: whether
-    results are whole numbers and are compared as such.
+    The change of its result is compared with the computed effect of leaving them out. ``worth``: the real value of 1 in
+    the result. ``empty``: the result of an empty group (C6). ``exact``: whether results are whole numbers and are
+    compared as such.
     """
 
     tree: exp.Expression
@@ -106,7 +107,7 @@ class Measure(ABC):
     ``name``: what this class of measures is called in JSON and in the ledger. ``depends_on``: what the effect of
     leaving somebody out depends on besides their own rows; None for nothing. ``by_group``: whether that effect depends
     on the other people of their group. ``label``: the measure as messages name it. ``unit``: the real value of one step
-    of the exact number. ``grid``: the step of the noise, in real units.
+    of the exact number. ``grid``: the step of the noise. ``grid`` and both sensitivities are in real units.
     """
 
     name: ClassVar[str]
@@ -166,7 +167,8 @@ class Measure(ABC):
     def total(self) -> exp.Expression | None:
         """Write the SQL aggregate that gives a group's exact answer, in steps of ``unit``; None if there is none.
 
-        The SQL reads the argument from its column in a profile query. Only counts and sums have one.
+        Counts and sums have such an aggregate, other measures do not. It reads the argument from its column in a
+        profile query.
         """
 
     def value(self, column: GroupColumn) -> Fraction | exp.Expression:
@@ -192,9 +194,9 @@ class Measure(ABC):
     # ------------------------------------------------------------ leaving one individual out
 
     def row_effects(self, column: GroupColumn) -> FloatArray:
-        """Return c_i = q(x) − q(x₋ᵢ) in real units for each distinct input, where everybody has one row.
+        """Return, for each distinct input, the group's answer minus the answer without one such row, in real units.
 
-        A NULL contributes nothing (C7).
+        That is c_i = q(x) − q(x₋ᵢ), where everybody has one row. It is 0 for a NULL, which contributes nothing (C7).
         """
         result = np.zeros(len(column.people))
         present = column.present
@@ -204,9 +206,10 @@ class Measure(ABC):
 
     @abstractmethod
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        """Return c_i = q(x) − q(x₋ᵢ) in real units for each of these inputs, where everybody has one row.
+        """Return, for each of these inputs, the group's answer minus the answer without one such row, in real units.
 
-        No input is NULL. ``people``: how many individuals have each.
+        That is c_i = q(x) − q(x₋ᵢ), where everybody has one row. No input is NULL. ``people``: how many individuals
+        have each.
         """
 
     @abstractmethod
@@ -215,9 +218,10 @@ class Measure(ABC):
 
     @abstractmethod
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return c_i = q(x) − q(x₋ᵢ) in real units for each entry: each individual in each of their groups.
+        """Return the group's answer minus the answer without an individual's rows, for each entry, in real units.
 
-        All rows that the individual has in the group are left out.
+        An entry is one individual in one group. The effect is c_i = q(x) − q(x₋ᵢ): all rows that the individual has in
+        the group are left out.
         """
 
     def unit_steps(self, entries: Entries) -> WholeNumbers | None:
@@ -304,7 +308,10 @@ class Total(Measure, ABC):
         return (self.unit / self.grid).denominator == 1
 
     def largest_value(self, individuals: int | None) -> int:
-        """Return the most that this many individuals can add up to, in steps of the noise grid. None stands for 2³⁰."""
+        """Return the most that this many individuals can add up to, in steps of the noise grid.
+
+        ``individuals``: how many are declared; if None, 2³⁰ are assumed.
+        """
         people = individuals or UNDECLARED_PEOPLE
         return math.ceil(people * Fraction(self.sensitivity_l1) / self.grid)
 

@@ -102,7 +102,7 @@ class Variance(_Spread):
     depends_on: ClassVar[Dependence | None] = Dependence.VARIANCE
 
     def largest_value(self, individuals: int | None) -> int:
-        """Return w²/4, with bounds w apart, in steps of the noise grid, however many people are in the table."""
+        """Return the largest variance, w²/4 for bounds w apart, in noise grid steps, however many people there are."""
         return math.ceil((self.argument.width * self.unit / 2) ** 2 / self.grid)
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
@@ -125,7 +125,7 @@ class Deviation(_Spread):
     depends_on: ClassVar[Dependence | None] = Dependence.DEVIATION
 
     def largest_value(self, individuals: int | None) -> int:
-        """Return w/2, with bounds w apart, in steps of the noise grid, however many people are in the table."""
+        """Return the largest deviation, w/2 for bounds w apart, in noise grid steps, however many people there are."""
         return math.ceil(self.argument.width * self.unit / 2 / self.grid)
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:

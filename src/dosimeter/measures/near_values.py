@@ -56,8 +56,8 @@ def is_near(
 class NearValues(Joined):
     """The field that lists an individual's values, clamped to those around a quantile of their group.
 
-    ``fraction``: which quantile, 1/2 for the median. Where few values lie around it, each gets a column that counts it;
-    otherwise they are listed in one text.
+    ``fraction``: which quantile, 1/2 for the median. Where few values lie around it, each of them has a column that
+    tells how often the individual has it; otherwise one text lists the individual's values.
     """
 
     fraction: Fraction

@@ -26,7 +26,8 @@ from dosimeter.sql import expect_only, refusal
 class FromPairs(Estimate, ABC):
     """An aggregate of two arguments, x and y, computed from COUNT and centred sums.
 
-    ``x`` and ``y`` hold the bounds. All ``inputs`` are COUNT, Σx, Σy, Σxy and then the sums of squares that are needed.
+    ``x`` and ``y`` hold the bounds. The ``inputs`` of its methods are COUNT, Σx, Σy, Σxy and then those of Σx² and Σy²
+    that the aggregate needs.
     """
 
     x: Argument
@@ -96,7 +97,7 @@ class SampleCovariance(Covariance):
 
 
 class Correlation(FromPairs):
-    """CORR(x, y): the covariance over both standard deviations; 0 where a variance is not positive."""
+    """CORR(x, y): the covariance divided by both standard deviations; 0 where a variance is not positive."""
 
     __slots__ = ()
 
@@ -122,7 +123,7 @@ class Correlation(FromPairs):
 
 
 class Slope(FromPairs):
-    """REGR_SLOPE(y, x): the covariance of x and y over the variance of x."""
+    """REGR_SLOPE(y, x): the covariance of x and y divided by the variance of x."""
 
     __slots__ = ()
 

@@ -70,10 +70,10 @@ class OrderStatistic(Bounded, ABC):
     # ------------------------------------------------------------ individuals with one row
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
-        """Return c_i in real units for each of these values, where everybody has one row (C3).
+        """Return, for each value, the quantile minus the quantile without one row of it, in real units (C3).
 
-        Without one row of a value whose first rank is f, the j-th of the rest is the (j + [j ≥ f])-th of all.
-        Ranks count from 0.
+        Everybody has one row. Ranks count from 0. If the left-out value has its first row at rank f, the row of rank j
+        among the rest has rank j among all rows where j < f, and rank j + 1 from f on.
         """
         ordered, where = _sort(values, people)
         total = int(ordered.upto[-1])

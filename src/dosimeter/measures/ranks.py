@@ -33,8 +33,8 @@ HIGHEST_SCORE = 2**61
 def candidate_step(width: int, cells: int) -> int:
     """Return how many grid steps apart candidates lie (M4).
 
-    ``width``: the distance between the bounds, in grid steps. ``cells``: how many cells of the answer are drawn by
-    rank.
+    ``width``: the distance between the bounds, in grid steps. ``cells``: the most cells of a SELECT that are drawn by
+    rank; the candidates of all of these together are limited, too.
     """
     most = max(2, min(MOST_CANDIDATES, MOST_OVER_CELLS // cells))
     return max(1, -(-width // (most - 1)))
@@ -63,7 +63,8 @@ class Rank(OrderStatistic):
     """An order statistic that is drawn from candidates (M4).
 
     Candidates, to which values are rounded, are ``step`` grid steps apart, from the lower bound on; the last is the
-    upper bound. ``rows``: the most rows of one individual. Scores count b-ths of a row, where b is ``parts``.
+    upper bound. ``rows``: the most rows of one individual. A candidate's score is the distance of its rank from the
+    rank that is sought; the lower, the likelier it is drawn. Ranks and scores count b-ths of a row: b is ``parts``.
     """
 
     name: ClassVar[str] = "quantile"
@@ -110,7 +111,7 @@ class Rank(OrderStatistic):
 
     @property
     def is_end(self) -> bool:
-        """Return whether this is MIN or MAX: the rank that is sought then lies some rows inside that end (M5)."""
+        """Return whether this is MIN or MAX. Then the rank that is sought lies some rows away from that end (M5)."""
         return self.fraction in (0, 1)
 
     @property
@@ -167,7 +168,10 @@ class Rank(OrderStatistic):
         return np.clip(np.maximum(above, below), 0, HIGHEST_SCORE)
 
     def _misses(self, counts: IntArray, epsilon: float) -> tuple[IntArray, IntArray]:
-        """Return b·#{v < c} − target and target − b·#{v ≤ c} for each candidate c, in b-ths of a row."""
+        """Return how far each candidate c lies above the rank sought, and how far below; 0 or negative if it does not.
+
+        These are b·#{v < c} − target and target − b·#{v ≤ c}, where v are the values: both in b-ths of a row (M4).
+        """
         upto = np.cumsum(counts)
         target = self.target(int(upto[-1]), epsilon)
         return self.parts * (upto - counts) - target, target - self.parts * upto
@@ -175,7 +179,10 @@ class Rank(OrderStatistic):
     # ------------------------------------------------------------ what is drawn
 
     def scale(self, epsilon: float) -> float:
-        """Return the scale of the selection at this share of ε, in b-ths of a row."""
+        """Return the scale 2Δ_s/ε of the draw, in b-ths of a row: the larger, the likelier are high scores (M4).
+
+        ``epsilon``: the share of ε that this number gets.
+        """
         return selection_scale(self.score_sensitivity, epsilon)
 
     def chances(self, counts: IntArray, epsilon: float) -> FloatArray:
@@ -183,9 +190,9 @@ class Rank(OrderStatistic):
         return selection_probabilities(self.scores(counts, epsilon), self.scale(epsilon))
 
     def distances(self, counts: IntArray, epsilon: float, points: FloatArray) -> FloatArray:
-        """Return the expected distance between the drawn value and each point, in real units (R12).
+        """Return the expected distance of the drawn value from each of these points, in real units (R12).
 
-        ``counts``: how many rows hold each candidate.
+        ``counts``: how many rows hold each candidate. ``points``: values, such as the exact answer without somebody.
         """
         values = self.candidates.astype(np.float64) * float(self.unit)
         return expected_distances(values, self.chances(counts, epsilon), points)
@@ -238,8 +245,8 @@ class Rank(OrderStatistic):
     def unit_shares(self, entries: Entries) -> FloatArray:
         """Return r/m for each individual in each of their groups: a bound on their share of Δ_s.
 
-        r: how many rows they have in the group. m: how many one individual can have. The list of values around the
-        quantile holds every value of an individual, clamped, so that it tells r.
+        r: how many of their rows in the group have a value. m: how many rows one individual can have. r is read from
+        the field that lists the individual's values: these are clamped, but none is missing.
         """
         field = self._near_values()
         rows = np.array([sum(often for _, often in own) for own in entries.values[field.name]], dtype=np.float64)

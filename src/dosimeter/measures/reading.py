@@ -33,8 +33,8 @@ class AggregateCall:
 class Source:
     """What an aggregate reads of every row. Equal sources have the same ``key``.
 
-    The argument is final only once all aggregates of the query are read: COUNT(pay) shares the profile column of
-    SUM(pay).
+    The argument can change until all aggregates of the query are read: COUNT(pay) needs only to know where pay is NULL,
+    but where SUM(pay) is asked for, too, both read one column of values.
     """
 
     key: str
@@ -45,7 +45,8 @@ class Source:
 class Distinct:
     """What COUNT(DISTINCT x) reads.
 
-    ``individuals``: whether x is the unit. ``values``: how many different values x can have; None if that is not known.
+    ``individuals``: whether x is the unit. ``values``: how many different values x can have; None if that is not known,
+    or not fewer than the rows that one individual can have.
     """
 
     source: Source

@@ -90,7 +90,7 @@ class Sum(_AnySum):
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts) -> Sum:
-        """Return the measure. Its sensitivity is m·max(|L|, |U|): m rows of one individual at most, bounds L and U."""
+        """Return the measure. Its sensitivity is m·max(|L|, |U|) for at most m rows per individual and bounds L, U."""
         largest = argument.largest * facts.rows
         grid = noise_grid(argument.unit, largest, facts)
         delta = on_grid(largest * argument.unit, grid)  # S1
@@ -118,7 +118,7 @@ class CentredSum(_AnySum):
 
     @classmethod
     def over(cls, argument: Argument, facts: SensitivityFacts) -> CentredSum:
-        """Return the measure. Its sensitivity is mw/2: m rows of one individual at most, bounds w apart.
+        """Return the measure. Its sensitivity is mw/2 for at most m rows per individual and bounds w apart.
 
         Raises OverflowError where the sum cannot be counted exactly.
         """
@@ -160,7 +160,7 @@ class CentredSquares(_AnySum):
 
     @classmethod
     def over(cls, argument: Argument, facts: SensitivityFacts) -> CentredSquares:
-        """Return the measure. Its sensitivity is mw²/4: m rows of one individual at most, bounds w apart.
+        """Return the measure. Its sensitivity is mw²/4 for at most m rows per individual and bounds w apart.
 
         Raises OverflowError where the sum cannot be counted exactly.
         """

@@ -73,7 +73,7 @@ class ArgumentField(UnitField, ABC):
         return exp.column(f"a{self.place[0]}")
 
     def value(self, inside: exp.Expression | None) -> exp.Expression:
-        """Write the argument. ``inside``: NULL for rows that do not pass this test; None reads every row."""
+        """Write the argument's column. ``inside``: a test; rows that do not pass it give NULL. None for no test."""
         return self.column if inside is None else exp.Case(ifs=[exp.If(this=inside.copy(), true=self.column)])
 
 
@@ -198,8 +198,8 @@ class Entries:
     """The entries of a unit profile: what each individual contributes to each group. Private data.
 
     ``group``: the index of each entry's group. ``times``: how many individuals in that group have an equal entry.
-    ``fields``: by name, what each entry holds in this field. Where that is a list of values, ``fields`` holds indices
-    into ``values``, which has the lists by the field's name.
+    ``fields``: by the name of a field, an array with one number per entry. Where a field is a list of values, that
+    number is an index into ``values[name]``, which holds the different lists.
     """
 
     group: IntArray

@@ -1,9 +1,9 @@
 """Everything after the noise (Q4): SQL over the released table, as a tree of our own. Knows no data.
 
-The table ``released`` has one row for each group: the row's number ``released_cell``, the group's values g0, g1 …, and
-the aggregates e0, e1 …. Further blocks (other SELECTs that measure) have tables of their own, ``released1`` …. A SELECT
-that measures becomes a SELECT over its table, and the SELECTs around it are rebuilt over its result. So nothing after
-the noise can touch the data, whatever the analyst writes.
+The table ``released`` has one row for each group. Its columns are ``released_cell``, which numbers the rows, the values
+g0, g1 … of the group, and the aggregates e0, e1 …. Further blocks (other SELECTs that measure) have tables of their
+own, ``released1`` …. A SELECT that measures becomes a SELECT over its table, and the SELECTs around it are rebuilt over
+its result. So nothing after the noise can touch the data, whatever the analyst writes.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ class Relation:
 
     ``traced``: whether its last column is the number of the released row that each row comes from. ``steps``: what
     happens after the noise, in words. ``plain``: whether it has only columns of the released table, and its rows in
-    the order of the groups. ``blocks``: the numbers of the blocks whose released rows are its rows. ``public``: the
-    public table that this relation is, or None. Then ``rows`` is 1: each row that is joined to it finds at most one.
+    the order of the groups. ``blocks``: the numbers of the blocks whose released rows are its rows. ``public``: if
+    this relation is a public table, that table; otherwise None. ``rows`` of a public table is 1: a join by its key
+    finds at most one row of it for each row.
     """
 
     query: exp.Select | exp.Union
@@ -245,7 +246,8 @@ class MeasuringSelect:
     """A SELECT over rows, to be rebuilt over the released table: its aggregates become e0, e1 …, its groups g0, g1 ….
 
     ``cells``: the most rows of the released table. ``totals``: whether it has ROLLUP, CUBE or GROUPING SETS.
-    ``source``: the released table. ``scalars``: the trees of subqueries that give a number, by the placeholders' names.
+    ``source``: the released table. ``scalars``: for each subquery that gives a number, its tree, by the name of the
+    placeholder that stands for it in the SELECT.
     ``named``: what each column of the SELECT list computes, by its name.
     """
 

@@ -196,9 +196,10 @@ class AggregateCollector:
     # ------------------------------------------------------------ what a reader may ask for
 
     def take(self, call: AggregateCall, node: exp.Expression | None, *, distinct: bool = False) -> Source:
-        """Return the source (what an aggregate reads) of an aggregate that reads only whether its argument is NULL.
+        """Return the source (what is read) of an aggregate that needs only to know where its argument is NULL.
 
-        ``node``: the argument; a missing one is refused. ``distinct``: the aggregate reads instead which values differ.
+        ``node``: the argument; a missing one is refused. ``distinct``: whether the aggregate reads the raw values
+        instead, to tell different ones apart.
         """
         if node is None:
             raise QueryError(f"{call.label} has no argument. Name a column.", clause=call.label)
@@ -209,7 +210,8 @@ class AggregateCollector:
     def take_distinct(self, call: AggregateCall, node: exp.Expression) -> Distinct:
         """Return what COUNT(DISTINCT x) reads. If x is the unit, it counts individuals (Q3).
 
-        Its ``values``: how many declared values x has, if one individual can have more rows than that; otherwise None.
+        If x has fewer declared values than one individual can have rows, ``values`` of the result is their number:
+        nobody can add more than that to a group. Otherwise it is None.
         """
         tree = check_expression(node, self.scope).tree
         if isinstance(tree, exp.Column) and tree.name == self.schema.unit:

@@ -27,7 +27,8 @@ def name_released(block: int) -> str:
 def try_after(plan: QueryPlan) -> None:
     """Run what comes after the noise on made-up numbers, and raise QueryError if it cannot be computed.
 
-    It runs before anything is charged. Public tables have their own rows, or none before an engine has read them.
+    This trial comes before anything is charged. Public tables take part in it with their own rows, or without rows if
+    no engine has read them yet.
     """
     if plan.after.query is None:
         return
@@ -108,9 +109,10 @@ def _untraced(fields: Sequence[Field]) -> Field:
 
 
 def _unite_fields(fields: Sequence[Field], parts: Sequence[Relation]) -> Field:
-    """Return one column of a union. Its formula has a branch per block; it is None where a block has no single formula.
+    """Return one column of a union. Its formula has a branch per block.
 
-    ``fields``: the column in each of the ``parts``.
+    The formula is None if a part has none for one of its blocks, or if two parts have different ones for the same
+    block. ``fields``: the column in each of the ``parts``.
     """
     formulas: dict[int, exp.Expression] = {}
     for each, part in zip(fields, parts, strict=True):
@@ -146,9 +148,9 @@ def of_block(relation: Relation, block: int) -> Relation:
 def unite_sets(sets: Mapping[int, Sequence[int]], groups: int, estimates: int) -> exp.Subquery:
     """Return one table with the rows of all sets of ROLLUP, CUBE or GROUPING SETS, each measured in a block of its own.
 
-    ``sets``: by block number, the indices of the groups that the set keeps. In the rows of a set, the columns g… of its
-    other groups are NULL. Columns h0, h1 … are 1 for these groups and 0 for kept ones. ``groups`` and ``estimates``:
-    how many columns g… and e… there are.
+    ``sets``: by block number, the indices of the GROUP BY expressions that the set keeps. In the rows of a set, columns
+    g… are NULL for the expressions that it leaves out; columns h0, h1 … are 1 for these and 0 for kept ones.
+    ``groups`` and ``estimates``: how many columns g… and e… there are.
     """
     queries: list[exp.Select | exp.Union] = []
     for block, kept in sets.items():
@@ -163,11 +165,11 @@ def unite_sets(sets: Mapping[int, Sequence[int]], groups: int, estimates: int) -
 
 
 def of_sets(relation: Relation, sets: Mapping[int, Sequence[int]]) -> Relation:
-    """Return a relation over the table of ``unite_sets`` with its formulas written for each set. Its query stays.
+    """Return a relation over the table of ``unite_sets`` with a branch per set in its formulas; its query is unchanged.
 
-    The sets are those of ROLLUP, CUBE or GROUPING SETS, each measured in a block of its own. A formula gets a branch
-    per block: there g… are the columns of that block's released table, or NULL for a group that the set leaves out, and
-    h… are 1 for such a group and 0 for a kept one. ``sets``: by block number, the indices of the groups that the set
+    The sets are those of ROLLUP, CUBE or GROUPING SETS, each measured in a block of its own. In the branch of a set, g…
+    are the columns of its block's released table, or NULL for a GROUP BY expression that the set leaves out; h… are 1
+    for such an expression and 0 for a kept one. ``sets``: by block number, the indices of the expressions that the set
     keeps.
     """
     fields = []

@@ -22,7 +22,8 @@ from dosimeter.planning.thresholding import find_even_chance
 class ExplainedMeasure:
     """One noisy number per group: what is measured, how far one individual can move it, and the grid of its noise.
 
-    ``kind``: the name of the measure. ``sensitivity`` (L1) and ``grid`` are in real units: in euros for SUM(euros).
+    ``measure``: as messages name it, such as SUM(euros). ``kind``: what such measures are called, here sum.
+    ``sensitivity`` (L1) and ``grid`` are in real units, here in euros.
     """
 
     measure: str

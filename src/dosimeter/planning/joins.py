@@ -100,9 +100,9 @@ def list_unit_columns(plan: QueryPlan) -> set[str]:
 
 
 def _with_joined(plan: QueryPlan, name: str | None, read: Callable[[JoinTable], str | None]) -> set[str]:
-    """Return a column, its counterpart in each joined table, and the columns that a join makes equal to one of these.
+    """Return one key of every table, unit or row key, and the columns that a join makes equal to one, by full name.
 
-    ``name``: the column in the first table, or None. ``read``: gives the counterpart in a joined table, or None.
+    ``name``: that key of the first table, or None. ``read``: returns that key of a joined table, or None.
     """
     found = set() if name is None else {name}
     for join in plan.joins:
@@ -308,7 +308,10 @@ def _pairs(node: exp.Expression, table: JoinTable, names: list[str], scope: Join
 
 
 def _is_of(side: exp.Column, table: JoinTable, names: list[str], scope: JoinedScope) -> bool:
-    """Return whether a column of a join condition belongs to the joined table: its name says so, or no other has it."""
+    """Return whether a column of a join condition belongs to the joined table.
+
+    It does if it is written with this table's name, or if no other table has a column of its bare name.
+    """
     if side.table:
         return side.table.lower() in names
     return _has(table, side.name) and not scope.knows(side.name)

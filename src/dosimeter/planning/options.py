@@ -63,7 +63,7 @@ class LookOptions:
 
 
 def require_pure(plan: QueryPlan, mechanism: Mechanism) -> None:
-    """Refuse noise with a δ for a query that draws by rank: ranks spend a pure ε, and share it with sums (M4)."""
+    """Refuse noise with a δ for a query that draws by rank: such a draw spends a pure ε, without a δ (M4)."""
     if not plan.ranks or mechanism.pure:
         return
     rank = next(iter(plan.ranks.values()))
@@ -74,7 +74,7 @@ def require_pure(plan: QueryPlan, mechanism: Mechanism) -> None:
 
 
 def require_noise(plan: QueryPlan, indicator: Indicator) -> None:
-    """Refuse the cell indicator for a query that draws by rank: what it counts are cells with noise (R11)."""
+    """Refuse the cell indicator for a query that draws by rank: this indicator counts cells with noise (R11)."""
     if not plan.ranks or indicator != "cell":
         return
     rank = next(iter(plan.ranks.values()))

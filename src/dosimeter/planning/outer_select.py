@@ -45,9 +45,10 @@ class _OtherCells(Exception):
 class OuterSelect:
     """A SELECT over relations that are already released, and public tables, to be rebuilt.
 
-    ``sources``: what stands in FROM and JOIN, by name. ``subquery``: the subqueries elsewhere, by the identity of their
-    node. ``named``: what each column of the SELECT list computes. ``merged``: the columns of USING. ``equal``: the join
-    condition of each public table, by its name. ``read``: the columns read of each source.
+    ``sources``: what stands in FROM and JOIN, by name. ``subquery``: the subqueries elsewhere, by the ``id`` of their
+    node. ``named``: what each column of the SELECT list computes, by its name. ``merged``: the names of columns in
+    USING. ``equal``: the join condition of each public table, by the table's name. ``read``: by source, the columns
+    that are read of it.
     """
 
     sources: Mapping[str, Relation]

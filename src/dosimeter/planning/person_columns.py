@@ -130,7 +130,7 @@ def read_key(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
 
 
 def _passing_marks(value: OwnValue, tree: exp.Expression, scope: Scope) -> OwnValue:
-    """Return the value with ``nulls`` and ``identifying`` set as the columns of the tree say (``_marked``)."""
+    """Return the value, its facts marked ``nulls`` or ``identifying`` if a column in the tree is (see ``_marked``)."""
     return replace(value, column=_marked(value.column, tree, scope))
 
 

@@ -2,7 +2,7 @@
 
 Takes one level of a query at a time, from the inside out. A level is one SELECT: of a subquery, of a CTE, or in IN and
 EXISTS. Its aggregates, windows and memberships become columns of a new stage, so that what is left treats each row by
-itself. What reads other people's rows is refused, with a form that works. Never opens a connection.
+itself. What reads other people's rows is refused, by a message with a form that works. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ _NO_UNIT = (
 class PersonLevels:
     """The person stages of one query, collected level by level (SELECT by SELECT, from the inside out).
 
-    ``mentioned``: the column names that the query mentions; None if it has ``*``. ``stages``: by the name under which
-    each stands in FROM. ``singled_out``: identifying columns that were tested, with the clause. ``joined``: joined
-    subqueries, by name.
+    ``declared``: the schema of the first table. ``mentioned``: the column names that the query mentions; None if it has
+    ``*``. ``stages``: each stage, by the name under which it stands in FROM. ``singled_out``: the identifying columns
+    that are tested, each with its clause. ``_aside``: what ``set_aside`` took out, each an IN or EXISTS and its query.
+    ``joined``: the joined subqueries, by name.
     """
 
     declared: Schema
@@ -78,7 +79,7 @@ class PersonLevels:
     def stage_of(self, select: exp.Select) -> PersonStage | None:
         """Return the stage that stands in FROM; None if a table stands there.
 
-        Refuses a stage that reads a private table beside the first one: the answer is about the first table's
+        Refuses a stage that reads another private table than the first: the answer is about the first table's
         individuals.
         """
         stage = self._stage(select)
@@ -107,8 +108,8 @@ class PersonLevels:
     def join(self, query: exp.Select, alias: str, written: exp.Expression) -> exp.Table:
         """Return a table that stands for a joined subquery, and remember the subquery in ``joined``.
 
-        Refuses a subquery that reads other people's rows, or has no column of the unit. ``query``: the subquery, after
-        ``lower``. ``written``: the join as the analyst wrote it, for messages.
+        Refuses a subquery that reads other people's rows, or has no column of the unit. ``query``: the subquery, as
+        ``lower`` returned it. ``written``: the join as the analyst wrote it, for messages.
         """
         unit = self.declared.unit
         if unit == "row":
@@ -149,10 +150,10 @@ class PersonLevels:
     # ------------------------------------------------------------ IN and EXISTS
 
     def set_aside(self, select: exp.Select, inline: Callable[[exp.Select], exp.Select]) -> None:
-        """Take IN (SELECT …) and EXISTS out of one level, so that rewriting its names spares their queries.
+        """Take IN (SELECT …) and EXISTS out of one level, so that the names in their queries are not rewritten with it.
 
-        Each leaves a mark with the column that it compares; ``settle`` replaces the mark by a flag. ``inline`` writes
-        subqueries into a query.
+        Each condition leaves a mark with the column that it compares; ``settle`` replaces the mark by a flag.
+        ``inline``: a function that writes the subqueries of such a query into it.
         """
         _refuse_thresholds(select)
         nodes = cast(list[exp.Expression], list(select.find_all(exp.In, exp.Exists)))
@@ -356,9 +357,10 @@ class PersonLevels:
     # ------------------------------------------------------------ what all levels share
 
     def _first(self, select: exp.Select) -> tuple[Scope, JoinTable | None, PersonStage | None]:
-        """Return what stands first in FROM: the names that it gives, its private table, its stage.
+        """Return the scope (what names mean) of what stands first in FROM, and which table and stage it is.
 
-        Table and stage are None for the schema's own table. Refuses anything without individuals.
+        The table is None unless it is another private table than the first; the stage is None if a table stands there.
+        Refuses anything without individuals.
         """
         origin = select.args.get("from_")
         node = origin.this if origin is not None else None

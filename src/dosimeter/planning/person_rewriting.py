@@ -81,7 +81,7 @@ class Level(ABC):
 
     @abstractmethod
     def _column(self, node: exp.Column, items: Sequence[exp.Expression]) -> exp.Expression:
-        """Return what a column becomes that ``_replace`` leaves alone. ``items``: the rewritten SELECT list."""
+        """Return what becomes of a column that ``_replace`` leaves alone. ``items``: the rewritten SELECT list."""
 
     def _add(self, node: exp.Expression, name: str, value: Callable[[], OwnValue]) -> exp.Column:
         """Return the new column for what a node computes; equal nodes share one.

@@ -1,6 +1,6 @@
 """The person stage of a plan: what is computed from each individual's own rows, as values and as trees.
 
-A stage reads rows (of the table, of a private table beside it, or of an earlier stage) and computes new columns for
+A stage reads rows (of the first table, of another private table, or of an earlier stage) and computes new columns for
 each individual: aggregates after GROUP BY unit, windows PARTITION BY unit, or whether the individual is in another
 query (IN and EXISTS). Every new value depends on that individual's own rows only (Q2), so leaving somebody out removes
 their rows from the result and changes nobody else's. Never opens a connection.
@@ -28,8 +28,8 @@ Tables = Callable[[JoinTable | None], exp.Expression]
 class PersonRows:
     """The rows that one step of the person stage reads, with the tables joined to them, as far as they meet ``where``.
 
-    ``stage``: the earlier step that gives the rows. ``table``: the private table beside the first one that holds them.
-    If both are None, they are the first table's. ``schema``: the public facts of the rows after the joins.
+    ``stage``: the earlier step that gives the rows. ``table``: the private table, other than the first, that holds
+    them. If both are None, they are the first table's. ``schema``: the public facts of the rows after the joins.
     """
 
     table: JoinTable | None
@@ -98,7 +98,7 @@ class PersonStage:
 
     @property
     def origin(self) -> JoinTable | None:
-        """Return the private table beside the first one that the rows come from; None if they are the first table's."""
+        """Return the private table, other than the first, whose rows these are; None if they are the first table's."""
         return self.rows.table if self.rows.stage is None else self.rows.stage.origin
 
     def sources(self) -> Iterator[PersonRows]:

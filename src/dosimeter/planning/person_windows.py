@@ -146,9 +146,10 @@ def _read_side(value: object, side: object, kind: str, node: exp.Window) -> tupl
 
 
 def _frame_of_end(node: exp.Window, written: Sequence[exp.Ordered]) -> exp.WindowSpec | None:
-    """Return the frame of FIRST_VALUE or LAST_VALUE: as written with ROWS, otherwise all rows of the partition.
+    """Return the frame of FIRST_VALUE or LAST_VALUE: the one written if it is of ROWS, else all rows of the partition.
 
-    Refuses LAST_VALUE with ORDER BY and no frame, which would end at the current row, and a RANGE of fewer rows.
+    Refuses LAST_VALUE with ORDER BY and no frame, which would end at the current row, and a RANGE that is not the whole
+    partition.
     """
     frame = _read_frame(node)
     everything = exp.WindowSpec(

@@ -108,8 +108,7 @@ class _Planner:
 
     ``blocks``: the plan of each block met so far, by its number. ``clauses``: the SELECT of each block as written.
     ``measured``: for each block's SELECT, its node, a copy with the WITH that it needs, and what it becomes after the
-    noise.
-    ``taken``: how many numbers of blocks are in use.
+    noise. ``taken``: how many block numbers are in use: the next block gets this one.
     """
 
     sql: str
@@ -191,7 +190,7 @@ class _Planner:
     ) -> tuple[exp.Select, dict[str, exp.Expression]]:
         """Return the SELECT with a placeholder for each subquery that gives a number, and their trees by placeholder.
 
-        ``scalars``: these subqueries, by the identity of their node.
+        ``scalars``: these subqueries, by the ``id`` of their node.
         """
         values: dict[str, exp.Expression] = {}
         for node in [each for each in query.select.find_all(exp.Subquery) if id(each) in scalars]:
@@ -216,10 +215,10 @@ class _Planner:
 class Draft:
     """The unfinished plan of one SELECT that measures. Each pass reads what earlier passes wrote, and adds its part.
 
-    ``written``: the SELECT before any pass; ``select``: as the passes so far left it. ``number``: that of its block.
-    ``scalars``: the trees of subqueries that give one number, by placeholder. ``take_number``: numbers one more block.
-    ``apart``: where each set of ROLLUP, CUBE or GROUPING SETS is measured by itself, what each set groups by and
-    measures, by block number.
+    ``written``: the SELECT before any pass; ``select``: the SELECT as the passes so far left it. ``number``: the number
+    of its block. ``scalars``: the trees of subqueries that give one number, by placeholder. ``take_number``: returns
+    the number for one more block. ``apart``: where each set of ROLLUP, CUBE or GROUPING SETS is measured by itself,
+    what each set groups by and measures, by block number. All fields from ``people`` on are set by passes.
     """
 
     sql: str

@@ -60,7 +60,8 @@ def is_public_name(name: str) -> bool:
 def arrange_public(select: exp.Select, public: Collection[str]) -> None:
     """Change the SELECT so that commas become joins, and a public table does not come first but second.
 
-    The first two change places only in an inner join, and not with ``*``, whose columns would change their order.
+    The first two tables change places only in an inner join, and not under ``SELECT *``, whose columns would change
+    their order.
     ``public``: the names and aliases of the public tables.
     """
     joins = select.args.get("joins") or []

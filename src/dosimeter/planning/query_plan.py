@@ -93,7 +93,10 @@ class PublicTable:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A column of a public table, in the row whose key is ``key``: a group g0, g1 … or an earlier lookup p0, p1 …."""
+    """A value that is looked up in a public table: that of ``column`` in the row whose key equals ``key``.
+
+    ``key`` is a group value g0, g1 … or the result of an earlier lookup, p0, p1 ….
+    """
 
     table: str
     column: str
@@ -171,8 +174,10 @@ class QueryPlan:
 
     A plan is a list of blocks (SELECTs that measure) over the same rows or individuals. ``where``, ``groups``,
     ``arguments``, ``measures``, ``estimates`` and ``sets`` are those of the first block; ``further`` holds the other
-    blocks. Cells are numbered block after block. ``outputs``: the columns of the answer. ``after``: what happens after
-    the noise. ``declared``: whether groups are declared. ``hand_sensitivity``: a sensitivity given by hand, or None.
+    blocks. Cells are numbered block after block. ``columns``: the columns that the query reads. ``outputs``: the
+    columns of the answer. ``after``: what happens after the noise. ``declared``: whether groups are declared.
+    ``hand_sensitivity``: a sensitivity given by hand, or None. ``schema``: the public facts of the rows that are
+    measured. ``digest``: of the query, the schema and the options.
     """
 
     sql: str
@@ -319,9 +324,10 @@ class QueryPlan:
         return np.array([1.0 / measure.sensitivity(norm) for measure in measures])
 
     def grids(self, norm: Norm) -> FloatArray:
-        """Return the grid steps of the noise, scaled by ``weights``: one per measure; with several blocks, per cell.
+        """Return the grid steps of the noise, scaled by ``weights``.
 
-        Either way cell c has the grid step at index c modulo their number.
+        With one block there is one step per measure, and cell c has the step at index c modulo the number of measures.
+        With several blocks there is one step per cell.
         """
         grids: FloatArray = self.weights(norm) * np.array([float(measure.grid) for measure in self.all_measures])
         if not self.further:

@@ -83,8 +83,8 @@ def clamped(
 ) -> Gridded:
     """Return a tree clamped to its bounds, in grid steps. Written as CASE, because LEAST and GREATEST skip NULL (C5).
 
-    ``raw``: the tree that is compared with ``ends``, its bounds. ``inside``: the steps of a value within them.
-    ``steps``: the bounds in steps. ``unit``: what one step is worth.
+    ``raw``: the tree before it is clamped. ``ends``: its bounds, to compare it with. ``inside``: the same tree in grid
+    steps, for values within the bounds. ``steps``: the bounds in grid steps. ``unit``: what one step is worth.
     """
     tree = case(
         (exp.Is(this=raw.copy(), expression=exp.Null()), exp.Null()),

@@ -161,7 +161,7 @@ class _Meaning:
 
     ``alias``: the subquery's name. ``columns``: what each of its columns computes. ``star``: whether it also passes on
     all columns of its table, ``source``. ``joined``: the names of other tables in the outer query. ``outputs``: the
-    aliases of its SELECT list. ``nodes``: how many nodes were written in so far.
+    aliases of the outer SELECT list. ``nodes``: how many nodes were written in so far.
     """
 
     alias: str
@@ -263,7 +263,7 @@ def _write_in(outer: exp.Select, inner: exp.Select, alias: str, depth: int) -> e
 def _qualify(inner: exp.Select) -> str | None:
     """Put the inner table's name before its columns, and return that name; None if FROM is not a single table.
 
-    Without it, a bare name beside joined tables could mean several columns.
+    Otherwise a bare name could mean columns of several tables, once the outer query joins others.
     """
     origin = inner.args.get("from_")
     if origin is None or inner.args.get("joins") or not isinstance(origin.this, exp.Table):
@@ -317,7 +317,7 @@ def _expanded(items: Iterable[exp.Expression], meaning: _Meaning) -> Iterable[ex
 
 
 def _named(item: exp.Expression) -> exp.Expression:
-    """Return an item of the SELECT list. A column gets its own name as alias, so that it keeps it when rewritten."""
+    """Return an item of the SELECT list. A column gets an alias: its own name, which it so keeps when rewritten."""
     if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
         return exp.Alias(this=item.copy(), alias=exp.to_identifier(item.name, quoted=True))
     return item

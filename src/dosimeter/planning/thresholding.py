@@ -83,7 +83,8 @@ def add_threshold(aggregates: AggregateCollector, delta: float) -> Threshold:
 def find_even_chance(plan: QueryPlan, mechanism: Mechanism, scale: float) -> int | None:
     """Return how many individuals give a thresholded group an even chance to be shown (H1); None for other groups.
 
-    ``scale``: the noise scale before weights; divided by a measure's weight, it is the noise scale of the measure (S5).
+    ``scale``: the noise scale of the measures scaled by their weights; divided by the weight of a measure, it is the
+    noise scale of that measure itself (S5).
     """
     threshold = plan.threshold
     if threshold is None:

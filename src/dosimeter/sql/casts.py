@@ -82,7 +82,7 @@ def _truth_as_number(operand: Checked, scope: Scope) -> exp.Expression:
 
 
 def _to_whole(operand: Checked, low: int, beyond: int, scope: Scope, node: exp.Expression) -> Checked:
-    """Check a cast to integers v with ``low`` ≤ v < ``beyond``; others become NULL. Halves go to the even number."""
+    """Check a cast that rounds to an integer v, halves to the even one; NULL unless ``low`` ≤ v < ``beyond``."""
     if operand.type is Type.BOOLEAN:
         return Checked(_truth_as_number(operand, scope), Type.INTEGER)
     if operand.type not in NUMERIC:

@@ -402,7 +402,7 @@ def check_to_char(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def name_to_char(node: exp.Expression) -> exp.Expression:
-    """Return a TO_CHAR node as a function that is known by name only; any other node unchanged.
+    """Return a TO_CHAR node as ``exp.Anonymous``, a function that has a name and no class; any other node unchanged.
 
     The parser's own class for TO_CHAR would lose the pattern when written as DuckDB's SQL.
     """

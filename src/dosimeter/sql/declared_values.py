@@ -30,7 +30,7 @@ def alias_quoted(tree: exp.Expression, name: str) -> str:
 
 
 def evaluate_each(build: Callable[[exp.Expression], exp.Expression], texts: Sequence[str]) -> dict[str, Any]:
-    """Return the result of a function for each of these texts, by text. ``build`` writes its SQL for an argument."""
+    """Return the result of a function of SQL for each of these texts, by text. ``build`` writes the call."""
     if not texts:
         return {}
     return dict(_evaluate_each(build(column_tree("v")).sql(dialect="duckdb"), tuple(dict.fromkeys(texts))))
@@ -45,7 +45,7 @@ def _evaluate_each(sql: str, texts: tuple[str, ...]) -> tuple[tuple[str, Any], .
 def distinct_values(tree: exp.Expression, domains: Mapping[str, str]) -> list[Any]:
     """Return the different values, other than NULL, of a tree that cannot fail, over all combinations of column values.
 
-    domains: by column, a query written by Dosimeter that lists the column's values.
+    ``domains``: by column, a query written by Dosimeter that lists the column's values.
     """
     inner = f"SELECT DISTINCT {alias(tree.copy(), 'found').sql(dialect='duckdb')}{_product(domains)}"
     return [row[0] for row in ask_embedded(f"SELECT found FROM ({inner}) WHERE found IS NOT NULL ORDER BY found")]
@@ -54,7 +54,7 @@ def distinct_values(tree: exp.Expression, domains: Mapping[str, str]) -> list[An
 def gives_null(tree: exp.Expression, domains: Mapping[str, str]) -> bool:
     """Return whether a tree that cannot fail is NULL for at least one combination of column values.
 
-    domains: by column, a query written by Dosimeter that lists the column's values.
+    ``domains``: by column, a query written by Dosimeter that lists the column's values.
     """
     inner = f"SELECT {alias(tree.copy(), 'found').sql(dialect='duckdb')}{_product(domains)}"
     return bool(ask_embedded(f"SELECT 1 FROM ({inner}) WHERE found IS NULL LIMIT 1"))

@@ -19,7 +19,7 @@ def column_tree(name: str) -> exp.Column:
 
 
 def write_name(name: str) -> str:
-    """Return a name as people write it in SQL: in quotation marks only where it is no plain word, or a keyword."""
+    """Return a name as people write it in SQL: in quotation marks if it is a keyword or not a plain word."""
     plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in DuckDB.Tokenizer.KEYWORDS
     return name if plain else '"' + name.replace('"', '""') + '"'
 
@@ -152,7 +152,7 @@ def same_keys(keys: Sequence[str], left: str, right: str) -> exp.Expression | No
 def window(function: exp.Expression, partition: Sequence[str], *, order: str | None = None) -> exp.Expression:
     """Write the function over a window: the rows that agree in the columns ``partition``.
 
-    With a column ``order``, only the rows up to the current one in that order, and those equal to it.
+    With a column ``order``, the window ends at the current row in that order and the rows that equal it there.
     """
     windowed = exp.Window(this=function, partition_by=[column_tree(name) for name in partition], over="OVER")
     if order is not None:
