@@ -93,15 +93,17 @@ def _bare_column(name: str, kind: ColumnType) -> Column:
 class ColumnFacts:
     """Facts read off one column. ``present``: how many cells have a value; ``distinct``: how many values differ.
 
-    ``low`` and ``high``: the smallest and the largest value; None for text and for TRUE and FALSE.
+    ``low`` and ``high``: the smallest and the largest value; None for text and for TRUE and FALSE. ``is_whole``:
+    whether the numbers are floats that are all whole. ``places``: the exponent of the largest power of ten, at most 1,
+    of which all numbers are multiples, or nearly so; None if none was found.
     """
 
     present: int
     distinct: int
     low: Any = None
     high: Any = None
-    is_whole: bool = False  # all numbers are whole, though they are stored as floats
-    places: int | None = None  # the exponent of the coarsest power of ten that all numbers are multiples of
+    is_whole: bool = False
+    places: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +163,11 @@ def _read_extremes(engine: Engine, kinds: Mapping[str, ColumnType]) -> tuple[int
 def _find_places(
     engine: Engine, columns: Mapping[str, ColumnFacts], tolerance: str, digits: int
 ) -> dict[str, ColumnFacts]:
-    """Find a column's grid: the largest power of ten, at most 1, of which all numbers are multiples, or nearly so.
+    """Return the facts of each column for which a grid is found, with ``places`` and ``is_whole`` set.
 
-    Return the facts of each column that has a grid, with ``places``, the exponent of the grid, and ``is_whole`` set.
-    ``tolerance``: by which share of itself a number may differ from a multiple. ``digits``: about how many powers of
-    ten below the largest number are tried.
+    A column's grid is the largest power of ten, at most 1, of which all its numbers are multiples, or nearly so.
+    ``tolerance``: how far a number may lie from a multiple, as a share of the number. ``digits``: how far below the
+    first digit of the largest number powers of ten are tried (``_exponents`` has the exceptions).
     """
     tried = {name: exponents for name, facts in columns.items() if (exponents := _exponents(facts, digits))}
     items: list[exp.Expr] = [
@@ -188,9 +190,9 @@ def _find_places(
 def _exponents(facts: ColumnFacts, digits: int) -> range:
     """Return the exponents of the powers of ten to try as a column's grid, descending.
 
-    They begin at 0 (steps of 1), or at s if s is negative, where 10^s is the place of the first digit of the largest
-    absolute value. They end at s − ``digits``, but at least three are tried. Still, after the first none is more
-    than 14 below s, and none is finer than a schema's finest resolution, so that there may be none at all.
+    Let 10^s be the place of the first digit of the largest absolute value. The exponents begin at 0 (steps of 1), or at
+    s if s is negative. They go down to s − ``digits``, or further until there are three. But none after the first is
+    below s − 14, and none at all is finer than a schema's finest resolution, so the range can be empty.
     """
     size = _size(float(facts.low), float(facts.high))
     coarsest = min(size, 0)
@@ -239,8 +241,8 @@ def is_rounded(column: Column) -> exp.Expression | None:
     """Return an SQL condition: whether rounding a value to its column's grid (S8) changes it noticeably.
 
     A change that is within the precision of a single-precision float does not count. Return None if the column has no
-    resolution, or if its grid has a million steps or more up to the bound that is larger in absolute value: then no
-    change matters beside the bounds.
+    resolution, or one so fine that no change matters: a million steps or more from 0 to the bound that is larger in
+    absolute value.
     """
     if column.resolution is None or _is_fine(column):
         return None
@@ -305,8 +307,8 @@ def tells_apart(distinct: int, present: int) -> bool:
 def _draft_decimal(name: str, low: float, high: float, places: int | None) -> Column:
     """Return a decimal column with bounds on the grid of 10^``places``, and this grid as its resolution.
 
-    If ``places`` is None, the grid has a million steps or more. The column has neither bounds nor resolution if they
-    would be too large or too fine for a schema.
+    If ``places`` is None, because no grid was found, take one with a million steps or more up to the largest absolute
+    value. The column has neither bounds nor resolution if they would be too large or too fine for a schema.
     """
     size = _size(low, high)
     exponent = min(size - DIGITS, max(size - MOST_DIGITS, 0)) if places is None else places
@@ -363,7 +365,10 @@ def _count_odd(engine: Engine, names: Sequence[str]) -> dict[str, int]:
 
 
 def _other_type(engine: Engine, column: Column, odd: int) -> Column | None:
-    """Return the column with a type under which fewer than ``odd`` cells may be odd; None if there is no such type."""
+    """Return the column with another type to try, under which fewer cells may be odd; None if there is none to try.
+
+    ``odd``: how many of its cells are odd under its present type.
+    """
     if column.type is ColumnType.INTEGER and engine.describe().get(column.name) is ColumnType.DECIMAL:
         step = None if column.bounds is None else Decimal(1)  # 1e5 is a number, but whole numbers are not written so
         return replace(column, type=ColumnType.DECIMAL, resolution=step)

@@ -110,8 +110,8 @@ def find_repeated_owner(
 ) -> RepeatedOwner | None:
     """Return the column whose values are most likely individuals with several rows; None if there is no such column.
 
-    ``columns``: the columns to choose from, with the types and marks of a schema or a draft. ``counts``: the counts of
-    each, by name. ``rows``: how many rows the table has.
+    ``columns``: the columns to choose from, as a schema or a draft declares them. ``counts``: the counts of each, by
+    name. ``rows``: how many rows the table has.
     """
     weighed = {column.name: _weigh(column) for column in columns if column.type in UNIT_TYPES}
     unique = {weight for name, weight in weighed.items() if weight and counts[name].distinct == rows > 1}

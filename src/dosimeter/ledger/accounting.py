@@ -41,7 +41,10 @@ LARGE_DELTA = Decimal("0.1")
 
 
 def warn_of_delta(delta_total: Decimal) -> str | None:
-    """Return a warning if δ_g is 0.1 or more, at which a reading says little (O5); otherwise None."""
+    """Return a warning if δ_g, the most that an account's δ's may add up to, is 0.1 or more; otherwise None (O5).
+
+    With so large a δ_g, the account's reading says little.
+    """
     if delta_total < LARGE_DELTA:
         return None
     return (
@@ -95,7 +98,10 @@ class Policy(ABC):
 
     @abstractmethod
     def admits(self, charge: Charge, reading: Reading) -> bool:
-        """Return whether this policy allows the charge at this reading, which must be finite."""
+        """Return whether this policy allows the charge at this reading.
+
+        The reading must be finite, also after the charge: ``find_broken_rule`` checks first that the charge's δ fits.
+        """
 
     def left(self, reading: Reading) -> Decimal | None:
         """Return what is left of the budget, in ε; None without a budget."""
@@ -110,8 +116,9 @@ class Policy(ABC):
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
         """Return a warning for the controller if a δ in the account's terms is too large; otherwise None.
 
-        ``delta_total``: δ_g, the most that the charged δ's may add up to. It is too large from 0.1 on, unless a policy
-        tests something else. ``individuals``: how many are declared, for a policy whose limit depends on it.
+        The δ that is tested is δ_g (``delta_total``), the most that the charged δ's may add up to: it is too large from
+        0.1 on. A policy may test another δ instead. ``individuals``: how many are declared, for a policy whose limit
+        depends on it.
         """
         return warn_of_delta(delta_total)
 
@@ -120,7 +127,10 @@ class Policy(ABC):
         return Charge(price.epsilon, price.epsilon_svt, price.delta)
 
     def start(self, delta_total: Decimal) -> Reading:
-        """Return the reading of an account that has spent nothing. ``delta_total``: its δ_g."""
+        """Return the reading of an account that has spent nothing.
+
+        ``delta_total``: δ_g, the most that the account's δ's may add up to.
+        """
         return SumReading(delta_total=delta_total)
 
     def write_reading(self, reading: Reading) -> JsonObject:
@@ -128,7 +138,10 @@ class Policy(ABC):
         return {"epsilon": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
-        """Return the reading in ``payload``, which ``write_reading`` gave. ``delta_total``: the account's δ_g."""
+        """Return the reading in ``payload``, which ``write_reading`` gave.
+
+        ``delta_total``: δ_g, the most that the account's δ's may add up to.
+        """
         kept = read_object(payload)
         delta = exact_decimal(read_text(kept["delta"]))
         return SumReading(read_reading(kept["epsilon"]), delta, delta_total=delta_total)
@@ -240,7 +253,7 @@ class ZcdpBudget(Policy):
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
         """Return a warning if D is above 1/n for n individuals; otherwise None.
 
-        Somebody who publishes the row of one person, drawn at random, keeps a promise with such a D.
+        With such a D, even publishing the row of one person, drawn at random, would keep the promise.
         """
         if Decimal(individuals) * self.delta <= 1:
             return None
@@ -254,7 +267,10 @@ class ZcdpBudget(Policy):
         return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
 
     def start(self, delta_total: Decimal) -> Reading:
-        """Return the reading, counted in ρ, of an account that has spent nothing. ``delta_total``: its δ_g."""
+        """Return the reading, counted in ρ, of an account that has spent nothing.
+
+        ``delta_total``: δ_g, the part of D that is set aside for thresholded groups.
+        """
         return ZcdpReading(delta_total=delta_total, delta_of_noise=exact_context().subtract(self.delta, delta_total))
 
     def write_reading(self, reading: Reading) -> JsonObject:
@@ -262,7 +278,10 @@ class ZcdpBudget(Policy):
         return {"rho": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
-        """Return the reading in ``payload``, with the sums of ρ and of δ. ``delta_total``: the account's δ_g."""
+        """Return the reading in ``payload``, which holds the sums of ρ and of δ.
+
+        ``delta_total``: δ_g, the part of D that is set aside for thresholded groups.
+        """
         kept = read_object(payload)
         spent = Charge(ZERO, delta=exact_decimal(read_text(kept["delta"])), rho=exact_decimal(read_text(kept["rho"])))
         return self.start(delta_total).after(spent)
@@ -359,7 +378,8 @@ class RequestCharges:
 
     ``policy``, ``max_epsilon`` (the largest ε of one answer) and ``reading``: the account's. ``epsilon_svt``: the ε
     that finding ε costs. ``delta``: the δ of the answer's noise and thresholded groups together; ``group_delta``: the δ
-    of these groups alone (H1). ``find_rho``: a function from the ε of an answer to its ρ; None for pure DP: ε²/2.
+    of these groups alone (H1). ``find_rho``: a function from the ε of an answer to its ρ; None for pure DP, whose ρ is
+    ε²/2.
     """
 
     policy: Policy
@@ -413,9 +433,9 @@ class RequestCharges:
     def find_obstacle(self, candidates: Sequence[float]) -> Obstacle | None:
         """Return why none of these candidates is admitted; None if at least one is, or if there are none.
 
-        The obstacle is told for the candidate that is nearest to being admitted. Of the candidates within the cap, it
-        is the largest under the paper's rule, and the smallest under a budget. If the cap allows none, it
-        is the smallest.
+        The obstacle is told of one candidate, the one nearest to being admitted. Of the candidates that the cap does
+        not refuse, this is the largest under the policy ``paper``, and the smallest under a budget. If the cap refuses
+        all, it is the smallest of all.
         """
         charges = sorted((self.charge(epsilon) for epsilon in candidates), key=lambda charge: charge.epsilon)
         found = [

@@ -22,7 +22,10 @@ TABLES = ("dosimeter_ledger", "dosimeter_ledger_format")
 
 
 def create_tables(number: str) -> tuple[str, str]:
-    """Return the statements that create the ledger's two tables. ``number``: the SQL type of a record's number."""
+    """Return the statements that create the ledger's two tables.
+
+    ``number``: the SQL type of the column ``seq``, which numbers the records.
+    """
     texts = ", ".join(f"{name} TEXT NOT NULL" for name in ("at", "entry", "payload", "previous", "digest"))
     return (
         f"CREATE TABLE dosimeter_ledger (seq {number} NOT NULL, dataset TEXT NOT NULL, kind TEXT NOT NULL, "
@@ -79,7 +82,7 @@ class Backend(Protocol):
     """A kind of database: what it must do to hold a ledger.
 
     ``label``: its name in messages. ``errors``: the errors of its driver. ``texts_as_bytes``: whether texts are read as
-    bytes.
+    bytes, so that even a text that is not valid UTF-8 can be read.
     """
 
     label: str
@@ -87,12 +90,15 @@ class Backend(Protocol):
     texts_as_bytes: bool
 
     def prepare(self, *, create: bool) -> None:
-        """Check what connections need; for SQLite, create a missing file. ``create``: whether it may be created."""
+        """Check what can be checked before a connection is opened; for SQLite, create a missing file.
+
+        ``create``: whether a file may be created; if not, a missing one is refused.
+        """
 
     def connect(self) -> Connection: ...
 
     def begin(self, connection: Connection, *, writing: bool) -> None:
-        """Begin a transaction. If ``writing``, first wait until nobody else writes; an error ends too long a wait.
+        """Begin a transaction. If ``writing``, first wait until nobody else writes; too long a wait raises an error.
 
         Otherwise the transaction only reads, and sees none of the changes that others commit meanwhile.
         """
@@ -106,7 +112,10 @@ class Backend(Protocol):
         """Return the statements that create the ledger's tables."""
 
     def guards(self) -> Sequence[str]:
-        """Return the statements that create triggers against accidental changes. Others show in the hash chain."""
+        """Return the statements that create triggers against accidental changes of records.
+
+        Changes that get past the triggers show in the hash chain.
+        """
 
     def contains(self, mark: str) -> str:
         """Return the SQL condition for records whose payload contains the text ``mark``."""

@@ -53,7 +53,7 @@ class Link(NamedTuple):
 
 
 class CheckedChain:
-    """The ledger's records, checked, with what those of each dataset add up to.
+    """The ledger's records, checked, and for each dataset what its records add up to.
 
     ``next_seq``: the number of the next record. ``head``: the digest of the last one. ``following``: how many records
     follow the last checkpoint.
@@ -108,7 +108,7 @@ class CheckedChain:
     def _copy(self, older: _OlderRecords | None) -> CheckedChain:
         """Return a copy to which records can be added without changing this one.
 
-        ``older``: gives the copy the records before the checkpoint at which checking began; None gives it none.
+        ``older``: lets the copy read records from before the checkpoint at which checking began; with None, it cannot.
         """
         checked = CheckedChain(older)
         checked.next_seq, checked.head, checked.following = self.next_seq, self.head, self.following
@@ -195,12 +195,15 @@ class CheckedChain:
         return tuple(self._touched)
 
     def write_checkpoint(self) -> JsonObject:
-        """Return the payload of a checkpoint. Before, the caller appends a new state of each dataset that needs one."""
+        """Return the payload of a checkpoint, which names the latest state of every dataset.
+
+        Before, the caller appends a new state of each dataset that ``list_touched`` returns.
+        """
         return _write_states(self._states)
 
 
 class RecordWriter:
-    """A writer of one dataset's records. Before it appends a record, it checks it as every later reader will."""
+    """A writer of one dataset's records. It checks each record before appending it, as every later reader will."""
 
     def __init__(self, transaction: Transaction, checked: CheckedChain, dataset: str, at: str) -> None:
         self._transaction = transaction
@@ -268,9 +271,10 @@ class _OlderRecords:
                 yield record
 
     def read_state(self, dataset: str, link: Link) -> tuple[DatasetReplay, Sequence[object]]:
-        """Return what a dataset's latest state says, for a replay to go on from, and the stored row of the state.
+        """Return a replay that goes on from a dataset's latest state, and the stored row of this state.
 
-        ``link``: the number and digest of the state. Raises BadRecord if the record of this number is another.
+        ``link``: the number and digest of the state. Raises BadRecord if the record of this number has another digest,
+        or is no state of this dataset.
         """
         row = self._transaction.row(link.seq)
         record = self._read(link.seq, link.digest, row)
@@ -302,9 +306,10 @@ class _Followed:
     def continue_in(
         self, transaction: Transaction, rows: Sequence[Sequence[object]]
     ) -> tuple[CheckedChain, _Followed | None]:
-        """Return the ledger after ``rows``, of which only those that were not checked last are checked.
+        """Return the ledger after ``rows``, and this object if it stands for all of these rows; otherwise None.
 
-        With it return this object if there are no such rows, otherwise None.
+        ``rows`` begin with the rows that were checked last. Only those that follow them are checked; if none follow,
+        this object stands for all rows.
         """
         checked = self._checked._copy(_find_older(transaction, self._start))
         with refusing_bad_records():

@@ -137,9 +137,13 @@ class Details:
 class Request:
     """A request: what was asked, by whom and how. It is all that an auditor needs besides the charge.
 
-    ``settings``: further options as they were given, single values only, never rows or RDRs. ``selection``: which noisy
-    test selects ε, and ``tau`` its threshold; None without one. ``measured_digest``: the digest of what is measured,
-    the same for every wording of the query; None in requests of version 0.1.0.
+    ``plan_digest``, ``schema_digest`` and ``source_digest``: the digests of the query's plan, of the schema and of the
+    data. ``request_digest`` identifies the request: it is the same for the same query on the same data by the same
+    rules. ``measured_digest``: the digest of what is measured, the same for every wording of the query; None in
+    requests of version 0.1.0. ``algorithm``: how ε is set. ``calibration``: how the scale of Gaussian noise is
+    computed; None for Laplace noise. ``software``: the version of Dosimeter. ``selection``: which noisy test selects ε,
+    and ``tau`` its threshold; None without one. ``settings``: further options as they were given, single values only,
+    never rows or RDRs.
     """
 
     query: str
@@ -208,12 +212,15 @@ class Request:
 class Entry:
     """One request in the ledger: its reservation and, once there is one, its settlement.
 
-    ``spent``: its charge. ``after``: the account's reading after it. ``blocks``: for each block, the noisy numbers that
-    the answer was made of, a row per group and a number per measure, as exact texts that ``Fraction`` reads. It is
-    empty if nothing was released, and in entries from before the ledger kept these. ``measured``: the numbers of the
-    first block. ``viewed``: whether somebody had looked at the query's risk or dry run; ``told``: whether this
-    request's analyst may be told of such a look. ``reason``: why it was denied, for the controller alone. ``kept``: a
-    noisy number that it paid for and that may be used again (V8). ``Details`` explains the other fields.
+    ``spent``: its charge. ``after``: the account's reading after it. ``viewed``: whether somebody had looked at the
+    query's risk or dry run; ``told``: whether this request's analyst may be told of such a look. ``kept``: a noisy
+    number that it paid for and that may be used again (V8). ``reason``: why it was denied, for the controller alone.
+
+    ``columns`` and ``rows``: the released answer. ``guarantee``: its sentence on privacy. ``error_95``: the largest
+    95 % error of each aggregate column. ``blocks``: for each block, the noisy numbers that the answer was made of, a
+    row per group and a number per measure, as exact texts that ``Fraction`` reads; empty if nothing was released, and
+    in entries from before the ledger kept these. ``measured``: the numbers of the first block. ``errors``,
+    ``rank_errors``, ``about`` and ``keys``: as in ``Details``.
     """
 
     id: str
@@ -340,7 +347,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedAnswer:
-    """A released answer as every analyst may see it. ε and errors are None if ε was found from the data (G2)."""
+    """A released answer as every analyst may see it. ε and errors are None if ε was found from the data (G2).
+
+    ``at``: when it was released. ``epsilon_svt``: the ε that finding ε cost. ``error_95``: the largest 95 % error of
+    each aggregate column. ``errors``: for each row, the 95 % error of each column that has one. ``about``: public facts
+    that a reader of the numbers needs. ``guarantee``: the sentence on privacy.
+    """
 
     id: str
     at: str | None
@@ -441,8 +453,8 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
 def _read_errors(payload: JsonValue, columns: Sequence[str], rows: int) -> tuple[Errors, ...] | None:
     """Return the errors of every row, by column in the order of ``columns``; None if the payload is None.
 
-    Records sort the columns by name. ``rows``: how many rows the answer has; raises TypeError if the errors have
-    another number.
+    In the payload the columns are sorted by name. ``rows``: how many rows the answer has; raises TypeError if the
+    payload has errors for another number of rows.
     """
     if payload is None:
         return None

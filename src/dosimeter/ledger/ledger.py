@@ -166,10 +166,10 @@ class Ledger:
             return find_answer(transaction, dataset, request_digest)
 
     def recall(self, dataset: str, request: Request, *, answer: bool = True) -> tuple[Entry | None, str | None]:
-        """Return the latest released entry of this very request, and None. If there is none, return None and a name.
+        """Return the latest released entry of this very request, and the name of a similar one; at least one is None.
 
-        The name is that of the latest entry that answered the same query on the same data, by any settings; None if
-        there is no such entry. With ``answer=False``, do not look for an entry of this very request.
+        The name is looked for only if there is no such entry. It is that of the latest entry that answered the same
+        query on the same data, by any settings; None without one. With ``answer=False``, only the name is looked for.
         """
         with self._using() as transaction:
             found = find_answer(transaction, dataset, request.request_digest) if answer else None
@@ -191,7 +191,7 @@ class Ledger:
             return find_kept(transaction, dataset, of)
 
     def find_reference(self, dataset: str, reference: str) -> Entry | None:
-        """Return the latest entry whose request has this reference; None without one. Checks the chain from it on."""
+        """Return the latest entry whose caller gave it this reference, a text; or None. Checks the chain from it on."""
         with self._using() as transaction:
             return find_reference(transaction, dataset, reference)
 
@@ -202,7 +202,7 @@ class Ledger:
             return list_continuations(transaction, dataset)
 
     def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
-        """Return up to ``most`` earlier readings, then the present one, as (number of entries, time, ε); or empty."""
+        """Return (entry count, time, ε) of up to ``most`` earlier readings and the present one; () without entries."""
         with self._using() as transaction:
             replay = CheckedChain.read(transaction).of(dataset)
             if replay.summary is None or not replay.summary.entry_count:
@@ -381,7 +381,8 @@ class Ledger:
 
         ``measured``: the noisy numbers that the answer was made of, by group and measure; they let the risk be looked
         at later. ``details``: what else is to be recorded. ``incident``: the failure because of which the entry is
-        denied; it stops the dataset, in the same transaction. Hand out the answer of the returned entry.
+        denied; it stops the dataset, in the same transaction. Hand out the returned entry's answer: it is what the
+        ledger holds.
         """
         details = details or Details()
         if status not in ("released", "denied"):
@@ -428,9 +429,10 @@ class Ledger:
     ) -> Incident:
         """Stop a dataset for everybody (N4): from now on, every release from it is refused. No account is needed.
 
-        ``kind``: what failed, as a fixed word. ``request_digest``: the request, if there was one. ``identities``: of
-        the data, if no account holds these yet; until the stop is cleared, no account of any name is opened for them.
-        Return the incident that stopped the dataset: the first one, if it was stopped already.
+        ``kind``: what failed, as a fixed word. ``request_digest``: the digest of the request that failed, if there was
+        one. ``identities``: the data's, if no account holds these data yet; until the stop is cleared, no account of
+        any name is opened for them. Return the incident that stopped the dataset: the first one, if it was stopped
+        already.
         """
         check_text(dataset, "A dataset's name")
         payload = write_incident(kind, software, request_digest, identities)
@@ -563,7 +565,10 @@ def _check_public(checked: CheckedChain, public: frozenset[str]) -> None:
 
 
 def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
-    """Refuse to open an account if an ``unidentified`` one is not in ``apart``, the ones that hold other people."""
+    """Refuse to open an account while one of the ``unidentified`` accounts might hold the same people.
+
+    ``unidentified``: the accounts whose data are not known. ``apart``: those that are known to hold other people.
+    """
     unknown = [name for name in unidentified if name not in apart]
     if unknown:
         raise LedgerError(

@@ -147,9 +147,10 @@ def _find_reserved(transaction: Transaction, entry_id: str) -> Record | None:
 
 
 def _find_released(transaction: Transaction, key: str, dataset: str, *texts: str) -> Iterator[Record]:
-    """Yield the reservations of a dataset's released answers that have these values (``texts``) of a key, latest first.
+    """Yield the reservations of a dataset's released answers in which a key has these values, the latest first.
 
-    ``key``: the name of one of the ``KEYS`` in ``backends.py``.
+    ``key``: a name in ``KEYS`` of ``backends.py``, such as ``request``. ``texts``: its values, such as the digest of a
+    request.
     """
     for record in _find(transaction, key, dataset, *texts):
         of_entry = _read(transaction.find_by_entry(record.entry))

@@ -190,7 +190,7 @@ class PostgreSQL:
 
 
 def _guess_state(message: str) -> str | None:
-    """Return the SQLSTATE of a refused connection, guessed from the error's message; None if that is unknown.
+    """Return the SQLSTATE of a refused connection, guessed from the error's message; None without a guess.
 
     The driver gives such an error no SQLSTATE.
     """

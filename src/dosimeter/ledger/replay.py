@@ -108,7 +108,7 @@ class DatasetReplay:
     def copy(self, older: OlderRecords | None) -> DatasetReplay:
         """Return a copy to which records can be added without changing this one.
 
-        ``older``: gives the copy the records before the state that the replay began with; None gives it none.
+        ``older``: lets the copy read records from before the state that the replay began with; with None, it cannot.
         """
         copied = copy(self)
         for name, value in vars(self).items():
@@ -119,7 +119,10 @@ class DatasetReplay:
 
     @classmethod
     def read_state(cls, record: Record, older: OlderRecords | None = None) -> DatasetReplay:
-        """Return the replay that goes on from a state. Raises BadRecord if the record is no valid state."""
+        """Return the replay that goes on from a state. Raises BadRecord if the record is no valid state.
+
+        ``older``: lets the replay read records from before the state; with None, it cannot.
+        """
         replay, payload = cls(record.dataset, older), read_payload(record)
         try:
             replay._read_state(payload)
@@ -368,7 +371,7 @@ class DatasetReplay:
 
     @property
     def is_unidentified(self) -> bool:
-        """Return whether an earlier version opened the account, and its data are not identified yet."""
+        """Return whether version 0.1.0 opened the account and the identities of its data are not known yet."""
         return self._opening is not None and self._opened[1] == 1 and not self._identified
 
     def find_views(self, *digests: str | None) -> tuple[View, ...]:

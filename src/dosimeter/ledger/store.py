@@ -59,9 +59,10 @@ class Transaction:
         return found if isinstance(found, int) else 0
 
     def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Row]:
-        """Return the stored rows, of all datasets, that have these values (``texts``) of a key, the latest first.
+        """Return the stored rows of the records, of all datasets, in which a key has these values, the latest first.
 
-        ``key``: the name of one of the ``KEYS`` in ``backends.py``. ``limit``: at most so many rows.
+        ``key``: a name in ``KEYS`` of ``backends.py``, such as ``request``. ``texts``: its values, such as the digest
+        of a request. ``limit``: at most so many rows.
         """
         kind, mark, marks = KEYS[key]
         names = [f"text_{number}" for number in range(len(marks))]

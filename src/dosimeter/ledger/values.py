@@ -48,9 +48,11 @@ def read_identities(payload: JsonValue) -> frozenset[str] | None:
 class AccountOpening:
     """The terms on which a dataset's account is opened. They never change (O2, O3).
 
-    ``delta_total``: δ_g. ``max_epsilon``: the largest ε of one answer; None without a cap. ``identities``: of the
-    stored data (``engines/identities.py``); None if they are not known. ``apart``: the accounts of an earlier version
-    whose data have no known identities, and of which the controller said that they hold other people.
+    ``algorithm``: how the ε's of its answers may be set. ``delta_total``: δ_g, the most that the charged δ's may add up
+    to. ``max_epsilon``: the largest ε of one answer; None without a cap. ``individuals``: how many are declared.
+    ``identities``: of the stored data (``engines/identities.py``); None if they are not known. ``apart``: the accounts
+    of an earlier version whose data have no known identities, and of which the controller said that they hold other
+    people.
     """
 
     policy: Policy
@@ -114,7 +116,8 @@ class AccountOpening:
 class Continuation:
     """Somebody's statement that data or schema changed and the people are the same, so that the account goes on.
 
-    ``at``: when it was said; the ledger adds it.
+    The digests and ``identities`` are those of the new schema and data. ``by``: who said it. ``at``: when it was said;
+    the ledger adds it.
     """
 
     schema_digest: str
@@ -180,9 +183,10 @@ class Reservation:
 
     ``status``: "reserved" if an answer may follow at this charge; "denied" if none follows. The charge of a denial is
     ε_svt if the noisy test was run, and the δ of thresholded groups if these were read (H1); otherwise nothing (O1).
-    ``reason``: why it is denied, for the controller. ``viewed``: whether the caller knows of a look at the risk or a
-    dry run; the ledger adds the looks that it knows of (G1). ``kept``: a noisy number that may be used again, even
-    after a denial, since the test was paid for (V8).
+    ``opening``, ``continuation``, ``identification``: what is recorded in the account before the charge; None for what
+    is not. ``viewed``: whether the caller knows of a look at the risk or a dry run; the ledger adds the looks that it
+    knows of (G1). ``reason``: why it is denied, for the controller. ``kept``: a noisy number that may be used again,
+    even after a denial, since the test was paid for (V8).
     """
 
     request: Request
@@ -320,7 +324,10 @@ class AccountSummary:
 
     @property
     def curve(self) -> tuple[tuple[Decimal, Decimal], ...] | None:
-        """Return pairs of δ and the reading's ε at it, the account's own δ included; None if ε's are added up (O4)."""
+        """Return pairs (δ, ε): the reading's ε at several δ's, the policy's own included; None if ε's are added up.
+
+        Only a sum of ρ can be read at several δ's (O4).
+        """
         own = self.policy.delta
         return None if own is None else self.reading.curve(sorted({own, *CURVE}, reverse=True))
 
@@ -404,8 +411,8 @@ def describe_without_account(incident: Incident) -> JsonObject:
 def choose_algorithm(policy: Policy, asked: Algorithm) -> AccountAlgorithm:
     """Return the algorithm of a new account, which says how the ε's of its answers may be set (O3).
 
-    It is ``mixed`` if the policy is a budget and ``asked``, the first request's algorithm, publishes its ε. Otherwise
-    it is ``asked``.
+    It is ``mixed`` under a budget, unless the first request finds ε from a preference (``find``). In all other cases it
+    is ``asked``, the first request's algorithm.
     """
     return "mixed" if policy.mixes and asked != "find" else asked
 

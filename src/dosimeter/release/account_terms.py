@@ -72,12 +72,12 @@ def require_running(ledger: Ledger, schema: Schema) -> AccountSummary | None:
 def check_account(
     ledger: Ledger, prepared: PreparedRelease, source: str, engine: Engine, account: AccountSummary | None = None
 ) -> tuple[AccountSummary | None, Agreement, frozenset[str] | None]:
-    """Check a release against its account, and return three values, before any data are measured.
+    """Check a release against its account before any data are measured, and return three values.
 
-    They are the account, None if there is none; what the release would record in it; and the identities of the data,
-    None if the account already knows them: finding them takes a scan of the whole table. Refuses what contradicts the
-    account's terms, and data that another account holds. ``account``: as it was when the release began; None to read it
-    now. ``source``: the digest of the data.
+    They are the account, None if there is none; what the release would record in it; and the identities of the data.
+    These are None if the account already knows them: finding them takes a scan of the whole table. Refuses what
+    contradicts the account's terms, and data that another account holds. ``account``: as it was when the release began;
+    None to read it now. ``source``: the digest of the data.
     """
     account = account or ledger.summary(prepared.dataset)
     agree_on_terms(account, prepared, source, None)  # first what can be refused without a scan
@@ -219,7 +219,8 @@ def recall_number(ledger: Ledger, prepared: PreparedRelease, source: str) -> Pre
 def keep_number(prepared: PreparedRelease, source: str, number: int | None) -> KeptNumber | None:
     """Return the noisy number for the ledger to keep, with a digest of the question that it was drawn for.
 
-    None if there is no number, or none that may be used again. ``source``: the digest of the data.
+    None if ``number`` is None, or if the way to set ε draws none that may be used again. ``source``: the digest of the
+    data.
     """
     of = prepared.order.way.name_number(prepared, source)
     return None if of is None or number is None else KeptNumber(of, str(number))

@@ -32,7 +32,7 @@ class DryRun:
     """What a release would do. For the controller's eyes only.
 
     ``repeated``: the same request was answered before, and would be answered from the ledger at no charge. ``stopped``:
-    the incident that has already stopped the dataset. ``found``: the ε, the cost, the reason of a certain denial, and
+    the incident that has already stopped the dataset. ``found``: the ε, the cost, why a denial would be certain, and
     what the analyst would see. ``shown``: how many thresholded groups would be shown; None for declared groups (H1).
     """
 
@@ -50,7 +50,7 @@ class DryRun:
 
     @property
     def problem(self) -> Problem | None:
-        """Return the reason as a Problem, to be put into words for the terminal, Python or the web."""
+        """Return ``reason`` as a Problem, to be worded for the terminal, Python or the web; None without a reason."""
         return self.found.reason
 
     @property

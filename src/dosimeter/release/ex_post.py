@@ -36,7 +36,7 @@ class ExPostRisk:
     The class with the largest loss is first. ``counts``: how many people are in each class. ``sensitivities``: their
     per-instance sensitivity (N1). ``rdr``: their RDR for this output (R1). ``losses``: the privacy loss by the noisy
     numbers alone (R2), in ε; if ε was selected by a noisy test, this test cost everybody up to ``epsilon_svt`` more.
-    ``declared``: how many individuals the schema declares.
+    ``k``: how many noisy numbers there are. ``declared``: how many individuals the schema declares.
     """
 
     entry: str

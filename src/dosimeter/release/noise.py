@@ -117,11 +117,11 @@ def draw_discrete_laplace(scale: float, count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class CalibratedSelection:
-    """How a measure is drawn by rank: in each cell, one of several candidates, by their scores.
+    """How a measure is drawn by rank: in each cell, one of several candidates, the likelier the lower its score (M4).
 
-    ``scale``: of the noise, and ``sensitivity`` (Δ_s): how far one individual moves the scores; both are differences of
-    scores. ``certified``: the ε that all cells of the measure spend together, by OpenDP's own map. ``share``: the ε
-    that they may spend together.
+    ``scale``: of the noise that is added to scores. ``sensitivity`` (Δ_s): how far one individual moves the scores,
+    added up over all cells. ``share``: the ε that all cells of the measure may spend together. ``certified``: the ε
+    that they do spend together, by OpenDP's own map.
     """
 
     scale: float
@@ -173,12 +173,12 @@ def _map_selection(scale: float, shift: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The parts of OpenDP that draw and certify the noise of one mechanism.
+    """The functions by which OpenDP draws and certifies the noise of one mechanism.
 
-    ``measurement``: makes OpenDP's measurement, from OpenDP itself, a domain and a scale. ``round_up``: turns a
-    sensitivity into a number that OpenDP's metric takes, never a smaller one. ``budget``: the privacy loss that (ε, δ)
-    allows, as OpenDP's map counts it: ε or ρ. ``start``: where the search for a scale begins, for a sensitivity and a
-    loss.
+    ``measurement``: makes OpenDP's measurement, which adds the noise, from OpenDP's modules, a domain and a scale.
+    ``round_up``: turns a sensitivity into a number that OpenDP's metric takes, never a smaller one. ``budget``: gives
+    the privacy loss that (ε, δ) allows, as OpenDP's map counts it: ε or ρ. ``start``: gives the scale at which the
+    search for a certified one begins, from a sensitivity and a loss.
     """
 
     measurement: Callable[[Any, Any, float], Any]

@@ -38,7 +38,7 @@ _EXACT_INTEGERS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class NoisyVector:
-    """The mechanism's output: a row of numbers per group, one per measure, in the data's units and on its grid."""
+    """The mechanism's output: for each group, a number per measure, in the data's units and on the measure's grid."""
 
     keys: tuple[GroupKey, ...]
     values: tuple[tuple[Fraction, ...], ...]
@@ -97,9 +97,9 @@ def _steps(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
 def _rounding(plan: QueryPlan, measure: Measure, mechanism: Mechanism) -> int:
     """Return how much rounding measured values to the grid can add to Δ, in grid steps (M1).
 
-    For an individual who moves one cell it adds nothing: two numbers at most m whole steps apart are so after rounding,
-    too. An individual who moves c cells can move each by up to one step more after rounding. Then Σ⌈|x_j|⌉ is at most
-    ⌈Σ|x_j|⌉ + c − 1, and ‖x‖₂ grows by at most √c.
+    For an individual who moves one cell it adds nothing: two numbers that lie at most m whole steps apart still do
+    after rounding. An individual who moves c cells, cell j by x_j steps, can move each by up to one step more after
+    rounding. Then Σ⌈|x_j|⌉ is at most ⌈Σ|x_j|⌉ + c − 1, and ‖x‖₂ grows by at most √c.
     """
     keys = plan.group_keys
     cells = min(plan.schema.max_rows_per_unit, plan.schema.max_rows_per_unit if keys is None else len(keys))

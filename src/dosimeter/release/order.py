@@ -43,8 +43,9 @@ class ReleaseOrder:
 
     ``way``: how ε is set. ``terms``: the terms of the account, as far as they are given. ``again``: draw a new answer
     even if the ledger could repeat one. ``continued``: the controller says that the data or the schema changed and the
-    people are the same. ``clamp``: put noisy numbers back into their bounds. ``approved_by``: the controller who
-    approved an analyst's request.
+    people are the same. ``other_people``: the controller says that accounts of an earlier version, which do not name
+    their data yet, hold other people. ``clamp``: put noisy numbers back into their bounds. ``reference``: a text by
+    which the caller finds the entry again. ``approved_by``: the controller who approved an analyst's request.
     """
 
     way: Way
@@ -53,9 +54,9 @@ class ReleaseOrder:
     purpose: str | None = None
     again: bool = False
     continued: bool = False
-    other_people: bool = False  # accounts of an earlier version that do not name their data yet hold other people
+    other_people: bool = False
     clamp: bool = False
-    reference: str | None = None  # by which the caller finds the entry again; it and who approved go on record
+    reference: str | None = None  # goes on record, as who approved does
     approved_by: str | None = None
 
 
@@ -64,8 +65,13 @@ class Answer:
     """The outcome of a release. ``describe`` gives what the analyst may see, and only that.
 
     ``answer``: the rows. ``epsilon_svt``: the ε that finding ε costs. ``error_95``: the largest 95 % error of each
-    aggregate column. ``guarantee``: the sentence on privacy. ``entry``: its id in the ledger. ``repeated``: whether it
-    was given before, and now again at no charge. Fields are None, empty or false where they do not apply.
+    aggregate column; ``errors``: the 95 % error of each in each row, None for a number that has none (E1).
+    ``rank_errors``: for each column drawn by rank, the 95 % error of the rank, in rows (E3). ``about``: public facts
+    that a reader of the numbers needs. ``guarantee``: the sentence on privacy. ``violation``: the promised probability
+    of releasing an ε that violates the threshold (V7). ``entry``: its id in the ledger. ``repeated``: whether it was
+    given before, and now again at no charge. ``earlier``: the id of an entry that answered the same query by other
+    settings; this answer was charged anew. ``notes``: what the controller should know of the account; not for the
+    analyst. Fields are None, empty or false where they do not apply.
     """
 
     status: Literal["released", "denied"]
@@ -73,15 +79,15 @@ class Answer:
     epsilon: float | None = None
     epsilon_svt: float | None = None
     error_95: tuple[float | None, ...] | None = None
-    errors: tuple[Errors, ...] | None = None  # of each row: column → 95 % error, None where it has none (E1)
-    about: tuple[str, ...] = ()  # public facts that a reader of the numbers needs
+    errors: tuple[Errors, ...] | None = None
+    about: tuple[str, ...] = ()
     guarantee: str | None = None
     entry: str | None = None
-    violation: float | None = None  # the chance that is promised for an ε that violates the threshold (V7)
+    violation: float | None = None
     repeated: bool = False
-    earlier: str | None = None  # the entry that answered the same query by other settings; this answer was charged anew
-    rank_errors: Mapping[str, float | None] | None = None  # of each column that was drawn by rank, in rows (E3)
-    notes: tuple[str, ...] = ()  # what the controller should know of the account; not for the analyst
+    earlier: str | None = None
+    rank_errors: Mapping[str, float | None] | None = None
+    notes: tuple[str, ...] = ()
 
     def describe(self) -> JsonObject:
         """Return what the analyst may see, and only that, as ``dosimeter release --json`` prints it."""

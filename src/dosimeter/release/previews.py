@@ -167,7 +167,8 @@ def describe_released(
 def foresee_about(prepared: PreparedRelease, epsilon: float | None, *, errors: bool = False) -> list[JsonValue]:
     """Return the public facts that the answer would come with, as far as they do not depend on its numbers.
 
-    ``epsilon``: None if it is not known yet, or hidden. ``errors``: whether the analyst will be told errors even then.
+    ``epsilon``: None if it is not known yet, or hidden. ``errors``: whether the analyst will be told errors even if
+    ``epsilon`` is None.
     """
     facts = list_facts(prepared.plan, None, clamp=prepared.order.clamp, errors=errors or epsilon is not None)
     return [*word_facts(facts), *tell_ranks(prepared.plan, epsilon)]

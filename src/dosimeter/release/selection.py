@@ -1,14 +1,16 @@
 """Find ε privately. Takes a SelectionProblem; gives an ε or a denial, and for the controller what to expect (V1–V8).
 
 Every test has one shape. With r = PIS/Δ, a slot's normalised RDR (R9) is ``low + w·u``: its *unit risk* u lies in
-[0, 1] and w is public, so that q_svt(ε) = w²·Var(u) over the n slots. For Laplace u = r whatever ε is, and
-w = ε/(ε + k); for Gaussian, with s = √k·σ/Δ,
+[0, 1], low and w are public and the same for all slots, so that q_svt(ε) = w²·Var(u) over the n slots. For Laplace
+u = r whatever ε is, and w = ε/(ε + k); for Gaussian, with s = √k·σ/Δ,
 
     u = r²·(√(1 + s²) + s)/(√(r² + s²) + s),      w = 1 − s/√(1 + s²).
 
 Candidates are tried in descending order; the first is taken with
 
     level + shared noise − own noise ≤ threshold.
+
+The paper's test and the sharp one have these levels, thresholds and noise:
 
     paper    w²·Var(u)  against τ              shared ~ Lap(Δ_svt/ε₁), own ~ Lap(2Δ_svt/ε₂), ε₁ + ε₂ = ε_svt
     sharp    Var(t)     against τ/slope²       shared ~ Lap(Δ_svt/ε_svt), no own noise: all share one noisy number
@@ -112,9 +114,10 @@ class SelectionProblem:
 class NoisyTest:
     """A selection problem as integers, before noise is drawn. ``levels`` are private; all else is public.
 
-    Candidate j passes if ``levels[j] + shared − own[j] <= thresholds[j]``, where ``shared`` is one draw for all
-    candidates and ``own`` one for each. ``shared_epsilon`` and ``own_epsilon``: what these draws cost. ``own_epsilon``
-    is None for a test without own noise: then all levels are the same number.
+    ``levels[j]``: the variance by which candidate j is tested, and ``thresholds[j]`` the most that it may be, both in
+    steps of Δ_svt/2³⁰. Candidate j passes if ``levels[j] + shared − own[j] <= thresholds[j]``, where ``shared`` is one
+    draw for all candidates and ``own`` one for each. ``shared_epsilon`` and ``own_epsilon``: what these draws cost.
+    ``own_epsilon`` is None for a test without own noise: then all levels are the same number.
     """
 
     levels: tuple[int, ...]
@@ -220,8 +223,8 @@ def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
 def find_margin(problem: SelectionProblem) -> int:
     """Return by how many steps a promise on violations lowers the thresholds; 0 without a promise (V7). Public.
 
-    Risks are rounded to multiples of 2⁻³⁰. If a PIS can lie between 0 and Δ, this may lower the variance, by at most
-    ``_OFF + _OFF²``. The margin then covers this, too.
+    Each slot's value is rounded, which moves it by at most ``_OFF``. If a PIS can lie between 0 and Δ, this may lower
+    the variance by up to ``_OFF + _OFF²``. The margin then covers this, too.
     """
     if problem.violation is None:
         return 0
@@ -430,7 +433,7 @@ def _unit_risks(problem: SelectionProblem, epsilon: float) -> FloatArray:
 
 
 def _tested_values(problem: SelectionProblem) -> FloatArray:
-    """Return t for each of ``problem.values``: the noisy number is the variance of t (V5, V6)."""
+    """Return t for each of ``problem.values``: the sharp test's noisy number is Var(t) plus noise (V5, V6)."""
     relative = np.clip(problem.values / problem.sensitivity, 0.0, 1.0)
     return problem.mechanism.tested_values(relative)
 

@@ -68,8 +68,10 @@ def _no_tables() -> Mapping[str, JoinTable]:
 class Schema:
     """The public facts of a table. ``individuals``: how many there are; None if that is not declared.
 
-    ``account``: the ledger's account that pays for releases; None means the account with the table's name.
-    ``description``: what the table holds, for analysts.
+    ``unit``: the column that says whose a row is, or ``row`` if each row is an individual. ``max_rows_per_unit``: how
+    many rows of one individual count at most; ``row_key``: the column that tells these apart. ``tables``: further
+    tables that a query may join. ``account``: the ledger's account that pays for releases; None means the account with
+    the table's name. ``description``: what the table holds, for analysts.
     """
 
     table: str

@@ -465,7 +465,7 @@ def _plain(value: Any) -> str:
 def digest_schema(schema: Schema) -> str:
     """Return a digest of the public facts, independent of layout and comments.
 
-    It covers neither ``reviewed``, ``account``, ``identifying`` and descriptions, nor the sources of joined tables.
+    It leaves out ``reviewed``, ``account``, ``identifying``, the descriptions, and the sources of joined tables.
     """
     facts: dict[str, object] = {
         "table": schema.table,
@@ -484,7 +484,10 @@ def _table_facts(table: JoinTable) -> list[Any]:
 
 
 def _column_facts(column: Column) -> list[Any]:
-    """Return what the digest covers of a column. ``nulls`` is added only if true: digests from before it stay valid."""
+    """Return what the digest covers of a column.
+
+    ``nulls`` is added only if it is true, so that digests of schemas from before there was ``nulls`` stay valid.
+    """
     return [
         column.name,
         column.type,

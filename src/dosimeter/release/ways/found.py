@@ -42,7 +42,7 @@ _MET = "Some candidates meet the preference, but the account admits none of them
 class Found(Way):
     """The way to set ε by a preference: release at the largest candidate that meets it, of those the account admits.
 
-    ``chosen``: a candidate, at most that one, that the controller takes instead; None to take the largest.
+    ``chosen``: the candidate that the controller takes instead, which must not be larger; None to take the largest.
     """
 
     algorithm: ClassVar[Algorithm] = "find"

@@ -118,7 +118,10 @@ def gaussian_delta(sigma: float, epsilon: float) -> float:
 
 
 def show_groups_widen() -> Demonstration:
-    """Find the largest ε that meets a ratio of 0.95, for several numbers of groups (R10)."""
+    """Find the largest ε at which the smallest RDR is at least 0.95 times the largest RDR (R10).
+
+    This is done for several numbers of groups.
+    """
     import pyarrow as pa
 
     found: dict[int, float | None] = {}
@@ -204,7 +207,10 @@ def show_average_spent_twice() -> Demonstration:
 
 
 def show_threshold_factor() -> Demonstration:
-    """Compare outcomes of Q1 at the threshold 10⁻⁵ and at 10e-5, which is 10⁻⁴ and was written instead."""
+    """Compare outcomes of the noisy test on the paper's query Q1, at the threshold 10⁻⁵ and at ten times as much.
+
+    10⁻⁵ was meant; 10e-5 was written instead, which is 10⁻⁴.
+    """
     written, meant = float("10e-5"), 1e-5
     outcomes = [outcome_distribution(_adult_count(tau), method="paper") for tau in (meant, written)]
     shares = [_chance_of_large(outcome.probabilities) for outcome in outcomes]
@@ -274,7 +280,10 @@ def _variance(values: np.ndarray, counts: np.ndarray) -> float:
 
 
 def show_violations() -> Demonstration:
-    """Compute the exact share of released ε's that violate the preference (V5), on Q1 with ε_svt = 1 and τ = 10⁻⁵."""
+    """Compute the exact share of released ε's that violate the threshold τ = 10⁻⁵ (V5).
+
+    The query is the paper's Q1, and ε_svt is 1.
+    """
     gaussian = Gaussian(1.0 / ADULT_ROWS**2)
     shares: dict[str, float] = {}
     for name, mechanism in (("laplace", LAPLACE), ("gaussian", gaussian)):
@@ -344,7 +353,10 @@ def _remaining(reading: Reading, candidates: Sequence[float]) -> tuple[float, ..
 
 
 def _list_meeting(candidates: Sequence[float], ratio: float) -> list[float]:
-    """Return the ε's that meet a ratio if some people match a COUNT and others do not: 1/(1 + ε) ≥ ratio (R10)."""
+    """Return the ε's at which the smallest RDR is at least ``ratio`` times the largest: 1/(1 + ε) ≥ ratio (R10).
+
+    This is for a COUNT that some people match and others do not.
+    """
     return [epsilon for epsilon in candidates if 1.0 / (1.0 + epsilon) >= ratio]
 
 

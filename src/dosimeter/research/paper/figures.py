@@ -134,7 +134,9 @@ _WIDTH, _GAP = 1.05, 4.0  # one column's width, and the distance from one thresh
 def draw_variance(study: VarianceStudy) -> Figure:
     """Draw what the noisy tests release: a row of panels per mechanism, a panel per query.
 
-    Candidates are evenly spaced on the axis, so that the areas of a column's bars are in proportion to probabilities.
+    A panel has three columns for each threshold: runs of the paper's test, its exact probabilities, and those of the
+    sharp selection. Candidates are evenly spaced on the axis, so that the areas of a column's bars are in proportion to
+    probabilities.
     """
     import altair as alt
 
@@ -206,7 +208,7 @@ def _height(epsilon: float | None) -> float:
 
 
 def _bars(trials: Sequence[Trial]) -> Iterable[JsonObject]:
-    """Yield a bar per outcome, centred in its column, with its width in proportion to its probability.
+    """Yield a bar per outcome of each test, centred in the test's column, its width in proportion to the probability.
 
     The likeliest outcome of a column fills the column; very unlikely ones are left out.
     """
@@ -242,7 +244,7 @@ def _box(trial: Trial, at: int) -> JsonObject:
 
 
 def _dots(trials: Sequence[Trial]) -> Iterable[JsonObject]:
-    """Yield a dot for the ε of every run, spread over the width of its column in the order of the runs."""
+    """Yield a dot for the ε of every run, spread over the width of the column of runs, in the order of the runs."""
     for at, trial in enumerate(trials):
         middle = _GAP * at - _WIDTH - 0.12
         for number, epsilon in enumerate(trial.found):
@@ -345,8 +347,9 @@ def _assemble(
 ) -> Figure:
     """Draw two rows of five panels as one figure, with axes at the outer edges only.
 
-    ``panel``: a function that makes a panel. It takes one of ``lines`` (what a row is of), the query's name, whether
-    the panel is the first of its row, and whether the row is the last. ``words``: the description of the figure.
+    ``lines``: what each row is about, such as a mechanism. ``panel``: a function that makes a panel. It takes one of
+    ``lines``, the query's name, whether the panel is the first of its row, and whether the row is the last. ``words``:
+    the description of the figure.
     """
     import altair as alt
     import vl_convert

@@ -1,7 +1,7 @@
 """ε found by find-ε-from-RDR for five ratios, five queries and two mechanisms (section 6.3.1), beside the authors' 50.
 
-Each cell is found twice: under the authors' conventions, where it must equal theirs, and under this package's own
-defaults, where every difference is explained in words.
+For each ratio, query and mechanism, ε is found twice: under the authors' conventions, where it must equal theirs, and
+under this package's own defaults, where every difference is explained in words.
 """
 
 from __future__ import annotations

@@ -49,7 +49,10 @@ def place_swarm(values: Sequence[float]) -> list[float]:
 
 
 def draw_swarms(found: Analysis) -> list[Swarm]:
-    """Draw the swarms by group, by prior knowledge and, if one of several groups saw histograms, by display."""
+    """Draw one swarm plot by group, one by prior knowledge and perhaps one by what was shown.
+
+    The last is drawn if one of several groups saw histograms.
+    """
     shown = [group for group in found.sizes if group in (CONTROL, "range")] or list(found.sizes)
     swarms = [
         Swarm("groups", _draw(found, shown, [(query, "all") for query in QUERY_NAMES], "ε chosen by each participant")),
