@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dosimeter.ledger import Ledger
+from dosimeter.web.store.tables import QUERIES
 from tests.web.web_site import Guest, Site, clinic_settings, read_text
 
 CLINIC = Path(str(clinic_settings().schema))
@@ -122,3 +123,20 @@ def test_a_decision_needs_a_reason(site: Site, anna: Guest, carol: Guest, reason
     assert carol.approve(query_id, reason="agreed with the board").status_code == 200
     assert "agreed with the board" in carol.get(f"/decide/{query_id}").text
     assert "agreed with the board" not in anna.get(f"/queries/{query_id}").text
+
+
+def test_what_can_no_longer_be_answered_can_be_refused(site: Site, anna: Guest, carol: Guest) -> None:
+    """The schema changed after the query was asked: here the query did, which is the same to the server."""
+    denied, returned = anna.ask(), anna.ask()
+    with site.state.database.writing() as connection:
+        connection.execute(QUERIES.update().values(sql="SELECT MODE(age) FROM clinic"))
+    page = carol.get(f"/decide/{denied}")
+    assert page.status_code == 409
+    assert "This query cannot be answered" in page.text
+    for action in ("deny", "changes"):
+        assert f'href="/decide/{denied}/{action}"' in page.text
+        assert carol.get(f"/decide/{denied}/{action}").status_code == 200
+    assert carol.act(f"/decide/{denied}/deny", reason="too old").status_code == 200
+    assert carol.act(f"/decide/{returned}/changes", phrase="syntax").status_code == 200
+    assert "Nothing waits." in carol.get("/queue").text
+    assert carol.approve(returned).status_code == 409

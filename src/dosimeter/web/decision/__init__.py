@@ -19,6 +19,7 @@ from dosimeter.web.decision.approve import (
 )
 from dosimeter.web.decision.case import (
     Case,
+    find_asked,
     find_case,
     find_measurement,
     list_identifying,
@@ -68,6 +69,7 @@ __all__ = [
     "describe_gain",
     "describe_person",
     "describe_policy",
+    "find_asked",
     "find_case",
     "find_earlier",
     "find_measurement",

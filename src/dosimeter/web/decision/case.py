@@ -30,15 +30,21 @@ class Case:
     prepared: PreparedRelease
 
 
-def find_case(state: ServerState, query_id: str) -> Case:
+def find_asked(state: ServerState, query_id: str) -> StoredQuery:
+    """Return a query as it was asked: enough to refuse it, also where it can no longer be answered."""
     query = find_query(state.database, query_id) if query_id.isalnum() else None
     if query is None:
         raise Refused(404, "not_found", "There is no such query.")
+    return settle_unfinished(state, query)
+
+
+def find_case(state: ServerState, query_id: str) -> Case:
+    query = find_asked(state, query_id)
     served = state.dataset(query.dataset)
     if served is None:
         raise Refused(404, "not_found", f"The dataset {query.dataset} is no longer served.")
     try:
-        return Case(settle_unfinished(state, query), served, served.prepare(query.sql))
+        return Case(query, served, served.prepare(query.sql))
     except InputError as error:
         raise Refused(
             409, "not_answerable", f"Under the present schema this query cannot be answered: {error.word(Surface.WEB)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dosimeter.risk import Candidate
@@ -24,16 +24,21 @@ MOST_NUMBERED = 8  # bars of a histogram that all have their number above them
 NEAR = 34.0  # marks of the slider that are nearer than this, in percent, turn away from each other
 EDGE = 12.0
 MARGIN, APART, THINNEST = 3.0, 9.0, 0.3  # of axes, their numbers and bars, in percent
+LETTER, NARROW_LETTER, SPACE = 2.6, 6.0, 1.5  # how wide a letter is, and the space between texts, in percent
 FOUND, CAUTIOUS, ENOUGH = "found", "cautious", "accurate enough"  # words beside candidates
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A position on an axis, in percent of its width, and the text there. ``turn``: the text's anchor, as in SVG."""
+    """A position on an axis, in percent of its width, and the text there. ``turn``: the text's anchor, as in SVG.
+
+    ``minor``: on a narrow window there is no room for the text.
+    """
 
     at: float
     text: str
     turn: str = "middle"
+    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -213,11 +218,23 @@ def _percent(axis: Axis, value: float) -> float:
 def _write_ticks(axis: Axis) -> tuple[Tick, ...]:
     """Return the ticks of an axis that have room for their numbers; near its ends their texts run inwards."""
     found: list[Tick] = []
+    chief: list[Tick] = []
     for value in axis.ticks:
         at = _percent(axis, value)
-        if not found or at - found[-1].at >= APART:
-            found.append(Tick(at, f"{value:,.0f}" if value >= 1000 else f"{value:.6g}", _turn_inwards(at, 4.0)))
+        tick = Tick(at, f"{value:,.0f}" if value >= 1000 else f"{value:.6g}", _turn_inwards(at, 4.0))
+        if found and at - found[-1].at < max(APART, _find_room(found[-1], tick, LETTER)):
+            continue
+        if chief and at - chief[-1].at < _find_room(chief[-1], tick, NARROW_LETTER):
+            found.append(replace(tick, minor=True))
+            continue
+        found.append(tick)
+        chief.append(tick)
     return tuple(found)
+
+
+def _find_room(left: Tick, right: Tick, letter: float) -> float:
+    """Return how far apart two ticks must be for their texts, where a letter is as wide as this."""
+    return (len(left.text) + len(right.text)) / 2.0 * letter + SPACE
 
 
 def _turn_inwards(at: float, edge: float) -> str:

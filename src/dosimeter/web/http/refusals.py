@@ -59,7 +59,7 @@ def is_for_programs(request: Request) -> bool:
 def refuse(request: Request, status: int, code: str, message: str, clause: str | None = None) -> Response:
     """Return a refusal: JSON for programs, a fragment for htmx, a page for people.
 
-    ``code``: the kind of refusal, and ``clause``: the part of the SQL at fault; both are for programs.
+    ``code``: the kind of refusal; ``clause``: the part of the SQL at fault, for programs.
     """
     if is_for_programs(request):
         body = {"error": {"code": code, "message": message, "clause": clause}}
@@ -69,7 +69,7 @@ def refuse(request: Request, status: int, code: str, message: str, clause: str |
         fragment = environment.get_template("fragments/problem.html").render(message=message)
         return HTMLResponse(fragment, status_code=status)
     user = _find_visitor_if_possible(request) if status < 500 else None
-    return render(request, "error.html", user, status=status, code=status, message=message)
+    return render(request, "error.html", user, status=status, code=status, kind=code, message=message)
 
 
 def _find_visitor_if_possible(request: Request) -> User | None:

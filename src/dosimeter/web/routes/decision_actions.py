@@ -24,6 +24,7 @@ from dosimeter.web.decision import (
     count_cost,
     deny_query,
     describe_gain,
+    find_asked,
     find_case,
     find_earlier,
     find_measurement,
@@ -232,19 +233,19 @@ def show_changes(request: Request, state: StateOf, user: Controller, query_id: s
 def _refusal_page(
     request: Request, state: ServerState, user: User, query_id: str, template: str, **context: Any
 ) -> Response:
-    case = find_case(state, query_id)
-    if not case.query.status.undecided:
-        return _conflict(request, user, AlreadyDecided(case.query))
-    return render(request, template, user, query=case.query, **context)
+    query = find_asked(state, query_id)
+    if not query.status.undecided:
+        return _conflict(request, user, AlreadyDecided(query))
+    return render(request, template, user, query=query, **context)
 
 
 @router.post("/decide/{query_id}/deny")
 def deny(
     request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[DenyForm, Form()]
 ) -> Response:
-    case = find_case(state, query_id)
+    query = find_asked(state, query_id)
     try:
-        deny_query(state, case.query, user, " ".join(form.reason.split()))
+        deny_query(state, query, user, " ".join(form.reason.split()))
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     return RedirectResponse(f"/queue?done={query_id}", status_code=303)
@@ -254,9 +255,9 @@ def deny(
 def changes(
     request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ChangesForm, Form()]
 ) -> Response:
-    case = find_case(state, query_id)
+    query = find_asked(state, query_id)
     try:
-        ask_for_changes(state, case.query, user, form.phrase, " ".join(form.reason.split()))
+        ask_for_changes(state, query, user, form.phrase, " ".join(form.reason.split()))
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     except DosimeterError as error:
