@@ -125,11 +125,19 @@ def test_number_between_candidates_is_taken_down_and_said(site: Site, open_page:
         query_id = analyst.ask()
     carol = open_page(site, "carol")
     decide(carol, query_id)
-    carol.fill("#epsilon", "0.045")
-    carol.keyboard.press("Tab")
-    words = "0.045 is not a candidate; 0.04 is the next smaller one."
-    expect(carol.locator("#valuetext")).to_contain_text(words)
-    expect(carol.locator("#epsilon")).to_have_value("0.04")
+    for typed, key, shown in (("0.045", "Tab", "0.04"), ("0.035", "Enter", "0.03")):
+        carol.fill("#epsilon", typed)
+        carol.keyboard.press(key)
+        words = f"{typed} is not a candidate; {shown} is the next smaller one."
+        expect(carol.locator("#valuetext")).to_contain_text(words)
+        expect(carol.locator("#epsilon")).to_have_value(shown)
+    carol.fill("#epsilon", "0.05")  # what the button names is what the confirmation asks for, also after Enter
+    carol.keyboard.press("Enter")
+    wait_for_epsilon(carol, "0.05")
+    wait_for_approval(carol)
+    expect(carol.locator("#epsilon")).to_have_value("0.05")
+    carol.click("text=Approve at ε = 0.05 …")
+    expect(carol.locator("h1")).to_have_text("Approve at ε = 0.05?")
 
 
 def test_back_from_the_confirmation_loses_nothing(site: Site, open_page: OpenPage) -> None:
