@@ -115,7 +115,7 @@ def test_preference_that_says_the_same_everywhere_proposes_what_is_cautious(
     """One COUNT: the advantage is tanh(ε / 2), at most a quarter up to ε = 0.51."""
     page = carol.get(f"/decide/{anna.ask()}", params={"preset": "own", "text": "COUNT(rdr) >= 1"}).text
     assert "does not depend on ε here" in page
-    assert "Every ε meets this sentence, so it decides nothing." in page
+    assert "Every ε meets this preference, so it decides nothing." in page
     assert max(e for e in site.state.datasets["clinic"].candidates if math.tanh(e / 2) <= 0.25) == 0.5
     assert 'name="epsilon" id="epsilon" form="decision-form" step="any" min="0" value="0.5"' in page
 
