@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,14 @@ def test_fixed_epsilon_account(start_site: Callable[..., Site]) -> None:
     site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:1", max_epsilon=0.5)})
     with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
         first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
-        assert "Decide without looking" in carol.get(f"/decide/{first}").text
+        unseen = read_text(carol.get(f"/decide/{first}").text).replace("\xa0", " ")
+        assert "Decide without looking" in unseen
+        assert "The ε that you choose, and the 95 % error of each number. If you choose 0.5:" in unseen
+        confirm = read_text(carol.get(f"/decide/{first}/confirm", params={"epsilon": "0.5"}).text).replace("\xa0", " ")
+        sure = 0.01 * math.exp(0.5) / (0.01 * math.exp(0.5) + 0.99)  # Bayes: 1.638 %
+        assert f"is at most {math.ceil(1e4 * sure) / 100} % sure afterwards." in confirm
+        assert "At ε = 0.5 the analyst would get count ± 6 (95 %)." in confirm  # 2e^(-0.5 · 7)/(1 + e^-0.5) < 0.05
+        assert "What is spent goes from 0 to 0.5 of 1. After it, 1 more answer at the same ε is possible." in confirm
         assert carol.get(f"/decide/{first}/live").status_code == 403
         assert carol.approve(first, "0.6").status_code == 409  # above the account's cap
         assert carol.approve(first, "0.5").status_code == 200

@@ -115,7 +115,7 @@ def test_preference_that_says_the_same_everywhere_proposes_what_is_cautious(
     """One COUNT: the advantage is tanh(ε / 2), at most a quarter up to ε = 0.51."""
     page = carol.get(f"/decide/{anna.ask()}", params={"preset": "own", "text": "COUNT(rdr) >= 1"}).text
     assert "does not depend on ε here" in page
-    assert "Every ε meets this sentence, so it decides nothing." in page
+    assert "Every ε meets this preference, so it decides nothing." in page
     assert max(e for e in site.state.datasets["clinic"].candidates if math.tanh(e / 2) <= 0.25) == 0.5
     assert 'name="epsilon" id="epsilon" form="decision-form" step="any" min="0" value="0.5"' in page
 
@@ -125,11 +125,19 @@ def test_number_between_candidates_is_taken_down_and_said(site: Site, open_page:
         query_id = analyst.ask()
     carol = open_page(site, "carol")
     decide(carol, query_id)
-    carol.fill("#epsilon", "0.045")
-    carol.keyboard.press("Tab")
-    words = "0.045 is not a candidate; 0.04 is the next smaller one."
-    expect(carol.locator("#valuetext")).to_contain_text(words)
-    expect(carol.locator("#epsilon")).to_have_value("0.04")
+    for typed, key, shown in (("0.045", "Tab", "0.04"), ("0.035", "Enter", "0.03")):
+        carol.fill("#epsilon", typed)
+        carol.keyboard.press(key)
+        words = f"{typed} is not a candidate; {shown} is the next smaller one."
+        expect(carol.locator("#valuetext")).to_contain_text(words)
+        expect(carol.locator("#epsilon")).to_have_value(shown)
+    carol.fill("#epsilon", "0.05")  # what the button names is what the confirmation asks for, also after Enter
+    carol.keyboard.press("Enter")
+    wait_for_epsilon(carol, "0.05")
+    wait_for_approval(carol)
+    expect(carol.locator("#epsilon")).to_have_value("0.05")
+    carol.click("text=Approve at ε = 0.05 …")
+    expect(carol.locator("h1")).to_have_text("Approve at ε = 0.05?")
 
 
 def test_back_from_the_confirmation_loses_nothing(site: Site, open_page: OpenPage) -> None:

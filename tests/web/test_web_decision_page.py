@@ -167,7 +167,7 @@ def test_question_that_decides_nothing_says_what_to_choose_by(site: Site, anna: 
     page = read_text(carol.get(f"/decide/{query_id}", params={"percent": "75"}).text)
     assert "Touches 11 of 4,000 people" in page
     assert (
-        "Every ε meets this sentence, so it decides nothing. Its largest candidate, ε = 10, would identify everybody "
+        "Every ε meets this preference, so it decides nothing. Its largest candidate, ε = 10, would identify everybody "
         "whom it touches (11 people): a suspicion of 1 % becomes 99.55 %. Up to ε = 0.5, of 100 guesses whether "
         "somebody is in the table at most 12.5 more are right than by tossing a coin."
     ) in page.replace("\xa0", " ")
@@ -297,7 +297,7 @@ def test_scale_marks_what_was_found_and_where_the_budget_ends(site: Site, anna: 
     scale = page.split('id="part-scale"')[1].split("</div>")[0]
     candidates = sorted(site.state.datasets["clinic"].candidates)
     step = 100 / (len(candidates) - 1)
-    for word, epsilon in (("found 0.05", 0.05), ("budget 2", 2.0)):
+    for word, epsilon in (("found 0.05", 0.05), ("account allows 2", 2.0)):
         found = re.search(rf'<text x="([\d.]+)%"[^>]*>{word}<', scale)
         assert found is not None
         assert float(found[1]) == pytest.approx(candidates.index(epsilon) * step, abs=0.01)

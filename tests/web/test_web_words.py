@@ -96,6 +96,16 @@ def test_warnings_fit_the_people_who_are_touched(site: Site, anna: Guest, carol:
     assert "would identify" not in none
 
 
+def test_answer_worth_little_has_one_error_and_no_better_epsilon(site: Site, anna: Guest, carol: Guest) -> None:
+    """The island's diagnoses have 1, 1, 1, 2, 2 and 4 people, counted by hand: half of the relative errors at ± 6 are
+    450 % or more, and up to ε = 2, with ± 1, three of the six numbers are no larger than their error."""
+    island = anna.ask("SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis")
+    page = read_text(carol.get(f"/decide/{island}", params={"epsilon": "0.5"}).text).replace("\xa0", " ")
+    assert page.count("450 %") == 3  # in the picture, in the sentence, in the table
+    assert "600 %" not in page
+    assert "It is worth little at every ε that the account still allows." in page
+
+
 def test_each_state_has_words_of_its_own(site: Site, anna: Guest, carol: Guest) -> None:
     query_id, nobody = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE age < 0")
     page = carol.get(f"/decide/{query_id}").text

@@ -65,11 +65,13 @@ def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
                 f"in the worst ± {format_number(each.worst)}"
             )
         if each.too_few:
-            groups = f"{each.too_few:,} of {each.groups:,} groups have" if each.groups > 1 else "there are"
+            have = "has" if each.too_few == 1 else "have"
+            groups = f"{each.too_few:,} of {each.groups:,} groups {have}" if each.groups > 1 else "there are"
             parts.append(f"{groups} too few people to tell")
         if each.beyond:
             where = f"in {each.beyond:,} of {each.groups:,} groups " if each.groups > 1 else ""
-            parts.append(f"{where}the error exceeds the number itself")
+            empty = ", groups of nobody included" if each.beyond > each.drowned and each.groups > 1 else ""
+            parts.append(f"{where}the error exceeds the number itself{empty}")
         if parts:
             found.append(f"At ε = {format_epsilon(candidate.epsilon)}, {each.column}: {'; '.join(parts)}.")
     return tuple(found)

@@ -155,11 +155,11 @@ class AnswerPreview:
     promise: str
 
 
-def preview_answer(prepared: PreparedRelease, epsilon: float, *, looked: bool) -> AnswerPreview:
+def preview_answer(prepared: PreparedRelease, epsilon: float, *, looked: bool, chosen: bool = True) -> AnswerPreview:
     """Return what the analyst will see at this ε, with "…" in place of numbers.
 
-    ``looked``: the promise says that somebody looked at the risk. With the noisy test, ε is the largest that it can
-    find.
+    ``looked``: the promise says that somebody looked at the risk. ``chosen``: False where ε is only an example of what
+    the controller may still choose. With the noisy test, ε is the largest that it can find.
     """
     plan = prepared.plan
     keys = plan.group_keys or (("…",) * len(plan.groups),)
@@ -175,7 +175,8 @@ def preview_answer(prepared: PreparedRelease, epsilon: float, *, looked: bool) -
         case Found():
             about = WITHHELD
         case Fixed():
-            about = f"ε = {format_epsilon(epsilon)}, and the 95 % error of each number."
+            at, rest = format_epsilon(epsilon), "and the 95 % error of each number"
+            about = f"ε = {at}, {rest}." if chosen else f"The ε that you choose, {rest}. If you choose {at}:"
         case Selected():
             about = (
                 f"The ε that the test finds, the cost of the test, {format_epsilon(way.svt)}, and the 95 % error. "

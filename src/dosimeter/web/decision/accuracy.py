@@ -5,7 +5,6 @@ Takes a MeasuredQuery and the Choice made by a preference; gives rows for tables
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,13 +23,14 @@ NUMBERS_SHOWN = 100
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AccuracyCell:
-    """How good one column is at one ε, as text: its 95 % error, the range of the released number, the relative error.
+    """How good one column is at one ε, as text: its 95 % error, the relative error, and ``aside``.
 
-    ``range`` is empty if the column has several numbers.
+    ``aside``: where the released number will lie; if the column has several numbers, the error of the worst group, or
+    "" where that is no other.
     """
 
     error: str
-    range: str
+    aside: str
     relative: str
 
 
@@ -161,25 +161,20 @@ def list_accuracy(
             selected=line.epsilon == selected,
             meets=line.satisfied,
             open=line.epsilon in offer.remaining,
-            cells=tuple(_accuracy_cell(measured, *line.errors[place], names[place]) for place in places),
+            cells=tuple(_accuracy_cell(measured, line, place, names[place]) for place in places),
         )
 
 
-def _accuracy_cell(measured: MeasuredQuery, error: float | None, in_rows: bool, column: str) -> AccuracyCell:
-    """Return as text the 95 % error with its sign ±, the range around the exact number, and the relative error.
-
-    With several groups there is no range, and the error is relative to the median number. An error ``in_rows`` counts
-    rows (E3): it has neither a range nor a relative error.
-    """
-    if error is None:
-        return AccuracyCell("none", "", "–")
-    if in_rows:
-        return AccuracyCell(f"± {math.ceil(error):,} rows", "", "–")
-    values, typical = measured.exact[column], measured.sizes[column]
-    relative = format_number(100.0 * error / typical, 2) + " %" if typical > 0 else "–"
-    return AccuracyCell(
-        f"± {format_number(error)}", _write_range(values[0], error) if len(values) == 1 else "", relative
-    )
+def _accuracy_cell(measured: MeasuredQuery, line: Candidate, place: int, column: str) -> AccuracyCell:
+    """Return the errors that the picture has, and beside them where the number will lie, or the worst group's error."""
+    shown, in_rows = _show_error(measured, line, place, measured.sizes[column]), line.errors[place][1]
+    if shown.worst is None or in_rows:
+        return AccuracyCell(shown.text, "", shown.relative)
+    values = measured.exact[column]
+    if len(values) == 1:
+        return AccuracyCell(shown.text, _write_range(values[0], shown.worst), shown.relative)
+    worst = write_error(None, shown.worst, in_rows=False)
+    return AccuracyCell(shown.text, "" if worst == shown.text else f"worst {worst}", shown.relative)
 
 
 def _write_range(value: float, error: float) -> str:

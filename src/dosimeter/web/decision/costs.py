@@ -100,13 +100,21 @@ def count_cost(offer: Offer, epsilon: float) -> CostWords:
             f"{write_reading(test.epsilon)} is spent."
         )
     more = count_more(charges, after, offer.candidates)
-    if more > MOST_COUNTED:
-        sentences.append(f"{then}, more than {MOST_COUNTED} further answers are possible, at the smallest ε.")
-    elif more:
-        sentences.append(f"{then}, at most {more} more {'answer is' if more == 1 else 'answers are'} possible.")
-    else:
-        sentences.append(f"{then}, no more answers are possible on this dataset.")
+    sentences.append(f"{then}, {_word_more(more, None if budget is None else count_more(charges, after, (at,)))}.")
     return CostWords(tuple(sentences), more == 0, _compare_policies(charges, at), *_share_budget(charges, after))
+
+
+def _word_more(more: int, alike: int | None) -> str:
+    """Say how many answers may follow. ``alike``: how many at the same ε; None where the policy admits no ε twice."""
+    if not more:
+        return "no more answers are possible on this dataset"
+    if alike is None:
+        most = f"more than {MOST_COUNTED}" if more > MOST_COUNTED else f"at most {more}"
+        return f"{most} more {'answer is' if more == 1 else 'answers are'} possible, each at a larger ε"
+    if not alike:
+        return "more answers are possible only at a smaller ε"
+    most = f"more than {MOST_COUNTED}" if alike > MOST_COUNTED else f"{alike}"
+    return f"{most} more {'answer' if alike == 1 else 'answers'} at the same ε {'is' if alike == 1 else 'are'} possible"
 
 
 def _count_delta(charges: RequestCharges, after: Reading) -> str:
@@ -193,12 +201,11 @@ def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
     for epsilon in sorted(offer.remaining, reverse=True):
         scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
         errors, rows = error_95(plan, mechanism, scale, None), rank_errors(plan, epsilon)
-        belief = 100.0 * posterior_probability(SUSPICION, epsilon)
         choices.append(
             BlindChoice(
                 epsilon=epsilon,
                 errors=tuple(_find_error(rows.get(name), error) for name, error in zip(names, errors, strict=True)),
-                suspicion=f"{math.ceil(100.0 * belief) / 100.0:g} %" if mechanism.pure and not plan.threshold else "",
+                suspicion=_limit_suspicion(prepared, epsilon),
                 after=write_reading(offer.charges.after(epsilon).epsilon),
                 threshold=find_even_chance(plan, mechanism, scale),
             )
@@ -225,6 +232,43 @@ def list_blind_columns(prepared: PreparedRelease, choices: Sequence[BlindChoice]
         if not by_people:
             found.append(BlindColumn(name, None, own[name]))
     return found
+
+
+def _limit_suspicion(prepared: PreparedRelease, epsilon: float) -> str:
+    """Return what a suspicion of 1 % can become (P3), in percent, rounded up; "" where the noise has no such limit."""
+    if not prepared.mechanism.pure or prepared.plan.threshold:
+        return ""
+    belief = 100.0 * posterior_probability(SUSPICION, epsilon)
+    return f"{math.ceil(100.0 * belief) / 100.0:g} %"
+
+
+def word_suspicion(offer: Offer, prepared: PreparedRelease, epsilon: float | None) -> str:
+    """Say how sure of somebody an attacker can become (P3); "" where there is no such limit (G2).
+
+    ``epsilon``: None where the noisy test finds it; then it says so of the largest that the test can find.
+    """
+    at = offer.worst + float(offer.charges.epsilon_svt) if epsilon is None else epsilon
+    limit = _limit_suspicion(prepared, at)
+    if not limit or offer.algorithm == "find":
+        return ""
+    when = "" if epsilon is not None else f"If the test finds ε = {format_epsilon(offer.worst)}: "
+    who = (
+        f"{'s' if when else 'S'}omebody who knows everybody else, and suspects a person with 1 % of being in the table"
+    )
+    return f"{when}{who}, is at most {limit} sure afterwards."
+
+
+def word_unseen_gain(offer: Offer, prepared: PreparedRelease, epsilon: float) -> str:
+    """Say which errors the analyst would get at this ε, as far as query and schema decide them."""
+    choices = [choice for choice in list_choices(offer, prepared) if choice.epsilon == epsilon]
+    errors = [
+        f"{column.name} ± {format_number(error.value)}{' rows' if error.in_rows else ''}"
+        f"{'' if column.people is None else f' from {column.people:,} people'}"
+        for column in list_blind_columns(prepared, choices)
+        for error in column.errors
+        if error is not None
+    ]
+    return f"At ε = {format_epsilon(epsilon)} the analyst would get {', '.join(errors)} (95 %)." if errors else ""
 
 
 def find_enough_unseen(choices: Sequence[BlindChoice], wanted: float | None) -> float | None:

@@ -38,6 +38,8 @@ from dosimeter.web.decision.costs import (
     find_enough_unseen,
     list_blind_columns,
     list_choices,
+    word_suspicion,
+    word_unseen_gain,
 )
 from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
 from dosimeter.web.decision.measured import MeasuredQuery, find_measured
@@ -303,6 +305,7 @@ def find_following(state: ServerState, query: StoredQuery) -> str:
 
 def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead) -> UnseenPage:
     refused, choices = offer.refuse(offer.worst), tuple(list_choices(offer, case.prepared))
+    enough = find_enough_unseen(choices, case.query.wanted_error)
     columns = tuple(list_blind_columns(case.prepared, choices))
     count = sum(output.is_aggregate for output in case.prepared.plan.outputs)
     return UnseenPage(
@@ -312,16 +315,22 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
         missing=explain_missing(offer),
         columns=columns,
         more=count - len({column.name for column in columns}),
-        enough=find_enough_unseen(choices, case.query.wanted_error),
+        enough=enough,
         cost=count_cost(offer, offer.worst),
-        preview=preview_for_analyst(state, case, offer, offer.worst),
+        preview=preview_for_analyst(state, case, offer, head.form.epsilon or enough or offer.worst, chosen=False),
     )
 
 
-def preview_for_analyst(state: ServerState, case: Case, offer: Offer, epsilon: float) -> AnswerPreview:
-    """Return what the analyst will see, with the promise that the release will make: it depends on who looked (G1)."""
+def preview_for_analyst(
+    state: ServerState, case: Case, offer: Offer, epsilon: float, *, chosen: bool = True
+) -> AnswerPreview:
+    """Return what the analyst will see, with the promise that the release will make: it depends on who looked (G1).
+
+    ``chosen``: False where ε is only an example.
+    """
     mentions_look = offer.algorithm != "find" and state.mentions_look(case.prepared, case.query.analyst)
-    return preview_answer(case.prepared, offer.worst if offer.testing else epsilon, looked=mentions_look)
+    at = offer.worst if offer.testing else epsilon
+    return preview_answer(case.prepared, at, looked=mentions_look, chosen=chosen)
 
 
 def read_view(
@@ -365,29 +374,35 @@ def read_view(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Gain:
-    """What an approval would give the analyst, in words, to be read before it is confirmed. Empty if nobody looked."""
+    """What an approval would give the analyst, in words, to be read before it is confirmed.
 
+    ``risk``: what an attacker could learn at most. ``touches`` and ``warnings`` are empty if nobody looked.
+    """
+
+    risk: str
     touches: str = ""
     words: str = ""
     warnings: tuple[str, ...] = ()
 
 
-def describe_gain(case: Case, epsilon: float | None) -> Gain:
+def describe_gain(case: Case, offer: Offer, epsilon: float | None) -> Gain:
     """Say how many people the answer is about, what the analyst would get at this ε, and what warns against it.
 
-    Empty if nobody looked at the risk, or it is not measured yet. ``epsilon``: None where the noisy test will find it;
-    then it says only how many people.
+    If nobody looked at the risk, or it is not measured yet, it says what query and schema decide. ``epsilon``: None
+    where the noisy test will find it; then it says what an attacker could learn in the worst case, and of how many
+    people.
     """
+    risk = word_suspicion(offer, case.prepared, epsilon)
     job = find_measured(case.served.worker, case.query.id)
     if needs_consent(case) or job is None or job.state != "done":
-        return Gain()
+        return Gain(risk, words="" if epsilon is None else word_unseen_gain(offer, case.prepared, epsilon))
     touches = describe_touched(job.result)
     if epsilon is None:
-        return Gain(touches)
+        return Gain(risk, touches)
     advice = job.result.advise(epsilon)
     shown = view_groups(job.result, epsilon)
     words = (word_gain(advice.columns, advice.at, most=MOST_ERRORS), *(() if shown is None else shown.sentences))
-    return Gain(touches, " ".join(words), tuple(warn_of_noise(advice, advice.at)))
+    return Gain(risk, touches, " ".join(words), tuple(warn_of_noise(advice, advice.at)))
 
 
 def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMeter) -> Choice:

@@ -56,6 +56,7 @@ from dosimeter.web.decision.words import (
     list_cautions,
     list_risk_sentences,
     list_states,
+    name_better,
     warn_of_ranks,
     write_line,
     write_raw_note,
@@ -190,7 +191,11 @@ def build_view(
         measures=tuple(list_risk_sentences(offer, measured, selected)),
         gain=word_gain(advice.columns, advice.at, most=MOST_ERRORS),
         steps=tuple(word_steps(advice)),
-        worth=(*warn_of_noise(advice, advice.at), *warn_of_ranks(measured, line)),
+        worth=(
+            *warn_of_noise(advice, advice.at),
+            *name_better(measured, offer, selected),
+            *warn_of_ranks(measured, line),
+        ),
         cost=count_cost(offer, selected),
         wanted=write_wanted(measured, wanted_error, enough),
         shown=view_groups(measured, selected),
@@ -206,9 +211,9 @@ def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int 
     ``touched``: how many people the query touches; where nobody, the reason says so.
     """
     left = offer.remaining or offer.candidates
-    found, why = offer.found, "the largest ε that meets the sentence"
+    found, why = offer.found, "the largest ε that meets the preference"
     if is_undecided(choice):
-        found, why = find_safe(choice.candidates), "the sentence decides nothing, and this is cautious enough"
+        found, why = find_safe(choice.candidates), "the preference decides nothing, and this is cautious enough"
         if touched == 0:
             why = "nobody is in this query, and this would be cautious for somebody who is"
     if found is None:
@@ -235,7 +240,7 @@ def _list_marks(offer: Offer, choice: Choice) -> list[tuple[float, str]]:
         marks.append((found, f"found {format_epsilon(found)}"))
     if offer.remaining and max(offer.remaining) < max(offer.candidates):
         most = max(offer.remaining)
-        marks.append((most, f"budget {format_epsilon(most)}"))
+        marks.append((most, f"account allows {format_epsilon(most)}"))
     return sorted(marks)
 
 

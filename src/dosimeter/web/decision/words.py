@@ -15,6 +15,7 @@ from dosimeter.risk import (
     PRESETS,
     SAFE_ADVANTAGE,
     AbsoluteRisk,
+    AnswerAccuracy,
     Candidate,
     Choice,
     ExposedPerson,
@@ -110,7 +111,7 @@ def _word_undecided(measured: MeasuredQuery, choice: Choice) -> str:
         else f"Up to ε = {format_epsilon(safe)}, of 100 guesses whether somebody is in the table at most "
         f"{50 * SAFE_ADVANTAGE:g} more are right than by tossing a coin."
     )
-    return f"Every ε meets this sentence, so it decides nothing. {told} {instead}"
+    return f"Every ε meets this preference, so it decides nothing. {told} {instead}"
 
 
 # ---------------------------------------------------------------- the preference
@@ -141,13 +142,14 @@ def word_condition(preference: Preference) -> str:
 
 def write_line(offer: Offer, preference: Preference, choice: Choice) -> str:
     """Write the ε that was found: "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94 %.\""""
-    name, found = "Without noise, largest ε" if offer.testing else "Largest ε", offer.found
+    name, found = "without noise the largest ε" if offer.testing else "largest ε", offer.found
     if found is None:
-        return f"{name}: none."
+        return f"{name.capitalize()}: none."
     if is_undecided(choice):
-        return "Every ε meets it, so it finds none."
+        most = format_epsilon(offer.worst)
+        return f"Every ε meets it: {name} is {most}." if offer.testing else "Every ε meets it, so it finds none."
     limit = "" if choice.limit is None else f" (exact limit {format_number(choice.limit, 3, down=True)})"
-    text = f"{name}: {format_epsilon(found)}{limit}."
+    text = f"{name.capitalize()}: {format_epsilon(found)}{limit}."
     larger = [line for line in choice.candidates if line.epsilon > found]
     if not larger:
         return f"{text} It is the largest candidate there is."
@@ -165,9 +167,10 @@ def list_states(
 ) -> Iterator[str]:
     """Yield what is unusual here: the preference does not depend on ε, finds no ε (and why), or is very loose."""
     if all(line.rdr.ratio >= 1.0 - 1e-12 for line in measured.candidates):
+        choose = "decide whether to answer" if offer.testing else "choose"
         yield (
-            "Everybody is equally exposed, at every ε. That is not the same as safe: choose by what an attacker could "
-            "learn, and by accuracy."
+            f"Everybody is equally exposed, at every ε. That is not the same as safe: {choose} by what an attacker "
+            "could learn, and by accuracy."
         )
     elif _does_not_depend(choice):
         yield "This preference does not depend on ε here: every candidate gives the same."
@@ -260,6 +263,26 @@ def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
     return f"The most exposed: {format_people(people)} at {format_multiple(times, decimals)} × the average."
 
 
+def name_better(measured: MeasuredQuery, offer: Offer, epsilon: float) -> Iterator[str]:
+    """Yield which larger ε would make most numbers larger than their errors, if the answer is worth little at this one.
+
+    Nothing is said with the noisy test, which nobody can steer.
+    """
+    if offer.testing or not _is_mostly_noise(measured, epsilon):
+        return
+    larger = sorted(each for each in offer.remaining if each > epsilon)
+    better = next((each for each in larger if not _is_mostly_noise(measured, each)), None)
+    if better is not None:
+        yield f"At ε = {format_epsilon(better)} most numbers would be larger than their error."
+    elif offer.remaining and measured.risk.matched:
+        yield "It is worth little at every ε that the account still allows."
+
+
+def _is_mostly_noise(measured: MeasuredQuery, epsilon: float) -> bool:
+    accuracy = AnswerAccuracy.of(measured.accuracies[epsilon], measured.candidate(epsilon).errors)
+    return accuracy.is_mostly_noise
+
+
 def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
     """Yield a warning if a number drawn by rank may be off by half of the people in an average group, or by more.
 
@@ -313,6 +336,8 @@ def _list_icons(absolute: AbsoluteRisk) -> Iterator[tuple[str, float]]:
 def describe_person(person: ExposedPerson) -> dict[str, Any]:
     """Return a row of "most exposed": how many share the record, how exposed they are, their own guarantee, and why."""
     people, why = person.people, person.why
+    if person.sensitivity == 0.0 and person.own_epsilon > 0.0:  # drawn by rank
+        why = "without them the ranks of the others shift"
     return {
         "who": "1 person has this record" if people == 1 else f"{people:,} people share this",
         "columns": person.columns,

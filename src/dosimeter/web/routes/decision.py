@@ -210,9 +210,10 @@ def _people(
         return _progress(request, case, user, job, again)
     moved = measured.risk.plan.ranks or any(row.sensitivity > 0.0 for row in job.result)
     people = [describe_person(row) for row in job.result] if moved else []
+    equal = measured.candidate(at).rdr.ratio >= 1.0 - 1e-12
     return render(
         request, "fragments/people.html", user,
-        people=people, query=case.query, revealed=reveal, mark=mark, identifying=identifying, epsilon=at,
+        people=people, equal=equal, query=case.query, revealed=reveal, mark=mark, identifying=identifying, epsilon=at,
     )  # fmt: skip
 
 

@@ -44,17 +44,19 @@ function markCurrent() {
   for (const part of follows) part.removeAttribute("aria-busy");
 }
 
+// Return whether the page now shows the server's answer. It does not if something was entered meanwhile.
 async function update() {
   running?.abort();
   running = new AbortController();
   const { signal } = running;
   try {
     const response = await fetch(`${form.dataset.update}?${query()}`, { signal, headers: { Accept: "application/json" } });
-    if (response.redirected || response.status === 401) { signInAgain(); return; }
-    if (!response.ok) { showProblem("This could not be computed. Load the page again."); return; }
-    show(await response.json(), signal);
+    if (response.redirected || response.status === 401) { signInAgain(); return false; }
+    if (!response.ok) { showProblem("This could not be computed. Load the page again."); return false; }
+    return show(await response.json(), signal);
   } catch (error) {
     if (error.name !== "AbortError") showProblem("The server does not answer.");
+    return false;
   }
 }
 
@@ -79,9 +81,9 @@ function show(reading, signal) {
     const share = reading.share;
     document.getElementById("preference-share").textContent = share === null ? "" : `${Math.round(share)} %`;
     setTimeout(() => { if (!signal.aborted) update(); }, 400);
-    return;
+    return false;
   }
-  if (reading.problem) return;
+  if (reading.problem) return false;
   markCurrent();
   preference = reading.preference;
   slider.value = reading.index;
@@ -93,6 +95,7 @@ function show(reading, signal) {
   clearTimeout(settle);
   settle = setTimeout(showParts, 250);
   document.body.dataset.shown = reading.selected;
+  return true;
 }
 
 // Write the form into the URL, so that reloading the page, or coming back to it, changes nothing.
@@ -186,22 +189,26 @@ document.addEventListener("input", (event) => {
 });
 
 // Round a number between two candidates down once it is completely typed, and say so on the page.
-box.addEventListener("change", async () => {
+async function finishTyping() {
   const typed = box.value;
   if (!(Number(typed) > 0)) return;
   const then = moves;
   clearTimeout(typing);
-  await update();
+  if (!await update() || moves !== then || following) return;
   const shown = document.body.dataset.shown;
-  if (moves !== then || !sliderProblem.hidden || Number(shown) === Number(typed)) return;
+  if (Number(shown) === Number(typed)) return;
   box.value = shown;
   valuetext.textContent = `${typed} is not a candidate; ${shown} is the next smaller one. ${slider.getAttribute("aria-valuetext")}`;
-});
+}
 
+box.addEventListener("change", finishTyping);
 form.addEventListener("submit", (event) => {
-  if (event.submitter?.matches("[data-approve]")) return; // this goes to the confirmation page
+  if (event.submitter?.matches("[data-approve]")) { // to the confirmation page, with the ε that its button names
+    box.value = document.body.dataset.shown;
+    return;
+  }
   event.preventDefault();
-  update();
+  finishTyping();
 });
 document.getElementById("by").addEventListener("change", showParts);
 each.addEventListener("toggle", () => { if (each.open) showParts(); });
