@@ -126,7 +126,10 @@ class OwnSum(ArgumentField, Tally):
     largest: int
 
     def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the exact sum of what each ``value`` adds, over at most ``rows`` rows of one individual."""
+        """Write the exact SUM of ``term(value)`` over one individual's rows; 0 if every value is NULL.
+
+        ``rows``: how many rows an individual has at most. With ``largest`` it decides in which type terms are added.
+        """
         return _add_up(self.term(value), self.largest, rows)
 
 
