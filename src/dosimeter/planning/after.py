@@ -48,12 +48,12 @@ MAX_ROWS = 1_000_000
 class Field:
     """One column of a relation after the noise.
 
-    ``formula``: the column computed from one released row: from its group values g0, g1 … and aggregates e0, e1 …, and
-    from what is looked up by these in public tables. None if it cannot be computed so, as when it reads several rows.
-    ``group``: if the column is a GROUP BY expression, unchanged, the place of that expression (from 0). None for other
-    columns, and where a row no longer comes from one released row. ``length``: how many characters a text in it can
-    have. ``type``: the type of an unchanged group or public column; None for others, whose types the embedded engine
-    finds. ``public``: whether it is a column of a public table, unchanged.
+    ``formula``: how the column is computed from one released row: from its group values g0, g1 …, its aggregates e0, e1
+    … and the row of a public table that is joined to it. None if it cannot be computed so, as when it reads
+    several rows. ``group``: if the column is a GROUP BY expression, unchanged, the index of that expression. None for
+    other columns, and where rows do not come from one released row each. ``length``: how many characters a text in the
+    column can have. ``type``: the type of an unchanged group or public column; None for others, whose types the
+    embedded engine finds. ``public``: whether it is a column of a public table, unchanged.
     """
 
     name: str
@@ -70,9 +70,9 @@ class Relation:
 
     ``traced``: whether its last column is the number of the released row that each row comes from. ``steps``: what
     happens after the noise, in words. ``plain``: whether it has only columns of the released table, and its rows in
-    the order of the groups. ``blocks``: the numbers of the blocks whose released rows are its rows. ``public``: if
-    this relation is a public table, that table; otherwise None. ``rows`` of a public table is 1: a join by its key
-    finds at most one row of it for each row.
+    the order of the groups. ``blocks``: the numbers of the blocks whose released rows are its rows. ``public``: the
+    public table that this relation stands for; None for other relations. For a public table ``rows`` is 1: it is joined
+    by its key, so that no row becomes several.
     """
 
     query: exp.Select | exp.Union
@@ -154,7 +154,7 @@ class Clauses:
     ) -> exp.Select:
         """Return the SELECT. ``source``: what stands in FROM. ``cell``: the column that numbers released rows.
 
-        With ``cell`` that number is the last column of the SELECT and the last term of its ORDER BY.
+        If ``cell`` is given, it is also the last column of the SELECT and the last term of its ORDER BY.
         """
         shown = [_named(tree.copy(), name) for name, tree in self.items]
         query = exp.select(*shown, *([] if cell is None else [_named(cell.copy(), CELL)]))
@@ -180,7 +180,7 @@ class Clauses:
         return query
 
     def steps(self) -> tuple[str, ...]:
-        """Return which of these there are, for explanations: windows, QUALIFY, DISTINCT, ORDER BY, LIMIT, OFFSET."""
+        """Return which of windows, QUALIFY, DISTINCT, ORDER BY, LIMIT and OFFSET there are, for explanations."""
         kept = {
             "window functions": is_windowed(tree for _, tree in self.items),
             "QUALIFY": self.qualify is not None,
@@ -192,7 +192,7 @@ class Clauses:
         return tuple(name for name, present in kept.items() if present)
 
     def place(self, tree: exp.Expression) -> exp.Expression:
-        """Return the position (from 1) of the SELECT item that an ORDER BY term repeats; otherwise the term."""
+        """Return the position (from 1) of the SELECT item that equals an ORDER BY term; the term if none does."""
         for at, (_, item) in enumerate(self.items, start=1):
             if item == tree:
                 return exp.Literal.number(at)
@@ -245,9 +245,9 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 class MeasuringSelect:
     """A SELECT over rows, to be rebuilt over the released table: its aggregates become e0, e1 …, its groups g0, g1 ….
 
-    ``cells``: the most rows of the released table. ``totals``: whether it has ROLLUP, CUBE or GROUPING SETS.
-    ``source``: the released table. ``scalars``: for each subquery that gives a number, its tree, by the name of the
-    placeholder that stands for it in the SELECT.
+    ``scope``: what its names mean. ``aggregates``: collects what it measures. ``cells``: the most rows of the released
+    table. ``totals``: whether it has ROLLUP, CUBE or GROUPING SETS. ``source``: the released table. ``scalars``: the
+    trees of the subqueries that give a number, by the names of the placeholders that stand for them in the SELECT.
     ``named``: what each column of the SELECT list computes, by its name.
     """
 
@@ -349,7 +349,7 @@ class MeasuringSelect:
         return None
 
     def _grouping(self, node: exp.Expression) -> exp.Expression:
-        """Return GROUPING(a, b …) as a number with one bit per column: 1 if this row's total leaves the column out."""
+        """Return GROUPING(a, b …) as a number with one bit per column: 1 if the row is a total over that column."""
         places = [self._matching_group(part) for part in node.expressions]
         if not self.totals or not places or None in places:
             raise refusal(node, f"{clause_of(node)} takes columns of a ROLLUP, CUBE or GROUPING SETS.")

@@ -318,9 +318,10 @@ def _length(tree: exp.Expression, lengths: Mapping[str, int]) -> int:
 
 
 def limit_text(lengths: Iterable[int], rows: int) -> None:
-    """Refuse rows that could hold more text than an answer can. ``lengths``: the most characters of each column.
+    """Refuse a table that could hold more text than an answer can.
 
-    Of each text only the characters beyond ``SHORT`` count.
+    ``lengths``: the most characters of each column. ``rows``: the most rows of the table. The first ``SHORT``
+    characters of each text do not count.
     """
     longer = sum(max(0, length - SHORT) for length in lengths) * min(rows, MOST_ROWS)
     if longer > MOST_CHARACTERS:

@@ -55,7 +55,7 @@ def is_single_aggregate(node: exp.Expression) -> bool:
 
 
 def unfold_within_group(node: exp.WithinGroup, *kinds: type[exp.Expression]) -> exp.Expression:
-    """Return PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x) as the same function of x and p.
+    """Return PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x) as a call of that function with two arguments, x and p.
 
     ``kinds``: the functions that are allowed; others are refused.
     """
@@ -80,9 +80,10 @@ class CollectedAggregates:
 
 @dataclass(slots=True)
 class _Expression:
-    """One expression that aggregates read. ``distinct``: whether it is read for its different values.
+    """One expression that aggregates read. ``label``: as messages name it.
 
-    ``gridded``: its values in whole grid steps; None if no aggregate needs these, as COUNT does not.
+    ``gridded``: its values in whole grid steps; None if no aggregate needs these, as COUNT does not. ``distinct``:
+    whether it is read for its different values.
     """
 
     tree: exp.Expression
@@ -141,7 +142,8 @@ class AggregateCollector:
     def finish(self) -> CollectedAggregates:
         """Return everything that was collected.
 
-        What an argument must hold is known only at the end: COUNT(pay) can read the values that SUM(pay) needs.
+        Arguments are made only here. COUNT(pay) alone reads only where pay is NULL, but beside SUM(pay) both read the
+        same argument, which holds the values.
         """
         positions = {key: at for at, key in enumerate(self._sources)}
         arguments = tuple(_argument(source, self.schema) for source in self._sources.values())
@@ -208,10 +210,11 @@ class AggregateCollector:
         return self._add_source(check_expression(node, self.scope).tree, call.condition, node, distinct=distinct)
 
     def take_distinct(self, call: AggregateCall, node: exp.Expression) -> Distinct:
-        """Return what COUNT(DISTINCT x) reads. If x is the unit, it counts individuals (Q3).
+        """Return what COUNT(DISTINCT x) reads. If x is the unit, the result is marked as counting individuals (Q3).
 
-        If x has fewer declared values than one individual can have rows, ``values`` of the result is their number:
-        nobody can add more than that to a group. Otherwise it is None.
+        If x is another column, with fewer declared values than one individual can have rows, only declared values
+        count, and ``values`` of the result says how many these are: nobody can add more to a group. Otherwise
+        ``values`` is None.
         """
         tree = check_expression(node, self.scope).tree
         if isinstance(tree, exp.Column) and tree.name == self.schema.unit:
@@ -260,9 +263,10 @@ class AggregateCollector:
         return Source(key, _on_grid(gridded, source.label)), step
 
     def take_pair(self, call: AggregateCall) -> tuple[Source, Source, Source]:
-        """Return the sources of an aggregate over x and y, such as COVAR: x, y, and the product of both once centred.
+        """Return the three sources of an aggregate over x and y, such as COVAR: x, y, and a product of both.
 
-        All three are NULL where x or y is NULL.
+        The factors of the product are how far x and y lie from the middle of their bounds (S2). All three sources are
+        NULL where x or y is NULL.
         """
         sides = (call.node.this, call.node.expression)
         if any(side is None for side in sides):
@@ -347,7 +351,7 @@ def _argument(source: _Expression, schema: Schema) -> Argument:
 
 
 def _measurable(tree: exp.Expression, schema: Schema, label: str) -> Gridded:
-    """Return a tree on its grid, clamped once more to the bounds found for it: sensitivities rest on them (S9)."""
+    """Return a tree in whole grid steps, clamped once more to its bounds, since sensitivities rest on these (S9)."""
     gridded = put_on_grid(tree, schema, label)
     try:
         return keep_within(gridded)

@@ -104,7 +104,7 @@ def _at_least_one(values: tuple[Scalar, ...], source: exp.Expression) -> tuple[S
 
 
 def _grid_values(checked: Checked, schema: Schema) -> tuple[Scalar, ...] | None:
-    """Return all values of a number within its bounds, on its grid, in order; None if there are too many or no grid."""
+    """Return a numeric expression's grid values within its bounds, in order; None if too many, or without a grid."""
     try:
         gridded = put_on_grid(checked.tree, schema, "GROUP BY")
     except QueryError:
@@ -164,7 +164,7 @@ def _count_values(column: Column, tree: exp.Expression) -> float:
 
 
 def _domain(column: Column, source: exp.Expression, tree: exp.Expression, *, null: bool = True) -> str:
-    """Return SQL for a column's declared values, and NULL if ``null``, for a database without tables.
+    """Return a query, which reads no table, that lists a column's declared values, and NULL too if ``null``.
 
     ``tree``: the expression that reads them; timestamps that it does not distinguish are listed once. Raises QueryError
     if the values are not declared or too many. ``source``: the GROUP BY expression as written, for the message.

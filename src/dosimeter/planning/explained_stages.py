@@ -23,8 +23,9 @@ TOTALS = "totals add up the released groups"
 class RowsStage:
     """The rows that are read. Reading costs nothing, but a join can raise ``rows_each``, and with it the noise.
 
-    ``joined``: the tables that are joined. ``chosen``: whether a WHERE chooses among the rows, or among the rows that
-    the people stage gives. ``rows_each``: the most rows of one individual that can be measured.
+    ``joined``: the tables that are joined. ``chosen``: whether a WHERE chooses among the rows that are measured;
+    with a people stage these are the rows that it gives. ``rows_each``: the most rows of one individual that can be
+    measured.
     """
 
     table: str

@@ -205,7 +205,8 @@ def _product(left: Gridded, right: Gridded) -> Gridded:
 def _extremum(kind: type[exp.Expression], parts: list[Gridded]) -> Gridded:
     """Return GREATEST or LEAST of several values. Both skip NULL.
 
-    So a value that is never NULL bounds the result from one side, and one that can be NULL does not.
+    So GREATEST is at least the lower bound of each value that is never NULL, and LEAST at most its upper bound. A value
+    that can be NULL does not bound the result like this.
     """
     tree = kind(this=parts[0].tree, expressions=[part.tree for part in parts[1:]], ignore_nulls=True)
     present = [part for part in parts if not part.nullable]
@@ -216,7 +217,7 @@ def _extremum(kind: type[exp.Expression], parts: list[Gridded]) -> Gridded:
 
 
 def _aligned(parts: list[Gridded]) -> list[Gridded]:
-    """Return several values on one common grid. Its step is the largest of which all their own steps are multiples."""
+    """Return several values on one common grid, with the largest step that goes evenly into all their own steps."""
     common = parts[0].unit
     for part in parts[1:]:
         common = _common_unit(common, part.unit)
@@ -266,9 +267,9 @@ def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:
 
 
 def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
-    """Return a part of a date, or the number of its day, month … (UnitNumber).
+    """Return a part of a date (EXTRACT), or the number of the day, month … in which the date lies (UnitNumber).
 
-    Its bounds are fixed, as 1 to 12 for a month, or follow from the bounds of the date.
+    The result's bounds are fixed, such as 1 to 12 for a month, or follow from the bounds of the date.
     """
     part = find_date_part(tree)
     known = PART_VALUES[part.this.name] if part is not None else None
@@ -295,9 +296,11 @@ def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridde
 
 
 def find_ends(tree: exp.Expression, schema: Schema) -> tuple[date, date] | None:
-    """Return the first and the last date or timestamp that a tree gives within its columns' bounds; None if unbounded.
+    """Return the first and the last date or timestamp that a tree gives where its columns are at a bound or NULL.
 
-    Where a column's cells lie outside their bounds, the tree's values are clamped to these two.
+    The branches of a CASE, COALESCE … over several columns are looked at one by one. None if a column has no bounds or
+    is no date, and if the tree gives only NULL. The caller clamps what it computes from the tree to the results for
+    these two dates, since other cells can lie outside.
     """
     bare = cast(exp.Expression, tree.unnest())
     names = {node.name for node in bare.find_all(exp.Column)}

@@ -44,7 +44,10 @@ class Grouping:
 
     @property
     def rows(self) -> int:
-        """Return how many rows the released table has: one per declared group, or per group of every set."""
+        """Return how many rows the released table has: one per declared group.
+
+        With ROLLUP, CUBE or GROUPING SETS it has one row per group of each set.
+        """
         sizes = [len(group.values or ()) for group in self.groups]
         return sum(math.prod(sizes[at] for at in kept) for kept in self.sets) if self.sets else self.cells
 

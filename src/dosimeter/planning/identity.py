@@ -56,7 +56,7 @@ def digest_measured(plan: QueryPlan) -> str:
 def _form_block(block: QueryPlan, made: Mapping[str, str]) -> Form:
     """Return the normal form of what one block (SELECT that measures) measures: its WHERE, its groups, its measures.
 
-    ``made``: what each computed column holds, by name.
+    ``made``: how each computed column comes about, as text, by the column's name.
     """
     return [
         _write(_TRUE if block.where is None else _normal(_written_out(block.where, made))),
@@ -84,7 +84,7 @@ def _form_measure(measure: Measure, made: Mapping[str, str]) -> Form:
 
 
 def _form_stage(stage: PersonStage) -> Form:
-    """Return the normal form of the rows that a stage gives, whatever its columns are called."""
+    """Return the normal form of the rows that a person stage gives, whatever its columns are called."""
     rows = _form_rows(stage.rows)
     if not isinstance(stage.step, OwnAggregates):
         return rows
@@ -107,7 +107,7 @@ def _made_before(rows: PersonRows) -> Mapping[str, str]:
 
 
 def _made_by_joins(joins: Iterable[Join]) -> dict[str, str]:
-    """Return what each column of joined subqueries holds, as text, by the column's full name."""
+    """Return how each column of joined subqueries comes about: its normal form as text, by the column's full name."""
     found: dict[str, str] = {}
     for join in joins:
         if isinstance(join.table, PersonTable) and join.table.stage is not None:
@@ -117,7 +117,7 @@ def _made_by_joins(joins: Iterable[Join]) -> dict[str, str]:
 
 
 def _form_columns(stage: PersonStage) -> dict[str, str]:
-    """Return what each computed column of a stage holds, as text, by the column's name."""
+    """Return how each computed column of a person stage comes about: its normal form as text, by the column's name."""
     made, rows, step = _made_before(stage.rows), _form_rows(stage.rows), stage.step
     if isinstance(step, Memberships):
         found = {name: ["member", _form_rows(others), unit] for name, others, unit in step.flags}
@@ -128,7 +128,7 @@ def _form_columns(stage: PersonStage) -> dict[str, str]:
 
 
 def _written_out(tree: exp.Expression, made: Mapping[str, str]) -> exp.Expression:
-    """Return the tree with each computed column replaced by what it holds. ``made``: that text, by column name."""
+    """Return the tree with each computed column replaced by how it comes about. ``made``: these texts, by column."""
     if not made:
         return tree
 

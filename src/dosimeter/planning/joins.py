@@ -95,14 +95,15 @@ def find_column(plan: QueryPlan, name: str) -> Column:
 
 
 def list_unit_columns(plan: QueryPlan) -> set[str]:
-    """Return the unit column of every table, and the columns that a join makes equal to one of these, by full name."""
+    """Return the full names of all unit columns, and of columns of joined tables that a join makes equal to one."""
     return _with_joined(plan, plan.schema.unit, lambda table: table.unit)
 
 
 def _with_joined(plan: QueryPlan, name: str | None, read: Callable[[JoinTable], str | None]) -> set[str]:
-    """Return one key of every table, unit or row key, and the columns that a join makes equal to one, by full name.
+    """Return the full names of one kind of key: the unit column of every table, or the row key of every table.
 
-    ``name``: that key of the first table, or None. ``read``: returns that key of a joined table, or None.
+    With them are the columns of joined tables that a join makes equal to such a key. ``name``: the key of the first
+    table, or None if it has none. ``read``: returns the key of a joined table, or None.
     """
     found = set() if name is None else {name}
     for join in plan.joins:
@@ -129,8 +130,8 @@ def list_identifying(plan: QueryPlan) -> set[str]:
 def counts_within_people(schema: Schema, name: str) -> bool:
     """Return whether a row key only numbers the rows of each individual, such as the number of a visit.
 
-    It does if it is a whole number with several declared values, but not more than there are individuals. A condition
-    on it then singles out nobody, since everybody has a first visit.
+    This is taken to be so for a whole number with several declared values, but no more values than there are
+    individuals. A condition on such a key singles out nobody, since everybody has a first visit.
     """
     column = schema.columns.get(name)
     if column is None or column.bounds is None or schema.individuals is None:

@@ -92,7 +92,7 @@ def _is_zero(delta: float | str) -> bool:
 
 
 def read_delta(value: float | str | None, n: int) -> float:
-    """Return δ as a number. ``value``: a number, 1/n or 1/n² (also 1/n^2, 1/n**2; None stands for it).
+    """Return δ as a number. ``value``: a number, 1/n, or 1/n², which can also be written 1/n^2, 1/n**2 or None.
 
     ``n``: how many individuals. Raises OptionError for any other text, for a number that is not between 0 and 1, and
     for 1/n and 1/n² of a single individual, which are 1.

@@ -45,9 +45,9 @@ class _OtherCells(Exception):
 class OuterSelect:
     """A SELECT over relations that are already released, and public tables, to be rebuilt.
 
-    ``sources``: what stands in FROM and JOIN, by name. ``subquery``: the subqueries elsewhere, by the ``id`` of their
-    node. ``named``: what each column of the SELECT list computes, by its name. ``merged``: the names of columns in
-    USING. ``equal``: the join condition of each public table, by the table's name. ``read``: by source, the columns
+    ``sources``: what stands in FROM and JOIN, by name. ``subquery``: the subqueries in other clauses, by the ``id`` of
+    their node. ``named``: what each column of the SELECT list computes, by its name. ``merged``: the names of columns
+    in USING. ``equal``: the join condition of each public table, by the table's name. ``read``: by source, the columns
     that are read of it.
     """
 

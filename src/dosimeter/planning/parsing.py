@@ -72,7 +72,10 @@ def as_select(query: exp.Expression) -> exp.Select:
 
 
 def list_parts(union: exp.Expression) -> list[exp.Select]:
-    """Return the SELECTs of a UNION ALL, in order. A part that is a union with clauses of its own gives one SELECT."""
+    """Return the SELECTs of a UNION ALL, in order.
+
+    A part that is itself a UNION without ALL, or a union with its own ORDER BY, LIMIT …, becomes one SELECT.
+    """
     while isinstance(union, exp.Subquery):
         expect_only(union, "this")
         union = union.this
@@ -167,7 +170,7 @@ def _shorten(text: str, *, from_end: bool = False) -> str:
 
 
 def _is_reserved(word: str) -> bool:
-    """Return whether a word is a keyword that supported queries do not use, so that the analyst must mean a name."""
+    """Return whether a word is a keyword not in ``_CLAUSE_WORDS``, which may be meant as a name where parsing fails."""
     if not word.isidentifier() or _CLAUSE_WORDS.fullmatch(word):
         return False
     kinds = [token.token_type for token in sqlglot.tokenize(word, read="duckdb")]

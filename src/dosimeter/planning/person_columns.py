@@ -290,7 +290,7 @@ def _number(tree: exp.Expression, lower: int, upper: int, unit: Fraction, node: 
 def _is_decimal(unit: Fraction) -> bool:
     """Return whether a fraction can be written as a decimal: its denominator has no other prime factors than 2 and 5.
 
-    False also if it is too large or too fine for doubles to hold its product with a number of steps.
+    False also for a fraction so large or so small that doubles might not hold a number of steps of that size.
     """
     if max(unit.numerator, unit.denominator) > LARGEST_FACTOR:
         return False

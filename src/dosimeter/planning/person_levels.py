@@ -150,7 +150,7 @@ class PersonLevels:
     # ------------------------------------------------------------ IN and EXISTS
 
     def set_aside(self, select: exp.Select, inline: Callable[[exp.Select], exp.Select]) -> None:
-        """Take IN (SELECT …) and EXISTS out of one level, so that the names in their queries are not rewritten with it.
+        """Take IN (SELECT …) and EXISTS out of one level, so that rewriting the level leaves their queries alone.
 
         Each condition leaves a mark with the column that it compares; ``settle`` replaces the mark by a flag.
         ``inline``: a function that writes the subqueries of such a query into it.
@@ -292,7 +292,7 @@ class PersonLevels:
     def _lower_groups(self, select: exp.Select) -> exp.Select | None:
         """Return a SELECT that groups by the unit, rewritten to read a new person stage with its aggregates as columns.
 
-        The stage has one row per individual, or one per individual and values of the further GROUP BY columns. HAVING
+        The stage has one row per individual, or one per individual and combination of further GROUP BY values. HAVING
         becomes WHERE; SELECT DISTINCT counts as grouping by its items. None if the SELECT does not group by the unit,
         or if its FROM does not begin with the name of a table or a stage.
         """
@@ -427,7 +427,7 @@ class PersonLevels:
         self.stages[name] = replace(stage, schema=replace(stage.schema, table=name, columns=columns))
 
     def _ties(self, schema: Schema) -> list[str]:
-        """Return the columns that order rows with equal ORDER BY: the row key, then all others that the query reads."""
+        """Return the columns that order rows equal in ORDER BY: the row key, then all others that the query reads."""
         mentioned = self.mentioned
         keys = [] if schema.row_key is None else [schema.row_key]
         others = [name for name in schema.columns if name not in (schema.unit, schema.row_key)]
@@ -448,7 +448,7 @@ class PersonLevels:
 
 
 def _refuse_thresholds(select: exp.Select) -> None:
-    """Refuse a WHERE that compares rows with the one number of a subquery: it would depend on other people's rows."""
+    """Refuse a WHERE that compares rows with the one number of a subquery, which depends on other people's rows."""
     for node in select.find_all(exp.Subquery):
         if node.parent_select is not select or isinstance(node.parent, (exp.In, exp.Exists)):
             continue

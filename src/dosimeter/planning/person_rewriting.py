@@ -38,9 +38,10 @@ def total_tree(node: exp.Expression, scope: Scope) -> exp.Expression:
 
 
 class Level(ABC):
-    """One level (one SELECT) that is being rewritten. ``columns``: the new columns, by name.
+    """The rewriting of one level (one SELECT): aggregates or windows become new columns, which the rest then reads.
 
-    ``taken``: names that new columns may not have.
+    ``scope``: what names mean in the rows that the level reads. ``columns``: the new columns, by name. ``taken``: names
+    that new columns may not have.
     """
 
     def __init__(self, scope: Scope, taken: Iterable[str] = ()) -> None:
@@ -128,7 +129,10 @@ def _find_item(node: exp.Column, items: Iterable[exp.Expression]) -> exp.Express
 
 
 class GroupedLevel(Level):
-    """A level that groups by the unit. ``keys``: the names of its GROUP BY columns."""
+    """The rewriting of a level that groups by the unit: its GROUP BY expressions and aggregates become columns.
+
+    ``keys``: the names of those columns that are GROUP BY expressions.
+    """
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
@@ -183,7 +187,10 @@ class GroupedLevel(Level):
 
 
 class WindowedLevel(Level):
-    """A level with OVER (PARTITION BY unit). ``ties``: the columns that order rows with equal ORDER BY."""
+    """The rewriting of a level with windows, OVER (PARTITION BY unit …): each window becomes a column.
+
+    ``ties``: the columns by which rows that are equal in a window's ORDER BY are ordered.
+    """
 
     def __init__(self, scope: Scope, ties: Sequence[str]) -> None:
         super().__init__(scope, scope.schema.columns)

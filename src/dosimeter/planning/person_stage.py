@@ -98,7 +98,7 @@ class PersonStage:
 
     @property
     def origin(self) -> JoinTable | None:
-        """Return the private table, other than the first, whose rows these are; None if they are the first table's."""
+        """Return the private table, other than the first, that the rows come from; None if it is the first table."""
         return self.rows.table if self.rows.stage is None else self.rows.stage.origin
 
     def sources(self) -> Iterator[PersonRows]:

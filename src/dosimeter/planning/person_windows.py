@@ -24,7 +24,7 @@ SUPPORTED = (
 def read_window(node: exp.Window, scope: Scope, ties: Sequence[str]) -> OwnValue:
     """Return a window function over the individual's own rows, with the public facts of its values.
 
-    ``ties``: the columns that order rows with equal ORDER BY.
+    ``ties``: the columns by which rows that are equal in the window's ORDER BY are ordered.
     """
     expect_only(node, "this", "partition_by", "order", "spec", "over")
     function, unit = node.this, scope.schema.unit

@@ -89,7 +89,7 @@ class PlanOptions:
     def by_ranks(self) -> bool:
         """Return whether order statistics are drawn by rank (M4) instead of getting noise.
 
-        They get noise if a sensitivity is given by hand.
+        They get noise if ``quantiles`` says so, or if a sensitivity is given by hand.
         """
         return self.quantiles != "noise" and self.sensitivity is None
 
@@ -107,8 +107,8 @@ class _Planner:
     """The planning of one query, from the inside out. A block is a SELECT that measures.
 
     ``blocks``: the plan of each block met so far, by its number. ``clauses``: the SELECT of each block as written.
-    ``measured``: for each block's SELECT, its node, a copy with the WITH that it needs, and what it becomes after the
-    noise. ``taken``: how many block numbers are in use: the next block gets this one.
+    ``measured``: for each SELECT that measures, its node, a copy with the WITH that it needs, and what it becomes after
+    the noise. ``taken``: how many block numbers are in use, which is also the number of the next block.
     """
 
     sql: str

@@ -177,7 +177,8 @@ class QueryPlan:
     blocks. Cells are numbered block after block. ``columns``: the columns that the query reads. ``outputs``: the
     columns of the answer. ``after``: what happens after the noise. ``declared``: whether groups are declared.
     ``hand_sensitivity``: a sensitivity given by hand, or None. ``schema``: the public facts of the rows that are
-    measured. ``digest``: of the query, the schema and the options.
+    measured. ``digest``: of the query, the schema and the options. ``joins``: the joined tables. The fields after it
+    are explained where they stand.
     """
 
     sql: str
@@ -243,7 +244,7 @@ class QueryPlan:
 
     @property
     def is_part(self) -> bool:
-        """Return whether this is one of several blocks (``blocks``). Its measures are scaled as in the whole plan."""
+        """Return whether this is one block of a larger plan, by itself. Its measures are scaled as in that plan."""
         return self.part_of is not None
 
     @property

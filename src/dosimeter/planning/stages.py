@@ -70,7 +70,7 @@ def read_scope(query: Scoped) -> Scoped:
 def find_stage(query: Scoped, schema: Schema, *, nested: bool = True) -> Stage:
     """Return the stage of a SELECT. ``nested``: whether it stands inside another query.
 
-    A nested SELECT that groups by the unit still gives rows of individuals.
+    A nested SELECT that groups by the unit does not count as measuring: it gives rows, of one individual each.
     """
     query = read_scope(query)
     if query.parts:

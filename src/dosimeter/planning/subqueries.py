@@ -157,11 +157,12 @@ def _is_star(item: exp.Expression) -> bool:
 
 @dataclass(slots=True)
 class _Meaning:
-    """The meaning of an outer query's names, in terms of what its subquery reads.
+    """The meaning of an outer query's column names, needed to write the subquery in its FROM into it.
 
-    ``alias``: the subquery's name. ``columns``: what each of its columns computes. ``star``: whether it also passes on
-    all columns of its table, ``source``. ``joined``: the names of other tables in the outer query. ``outputs``: the
-    aliases of the outer SELECT list. ``nodes``: how many nodes were written in so far.
+    ``alias``: the subquery's name. ``columns``: what each of its columns computes. ``star``: whether it has ``*``, and
+    so passes on all columns of its table. ``source``: that table's name, to be put before columns if the outer query
+    joins others; otherwise None. ``joined``: the names of these others. ``outputs``: the aliases of the outer SELECT
+    list. ``nodes``: how many nodes were written in so far; too many are refused.
     """
 
     alias: str
@@ -317,7 +318,7 @@ def _expanded(items: Iterable[exp.Expression], meaning: _Meaning) -> Iterable[ex
 
 
 def _named(item: exp.Expression) -> exp.Expression:
-    """Return an item of the SELECT list. A column gets an alias: its own name, which it so keeps when rewritten."""
+    """Return an item of the SELECT list. A bare column gets its name as an alias, which stays when it is rewritten."""
     if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
         return exp.Alias(this=item.copy(), alias=exp.to_identifier(item.name, quoted=True))
     return item

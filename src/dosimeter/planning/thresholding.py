@@ -67,7 +67,7 @@ def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
 def add_threshold(aggregates: AggregateCollector, delta: float) -> Threshold:
     """Return the threshold of thresholded groups, with the measure that counts each group's individuals (S5).
 
-    The query's own such measure is taken; if it has none, one is added. ``delta``: the δ of the groups.
+    If the query has such a measure, that one is taken; otherwise one is added. ``delta``: the δ of the groups.
     """
     schema = aggregates.schema
     counted: exp.Expression = exp.Count(this=exp.Star())
@@ -83,8 +83,7 @@ def add_threshold(aggregates: AggregateCollector, delta: float) -> Threshold:
 def find_even_chance(plan: QueryPlan, mechanism: Mechanism, scale: float) -> int | None:
     """Return how many individuals give a thresholded group an even chance to be shown (H1); None for other groups.
 
-    ``scale``: the noise scale of the measures scaled by their weights; divided by the weight of a measure, it is the
-    noise scale of that measure itself (S5).
+    ``scale``: the noise scale in units of the norm, from which that of the noisy number of individuals follows (S5).
     """
     threshold = plan.threshold
     if threshold is None:
