@@ -60,8 +60,8 @@ def check_moment(node: exp.Expression, scope: Scope, parent: exp.Expression) -> 
 def align_types(parts: Sequence[tuple[exp.Expression, Checked]], *, parent: exp.Expression) -> list[Checked]:
     """Return the operands of one node, ``parent``, made comparable; refuse them if they have no common type.
 
-    A text literal beside a date or timestamp is read as one. A date beside a timestamp becomes its midnight. Other
-    operands stay as they are.
+    A text literal beside a date or timestamp is read as a date or timestamp. A date beside a timestamp becomes its
+    midnight. Other operands stay as they are.
     """
     kinds = {checked.type for _, checked in parts}
     if kinds & TEMPORAL:

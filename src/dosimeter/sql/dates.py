@@ -189,9 +189,10 @@ def is_interval(node: exp.Expression) -> bool:
 
 
 def _read_interval(node: exp.Expression, parent: exp.Expression) -> dict[str, int]:
-    """Return an interval that is written out in whole numbers as numbers of MONTH, DAY and SECOND; refuse any other.
+    """Return what an interval adds, by unit: two weeks are {"MONTH": 0, "DAY": 14, "SECOND": 0}.
 
-    ``parent``: the expression that the interval is part of, which a refusal names.
+    Refuse an interval that is not written out in whole numbers. ``parent``: the expression that the interval is
+    part of, which a refusal names.
     """
     interval = cast(exp.Interval, node.unnest())
     expect_only(interval, "this", "unit")
@@ -265,7 +266,7 @@ def _next_month(first: date) -> date:
 
 
 def add_days(subject: Checked, days: int, node: exp.Expression) -> Checked:
-    """Write a date or timestamp that many days later; NULL where that is outside the years 1 to 9999.
+    """Write a date or timestamp that is ``days`` days later; NULL where that is outside the years 1 to 9999.
 
     Refuse a number of days with which every date would be outside.
     """

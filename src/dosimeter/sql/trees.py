@@ -152,7 +152,7 @@ def same_keys(keys: Sequence[str], left: str, right: str) -> exp.Expression | No
 def window(function: exp.Expression, partition: Sequence[str], *, order: str | None = None) -> exp.Expression:
     """Write the function over a window: the rows that agree in the columns ``partition``.
 
-    With a column ``order``, the window ends at the current row in that order and the rows that equal it there.
+    With a column ``order``, only those rows count whose value in it comes before the current row's, or equals it.
     """
     windowed = exp.Window(this=function, partition_by=[column_tree(name) for name in partition], over="OVER")
     if order is not None:
