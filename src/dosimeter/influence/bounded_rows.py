@@ -40,7 +40,7 @@ class BoundedEngine(EngineInFront):
         self._facts: tuple[int, UnitFacts] | None = None
 
     def facts(self) -> UnitFacts:
-        """Return the counts of the table before its rows are bounded; count again if the data may have changed."""
+        """Return the counts of the table with all its rows; they are counted again if the data may have changed."""
         if self._facts is None or self._facts[0] != self.generation:
             facts = find_facts(self._engine, self._schema, self._engine.relation())
             self._facts = (self.generation, facts)

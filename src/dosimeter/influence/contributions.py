@@ -128,7 +128,7 @@ class Contributions:
     def with_empty_slots(self, count: int) -> Contributions:
         """Return the same contributions and one more row, of ``count`` empty slots, which move nothing.
 
-        If ``count`` is 0, a row is added only where there is none yet.
+        If ``count`` is 0, this row is added only to contributions that have no row at all.
         """
         if not count and len(self.people):
             return self

@@ -20,11 +20,11 @@ from dosimeter.planning import QueryPlan
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JointProfile:
-    """One profile per block (SELECT that measures). Row r of every part stands for the same individuals.
+    """The profiles of a plan with several blocks (SELECTs that measure), one per block in ``parts``.
 
-    ``touched``: how many individuals at least one block touches, as a query counted them; None if ``parts`` show it.
-    They do not show it where the query gave a UnitProfile's contributions as numbers in columns, and not as texts:
-    zeros then stand for an individual whom the block does not touch, and also for one who contributes zeros to it.
+    Row r of every part stands for the same individuals. ``touched``: how many individuals at least one block touches,
+    as a query counted them; None if ``parts`` show it. They do not show it if they were read from columns of numbers
+    (``is_wide``): zeros there can mean that the block does not touch somebody, or that they contribute zeros to it.
     """
 
     plan: QueryPlan

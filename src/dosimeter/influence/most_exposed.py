@@ -154,9 +154,9 @@ def _query_alike(profile: UnitProfile | JointProfile, relation: exp.Expression, 
 
 
 def _own_texts(profile: UnitProfile | JointProfile) -> UnitProfile:
-    """Return the profile whose ``identities`` tell rows apart: itself, or the first part of a JointProfile.
+    """Return the UnitProfile from which to read what the individuals of each row contribute (``identities``).
 
-    All parts of a JointProfile have the same ``identities``.
+    It is the profile itself, or the first part of a JointProfile, all of whose parts have the same ``identities``.
     """
     part = profile if isinstance(profile, UnitProfile) else profile.parts[0]
     assert isinstance(part, UnitProfile)

@@ -37,8 +37,9 @@ from dosimeter.measures.sums import read_sum
 class Aggregate:
     """One aggregate of SQL.
 
-    ``names``: how messages call it. ``column``: the default name of its column in an answer, or the beginning of that
-    name. ``read``: the function that makes measures and an estimate of a call.
+    ``names``: how messages call it. ``column``: the default name of its column in an answer, sum for SUM; if the
+    argument is a plain column, its name follows: sum_pay. ``read``: the function that makes measures and an estimate of
+    a call.
     """
 
     names: tuple[str, ...]

@@ -67,7 +67,7 @@ class CountRows(_AnyCount):
         return exp.Count(this=exp.Star())
 
     def native(self) -> Native:
-        """Return COUNT(*), to run with and without somebody's records: a check of the computed effects."""
+        """Return COUNT(*), run with and without somebody's records to check their computed effect."""
         return Native(self.total(), float(self.unit), 0, exact=True)
 
     def _field(self) -> UnitField:
@@ -90,7 +90,7 @@ class Count(ArgumentMeasure, _AnyCount):
         return exp.Count(this=self.column())
 
     def native(self) -> Native:
-        """Return COUNT(x), to run with and without somebody's records: a check of the computed effects."""
+        """Return COUNT(x), run with and without somebody's records to check their computed effect."""
         return Native(exp.Count(this=self.column()), float(self.unit), 0, exact=True)
 
     def _field(self) -> UnitField:

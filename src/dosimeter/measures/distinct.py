@@ -55,7 +55,7 @@ class CountDistinct(Reducible, Total):
         return self.total()  # the profile keeps who holds a value alone, not how many values there are
 
     def native(self) -> Native:
-        """Return COUNT(DISTINCT x), to run with and without somebody's records: a check of the computed effects."""
+        """Return COUNT(DISTINCT x), run with and without somebody's records to check their computed effect."""
         counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
         return Native(counted, float(self.unit), 0, exact=True)
 
@@ -66,7 +66,7 @@ class CountDistinct(Reducible, Total):
 
     @classmethod
     def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
-        """Write the column that replaces x: 1 where one individual alone has its value in the group, else 0 (C4)."""
+        """Write the profile column in place of x: 1 if one individual alone has x's value in a group, else 0 (C4)."""
         name = readers[0].column_name
         held = f"{name}_holders"
         stage = {held: window(exp.Sum(this=count_present_people(name, people)), [*groups, name])}
@@ -142,7 +142,7 @@ class CountIndividuals(ArgumentMeasure, Total):
         return self.total()  # the profile counts rows, and an individual may have several
 
     def native(self) -> Native:
-        """Return COUNT(DISTINCT unit), to run with and without somebody's records: a check of the computed effects."""
+        """Return COUNT(DISTINCT unit), run with and without somebody's records to check their computed effect."""
         counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
         return Native(counted, float(self.unit), 0, exact=True)
 

@@ -21,8 +21,8 @@ from dosimeter.measures.argument import Argument
 class Estimate(ABC):
     """One aggregate as the analyst wrote it, computed from measures.
 
-    ``measures``: the indices of these measures in the plan; ``inputs`` of the methods are their numbers, in real units
-    and in the same order. ``label``: the aggregate as messages and answers name it.
+    ``measures``: the indices of these measures in the plan. Methods take the numbers of these measures as ``inputs``,
+    in real units and in the same order. ``label``: the aggregate as messages and answers name it.
     """
 
     measures: tuple[int, ...]
@@ -177,7 +177,7 @@ class FromSums(Estimate, ABC):
 
     @property
     def counted(self) -> int:
-        """Return 0: the count itself is the divisor."""
+        """Return 0, which is subtracted from the count: the estimate divides by the count itself (E1)."""
         return 0
 
     @property
@@ -257,7 +257,7 @@ class DeviationFromSums(VarianceFromSums):
         return math.sqrt(self._variance(inputs, clamp))
 
     def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return the standard deviations from the variances that ``smooth`` gives."""
+        """Return the square roots of the variances ``smooth``, which are first put into the range of a variance."""
         return np.sqrt(VarianceFromSums.finish(self, smooth, clamp=clamp))
 
     def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
@@ -272,7 +272,7 @@ class SampleVariance(VarianceFromSums):
 
     @property
     def counted(self) -> int:
-        """Return 1: the divisor is n − 1."""
+        """Return 1, which is subtracted from the count n: the estimate divides by n − 1 (E1)."""
         return 1
 
     @property
@@ -310,7 +310,7 @@ class SampleDeviation(SampleVariance):
         return math.sqrt(SampleVariance.value(self, inputs, clamp=clamp))
 
     def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return the sample standard deviations from the sample variances that ``smooth`` gives."""
+        """Return the square roots of the sample variances ``smooth``, which are first put into their range."""
         return np.sqrt(SampleVariance.finish(self, smooth, clamp=clamp))
 
     def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:

@@ -112,7 +112,7 @@ class BoundedMean(_AnyMean):
 
     @property
     def parameters(self) -> tuple[str | None, int | None]:
-        """Return None, as a mean has no fraction, and the floor on rows."""
+        """Return (None, ``min_rows``): a mean has a floor on rows, and no fraction as a quantile has."""
         return None, self.min_rows
 
     @property
@@ -121,7 +121,7 @@ class BoundedMean(_AnyMean):
         return self.min_rows
 
     def native(self) -> Native:
-        """Return SQL to run with and without somebody's records: a check of the computed effects.
+        """Return SQL that is run with and without somebody's records to check their computed effect.
 
         It gives how far the mean lies from the middle of the bounds, Σ(2v − (L + U))/max(N, r), in half grid steps
         (S2).
@@ -152,7 +152,7 @@ class Mean(_AnyMean):
         return 1
 
     def native(self) -> Native:
-        """Return AVG(x), to run with and without somebody's records: a check of the computed effects."""
+        """Return AVG(x), run with and without somebody's records to check their computed effect."""
         return Native(exp.Avg(this=self.column()), float(self.unit), float(self.empty / self.unit))
 
 

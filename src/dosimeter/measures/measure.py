@@ -105,9 +105,10 @@ class Measure(ABC):
     """One noisy number per group.
 
     ``name``: what this class of measures is called in JSON and in the ledger. ``depends_on``: what the effect of
-    leaving somebody out depends on besides their own rows; None for nothing. ``by_group``: whether that effect depends
-    on the other people of their group. ``label``: the measure as messages name it. ``unit``: the real value of one step
-    of the exact number. ``grid``: the step of the noise. ``grid`` and both sensitivities are in real units.
+    leaving somebody out depends on besides their own rows; None for nothing. ``by_group``: whether that effect is
+    computed for each group apart, from the inputs of everybody in it. ``label``: the measure as messages name it.
+    ``unit``: the real value of one step of the exact number. ``grid``: the step of the noise. ``grid`` and both
+    sensitivities are in real units.
     """
 
     name: ClassVar[str]
@@ -182,13 +183,13 @@ class Measure(ABC):
 
     @abstractmethod
     def _value(self, values: IntArray, people: IntArray) -> Fraction | exp.Expression:
-        """Return the exact answer in real units, or the SQL that gives it, from one or more inputs without NULL."""
+        """Return the exact answer in real units, or SQL that gives it, from one or more inputs that are not NULL."""
 
     @abstractmethod
     def native(self) -> Native:
         """Return the measure as SQL's own aggregate over the profile's columns.
 
-        It is run with and without somebody's records: a check of the computed effects.
+        It is run with and without somebody's records, to check the effect that was computed for leaving them out.
         """
 
     # ------------------------------------------------------------ leaving one individual out

@@ -78,8 +78,8 @@ class _Spread(ArgumentMeasure, ABC):
     ) -> FloatArray:
         """Return the effect of leaving each individual out, in real units, from exact sums (S7).
 
-        ``counts``, ``totals``, ``squares``: each individual's own sums. ``people``: how many individuals have the same
-        three.
+        ``counts``, ``totals``, ``squares``: the number, sum and sum of squares of each individual's own centred values.
+        ``people``: how many individuals have the same three.
         """
         count, total, square = (exact_total(own, people) for own in (counts, totals, squares))
         here = variance(count, total, square)
@@ -90,7 +90,8 @@ class _Spread(ArgumentMeasure, ABC):
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
         """Return the measure at the variance ``here``, less the measure at each variance in ``left``, in real units.
 
-        All variances are in quarters of a squared grid step.
+        ``here``: the group's variance. ``left``: for each individual, the variance without them. All variances are in
+        quarters of a squared grid step.
         """
 
 
@@ -109,7 +110,7 @@ class Variance(_Spread):
         return _measure_variance(self._centre(values), people) * (self.unit / 2) ** 2
 
     def native(self) -> Native:
-        """Return VAR_POP(x), to run with and without somebody's records: a check of the computed effects."""
+        """Return VAR_POP(x), run with and without somebody's records to check their computed effect."""
         return Native(exp.VariancePop(this=self.column()), float(self.unit) * float(self.unit), 0.0)
 
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
@@ -133,7 +134,7 @@ class Deviation(_Spread):
         return Fraction(math.sqrt(found) * float(self.unit) / 2)
 
     def native(self) -> Native:
-        """Return STDDEV_POP(x), to run with and without somebody's records: a check of the computed effects."""
+        """Return STDDEV_POP(x), run with and without somebody's records to check their computed effect."""
         return Native(exp.StddevPop(this=self.column()), float(self.unit), 0.0)
 
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:

@@ -157,7 +157,7 @@ class NearValues(Joined):
         )
 
     def nothing(self) -> exp.Expression:
-        """Write the empty text: an individual without values."""
+        """Write the empty text, for an individual whom the query does not return: they have no values in the group."""
         return exp.Literal.string("")
 
 

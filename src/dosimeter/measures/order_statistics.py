@@ -61,7 +61,10 @@ def _read_fraction(node: exp.Expression) -> Fraction:
 
 
 def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> SingleMeasure:
-    """Read the order statistic at this fraction. ``given``: which arguments the call may have besides the values."""
+    """Read the order statistic at this fraction: add its measure to the query, and return its estimate.
+
+    ``given``: the names of what the call may have besides the values, such as the fraction of a quantile.
+    """
     expect_only(call.node, "this", *given)
     if not collector.by_ranks:
         source = take_spread(collector, call)

@@ -45,7 +45,7 @@ class FromPairs(Estimate, ABC):
 
     @property
     def counted(self) -> int:
-        """Return 0: the count itself is the divisor."""
+        """Return 0, which is subtracted from the count: the estimate divides by the count itself (E1)."""
         return 0
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
@@ -81,7 +81,7 @@ class SampleCovariance(Covariance):
 
     @property
     def counted(self) -> int:
-        """Return 1: the divisor is n − 1."""
+        """Return 1, which is subtracted from the count n: the estimate divides by n − 1 (E1)."""
         return 1
 
     @property
@@ -113,7 +113,7 @@ class Correlation(FromPairs):
         return divide(_covary(count, x, y, products), np.sqrt(math.prod(spreads)))
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the variances of x and of y."""
+        """Return the variances of x and of y: the covariance is divided by their square roots."""
         count, x, y, _, x_squares, y_squares = inputs
         return _covary(count, x, x, x_squares), _covary(count, y, y, y_squares)
 

@@ -36,7 +36,7 @@ class OrderStatistic(Bounded, ABC):
 
     @property
     def parameters(self) -> tuple[str | None, int | None]:
-        """Return the fraction, and None: there is no floor on rows."""
+        """Return the fraction as text, and None: only a mean has a floor on rows."""
         return str(self.fraction), None
 
     # ------------------------------------------------------------ answer
@@ -56,7 +56,7 @@ class OrderStatistic(Bounded, ABC):
     def native(self) -> Native:
         """Return SQL's MIN, MAX or, for other fractions, QUANTILE_CONT.
 
-        It is run with and without somebody's records: a check of the computed effects.
+        It is run with and without somebody's records, to check their computed effect.
         """
         return Native(self._native_tree(), float(self.unit), float(self.empty / self.unit))
 
@@ -72,8 +72,8 @@ class OrderStatistic(Bounded, ABC):
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         """Return, for each value, the quantile minus the quantile without one row of it, in real units (C3).
 
-        Everybody has one row. Ranks count from 0. If the left-out value has its first row at rank f, the row of rank j
-        among the rest has rank j among all rows where j < f, and rank j + 1 from f on.
+        Everybody has one row. Ranks count from 0. If f is the rank of the first row with the left-out value, the row of
+        rank j among the remaining rows is the one of rank j among all rows if j < f, and otherwise that of rank j + 1.
         """
         ordered, where = _sort(values, people)
         total = int(ordered.upto[-1])

@@ -33,8 +33,9 @@ HIGHEST_SCORE = 2**61
 def candidate_step(width: int, cells: int) -> int:
     """Return how many grid steps apart candidates lie (M4).
 
-    ``width``: the distance between the bounds, in grid steps. ``cells``: the most cells of a SELECT that are drawn by
-    rank; the candidates of all of these together are limited, too.
+    ``width``: the distance between the bounds, in grid steps. ``cells``: how many cells of the SELECT are drawn by rank
+    at most. Both the candidates of one cell and those of all cells together are limited: the more cells there are, the
+    farther apart their candidates can lie.
     """
     most = max(2, min(MOST_CANDIDATES, MOST_OVER_CELLS // cells))
     return max(1, -(-width // (most - 1)))
@@ -207,10 +208,10 @@ class Rank(OrderStatistic):
     # ------------------------------------------------------------ own guarantees
 
     def own_shares(self, column: GroupColumn) -> FloatArray:
-        """Return, for each distinct input, how far leaving out one such row moves a score, as a share of Δ_s (R12).
+        """Return, for each distinct input, how far leaving out one such row can move a score, as a share of Δ_s (R12).
 
-        That is max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s; 0 for a NULL. In two cases it is 1/m instead, a bound that holds at
-        every ε, where m is the most rows of one individual: for MIN and MAX, and wherever m > 1.
+        For a NULL it is 0. For MIN and MAX, and wherever one individual can have several rows, it is the bound 1/m,
+        with m the most rows of one individual; it holds at every ε. Otherwise it is max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s.
         """
         shares = np.zeros(len(column.people))
         present = column.present
@@ -243,7 +244,7 @@ class Rank(OrderStatistic):
         return most
 
     def unit_shares(self, entries: Entries) -> FloatArray:
-        """Return r/m for each individual in each of their groups: a bound on their share of Δ_s.
+        """Return r/m for each individual and group: a bound on how far they move a score, as a share of Δ_s (R12).
 
         r: how many of their rows in the group have a value. m: how many rows one individual can have. r is read from
         the field that lists the individual's values: these are clamped, but none is missing.

@@ -40,7 +40,7 @@ class SparseRows(Protocol):
 
 
 class RatioWarning(Enum):
-    """A reason why the ratio of two RDRs, by their upper bounds, can be larger than the ratio of the exact RDRs (R7).
+    """A reason why the ratio of two RDRs' upper bounds can be larger than the ratio of the exact RDRs (R7).
 
     ALWAYS: with this noise it is larger, unless all PIS are equal. EVERYBODY_MOVES: nobody has a PIS of 0. COARSE_GRID:
     the steps of the noise are large beside its scale.
@@ -229,9 +229,9 @@ class Mechanism(ABC):
 
     @abstractmethod
     def mass(self, values: FloatArray) -> FloatArray:
-        """Return what each of these differences in a cell adds to the sum from which ``distance`` is computed.
+        """Return what the difference of two answers in one cell adds to the sum from which ``distance`` is computed.
 
-        It is the absolute difference in L1, and its square in L2.
+        ``values``: such differences. What each adds is its absolute value in L1, and its square in L2.
         """
 
     @abstractmethod
@@ -240,26 +240,35 @@ class Mechanism(ABC):
 
     @abstractmethod
     def distance(self, sums: FloatArray) -> FloatArray:
-        """Return the distance in the mechanism's norm (R1) for each of these sums of ``mass`` over all cells.
+        """Return how far two answers lie apart in the mechanism's norm (R1).
 
-        For L1 it is the sum itself, for L2 its square root.
+        ``sums``: for each pair of answers, ``mass`` of their differences, added up over all cells. The distance is the
+        sum itself in L1, and its square root in L2.
         """
 
     @abstractmethod
     def loss_unit(self, scale: float) -> float:
-        """Return the number by which a difference of two sums of ``mass`` is divided to give the privacy loss (R2)."""
+        """Return b for Laplace noise and 2σ² for Gaussian noise: the divisor in the privacy loss of an output o (R2).
+
+        What is divided is the sum of ``mass`` over all cells of o − q(x₋ᵢ), less that of o − q(x): the answer without
+        individual i and the answer with everybody are each compared with o.
+        """
 
     # ------------------------------------------------------------ the exact limit (F2)
 
     @abstractmethod
     def exact_ratio_is_monotone(self, k: int) -> bool:
-        """Return whether it is proven that more noise never lowers the ratio of exact RDRs over k noisy numbers."""
+        """Return whether it is proven that more noise never lowers the ratio of the smallest to the largest exact RDR.
+
+        k: how many noisy numbers there are.
+        """
 
     @abstractmethod
     def scale_for_ratio(self, low: float, high: float, k: int, threshold: float) -> float:
         """Return the smallest noise scale at which the RDR bounds of two people have at least the ratio ``threshold``.
 
-        ``low`` and ``high``: their PIS. k: how many noisy numbers there are.
+        ``low`` and ``high``: their PIS. The ratio is the RDR at ``low`` divided by that at ``high``. k: how many noisy
+        numbers there are.
         """
 
     @abstractmethod
@@ -291,18 +300,18 @@ class Mechanism(ABC):
 
     @abstractmethod
     def tested_values(self, relative: FloatArray) -> FloatArray:
-        """Return t in [0, 1] for each of these PIS/Δ (``relative``). It does not depend on ε.
+        """Return t in [0, 1] for each individual: what the sharp noisy test reads of their PIS/Δ (``relative``).
 
-        The sharp noisy test adds noise to the variance of t over people. That variance bounds the variance of the
-        normalised RDRs (RDR divided by the ceiling) at every ε, since those of two people differ by at most
-        ``tested_slope`` times the difference of their t.
+        The test (V5, V6) adds noise to the variance of t among individuals. t does not depend on ε, so one noisy number
+        serves every ε: the variance of the normalised RDRs (RDR divided by the ceiling) is at most the square of
+        ``tested_slope`` at that ε, times the variance of t.
         """
 
     @abstractmethod
     def tested_slope(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
-        """Return a bound on the difference of two people's normalised RDRs, divided by the difference of their t.
+        """Return f: at this ε, two people's normalised RDRs differ by at most f times the difference of their t.
 
-        t is what ``tested_values`` returns. k: how many noisy numbers there are.
+        t is what ``tested_values`` returns. Normalised: divided by the ceiling. k: how many noisy numbers there are.
         """
 
 

@@ -79,9 +79,9 @@ class _AnyGaussian(Mechanism):
     ) -> FloatArray:
         """Return the membership advantage (P4), or an upper bound on it.
 
-        On fine grids it is computed for continuous noise and corrected for the grid. On coarse grids it is an exact sum
-        if one individual can move only one number; otherwise it is an upper bound: the advantage with normal noise,
-        where every grid step counts as the shift of normal noise that is as easy to notice (``_unit_shift``).
+        On fine grids: the advantage with continuous noise, corrected for the grid. On coarse grids, if one individual
+        can move only one number: an exact sum. On coarse grids otherwise: an upper bound, the advantage with normal
+        noise, where every grid step counts as the shift of normal noise that is as easy to notice (``_unit_shift``).
         """
         if scale == 0.0:
             return np.ones(len(distances))
@@ -191,9 +191,9 @@ class _AnyGaussian(Mechanism):
         return min(Fraction(1), Fraction(1.0 / (root * (root + ratio))))  # V5: 1 − s/√(1 + s²), without cancellation
 
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
-        """Return u for each individual, as the base class defines it (V5). ``relative``: their PIS/Δ.
+        """Return u for each individual: where their RDR lies from the smallest possible (0) to the largest (1) (V6).
 
-        It uses only +, ×, / and √, which are correctly rounded: equal PIS give equal bits.
+        ``relative``: their PIS/Δ. It uses only +, ×, / and √, which are correctly rounded: equal PIS give equal bits.
         """
         ratio = self._noise_ratio(k, sensitivity, epsilon)
         squares = relative * relative
@@ -209,7 +209,7 @@ class _AnyGaussian(Mechanism):
         return Fraction(1.0 / (2.0 * ratio * math.hypot(1.0, ratio)))  # V6: w·L_s = 1/(2s·√(1 + s²))
 
     def _noise_ratio(self, k: int, sensitivity: float, epsilon: float) -> float:
-        """Return s = √k·σ/Δ: the noise of k numbers, relative to the sensitivity."""
+        """Return s = √k·σ/Δ, on which normalised RDRs depend: the noise of k numbers relative to the sensitivity."""
         return math.sqrt(k) * self.scale(sensitivity, epsilon) / sensitivity
 
 
@@ -300,8 +300,8 @@ def _sum_between(steps: float, shifts: FloatArray) -> FloatArray:
 def _unit_shift(steps: float) -> float:
     """Return μ₁ (P4): the shift of normal noise, in σ, that is as easy to notice as one step of the discrete noise.
 
-    ``steps``: the σ of the discrete noise, in grid steps. On fine grids P(Z = 0) is 1/(σ√2π) to a float's precision, so
-    nothing is summed.
+    ``steps``: the σ of the discrete noise Z, in grid steps. μ₁ follows from P(Z = 0). On fine grids this probability is
+    1/(σ√2π) to a float's precision; on coarse ones it takes a sum.
     """
     if steps >= _FINE_FROM:
         return 2.0 * math.sqrt(2.0) * invert_small_erf(1.0 / (steps * math.sqrt(2.0 * math.pi)))

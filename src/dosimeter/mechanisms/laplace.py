@@ -110,9 +110,9 @@ class Laplace(Mechanism):
     def expect(
         self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
     ) -> FloatArray:
-        """Compute R5: E|noise| = g/sinh(g/b) in each cell; in one that is changed by c, |c| + e^(−|c|/b)·E|noise|.
+        """Return the exact RDR (R5): the sum over all cells of |c| + e^(−|c|/b)·E|noise|, where E|noise| = g/sinh(g/b).
 
-        g: the cell's grid. b: ``scale``.
+        c: by how much the person changes the cell, 0 in most. g: the cell's grid. b: ``scale``.
         """
         if len(grids) == 0 or k % len(grids):
             raise ValueError("the number of cells must be a multiple of the number of measures")

@@ -149,10 +149,10 @@ def _recompute(
 
 
 def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tuple[list[Effects], int]:
-    """Join the effects on several jobs into effects on one vector of cells; return them and how many cells there are.
+    """Join the effects on the cells of several jobs, numbering the cells job after job; return also how many there are.
 
-    The cells of each job follow those of the job before it. ``found``: for each job, its effects and its number of
-    cells. ``people``: how many individuals are of each kind; those with identical records are of one kind.
+    A job is one SELECT. ``found``: for each job, the effects on its cells, and how many cells it has. ``people``: how
+    many individuals are of each kind; those with identical records are of one kind.
     """
     parts = []
     for effects, k in found:
@@ -174,10 +174,10 @@ def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tup
 def _leave_everybody_out(
     job: WorkerSelect, rows: Rows, processes: int | None, report: Progress
 ) -> tuple[list[Effects], int]:
-    """Return the effects on one job of leaving out one individual of each kind, and how many cells the job has.
+    """Return what leaving out one individual of each kind does to the cells of a job, and how many cells these are.
 
-    Individuals with identical records are of one kind. ``processes``: how many to use; None for as many as the work is
-    worth. ``report`` is called with how many kinds are done and how many there are.
+    A job is one SELECT. Individuals with identical records are of one kind. ``processes``: how many to use; None for as
+    many as the work is worth. ``report`` is called with how many kinds are done and how many there are.
     """
     kinds = len(rows.people)
     bench = DeletionTable(job, rows)
@@ -198,7 +198,7 @@ def _leave_everybody_out(
 
 
 def _fetch_rows(job: WorkerSelect, engine: Engine) -> Rows:
-    """Return each distinct record in the columns that the query reads; with a unit column, once per individual."""
+    """Return the distinct records in the columns that the query reads; with a unit column, those of each individual."""
     unit = [] if job.schema.unit == "row" else [job.schema.unit]
     columns = [named(column_tree(name), f"c{at}") for at, name in enumerate([*job.columns, *unit])]
     query = exp.select(*columns, named(exp.Count(this=exp.Star()), "times"), copy=False)

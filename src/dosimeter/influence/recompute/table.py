@@ -36,7 +36,7 @@ class GroupNumber:
     """One number per group: an aggregate (``tree``) over the columns a0, a1 …
 
     ``scale``: the factor from this number to its value in a contribution. ``empty``: its value where there is nothing
-    to aggregate (C6). ``exact``: whether it is a whole number. Of any other number, a change as small as rounding
+    to aggregate (C6). ``exact``: whether it is a whole number. If it is not, a change no larger than a rounding error
     counts as none.
     """
 
@@ -50,8 +50,9 @@ class GroupNumber:
 class WorkerSelect:
     """One SELECT in the form that a worker process needs.
 
-    ``columns``: those that it reads. ``numbers``: what it measures in each group, over ``arguments``. ``declared``: the
-    declared groups, or None where groups are observed (C8).
+    ``table`` and ``schema``: the name of the table, and its schema. ``columns``: those that the SELECT reads. ``where``
+    and ``groups``: its WHERE and its GROUP BY. ``numbers``: what it measures in each group, over ``arguments``.
+    ``declared``: the declared groups, or None where groups are observed (C8).
     """
 
     table: str

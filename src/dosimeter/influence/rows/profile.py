@@ -367,7 +367,7 @@ def _add_totals(
 
 
 def _fetch_totals(plan: QueryPlan, engine: Engine, query: exp.Select) -> pa.Table | FewRows:
-    """Fetch the totals of every group, as FewRows if at most ``FEW`` groups are declared, otherwise as Arrow."""
+    """Fetch the totals of every group: as plain lists if at most ``FEW`` groups are declared, otherwise as Arrow."""
     few = plan.group_keys is not None and len(plan.group_keys) <= FEW
     return engine.fetch_few(query) if few else engine.fetch(query)
 

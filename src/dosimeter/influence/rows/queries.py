@@ -63,9 +63,9 @@ def _declared_groups(plan: QueryPlan) -> dict[str, exp.Expression]:
 
 
 def _declared_nulls(plan: QueryPlan) -> dict[str, exp.Expression]:
-    """Return, by name, a column that tells real NULL from undeclared values, for each group that declares NULL.
+    """Return, by name, a column that tells real NULL from undeclared values, for each group column that declares NULL.
 
-    Undeclared values are fetched as NULL, too.
+    It is needed because undeclared values, too, are fetched as NULL.
     """
     return {
         null_column(at): is_null(column_tree(f"g{at}"))
@@ -132,7 +132,7 @@ def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp
 
 
 def _pass_null(tree: exp.Expression) -> exp.Expression:
-    """Return a clamping CASE without its branch for NULL: without it the CASE still gives NULL for NULL.
+    """Return a clamping CASE without its branch for NULL, which is not needed: the ELSE gives NULL for NULL.
 
     An engine that knows from a file's statistics that a column has no NULL then knows the same of the CASE. Other trees
     are returned unchanged.

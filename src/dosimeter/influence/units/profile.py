@@ -60,11 +60,11 @@ Around = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 class UnitProfile:
     """The result of the unit profile query: one row per distinct contribution, and how many people have it.
 
-    ``people``, ``inside``, ``attributes`` and ``identities`` (the columns in which the rows differ) have one element
-    per row. An entry is what each individual of a row contributes to one group. Row r has the entries
-    ``starts[r]:starts[r + 1]``. ``group`` and ``fields`` have one element per entry; ``group`` is an index into
-    ``keys``, the groups' values. A quantile's field (v…) holds indices into ``values``: lists of the values near the
-    quantile, each value with how many of the individual's rows have it.
+    ``layout``: the form of a row in that query's result. ``people``, ``inside``, ``attributes`` and ``identities`` (the
+    columns in which the rows differ) have one element per row. An entry is what each individual of a row contributes to
+    one group. Row r has the entries ``starts[r]:starts[r + 1]``. ``group`` and ``fields`` have one element per entry;
+    ``group`` is an index into ``keys``, the groups' values. A quantile's field (v…) holds indices into ``values``:
+    lists of the values near the quantile, each value with how many of the individual's rows have it.
     """
 
     layout: Layout

@@ -50,9 +50,9 @@ Near = Mapping[str, tuple[tuple[int, ...], ...]]  # for each field v…: the val
 class Layout:
     """The form of an individual's contribution in a row of the unit profile: in columns (``wide``), or as one text.
 
-    ``near``: the quantile fields that have one column per value near the quantile, by name, with these values in each
-    group. The values come from the data: a layout is as private as its profile. ``all_declared``: whether all rows that
-    meet the WHERE are known to be in declared groups, so that they need not be tested.
+    ``near``: for each quantile field that has one column per value near its quantile, by the field's name, these values
+    in each group. They come from the data: a layout is as private as its profile. ``all_declared``: whether all rows
+    that meet the WHERE are known to be in declared groups, so that they need not be tested.
     """
 
     plan: QueryPlan
@@ -77,10 +77,11 @@ class Layout:
 def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layout:
     """Choose how one individual's entries (contributions to one group each) are written in a row of the profile.
 
-    Wide: one column per field and group, if at most ``MOST_COLUMNS`` are needed. Otherwise, and with thresholded
-    groups: all in one text column. Without GROUP BY the row is always wide, and a field with too many values is a text
-    column of its own. ``near``: the values near each quantile in each group, by field; those that fit get columns.
-    ``all_declared``: whether all rows that meet the WHERE are known to be in declared groups.
+    Without GROUP BY: columns for each field; a quantile field with too many values has one text column. With declared
+    groups: columns for each field in each group, if at most ``MOST_COLUMNS`` are needed and none of them is a text or
+    needs a query of its own. Otherwise, and with thresholded groups: one text column for all entries. ``near``: the
+    values near each quantile in each group, by field; those that fit get columns. ``all_declared``: whether all rows
+    that meet the WHERE are known to be in declared groups.
     """
     kept: dict[str, tuple[tuple[int, ...], ...]] = {}
     for name, values in near.items():
@@ -100,9 +101,9 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
 def find_countable(plan: QueryPlan) -> list[NearValues]:
     """Return the quantile fields that could have one column per value near the quantile.
 
-    Such a column holds how many of an individual's rows have the value, or have another that it is the nearest to.
-    Empty if groups are thresholded. With GROUP BY, also empty if the fields need too many columns even at one column
-    each, or if another field needs a text.
+    Such a column counts the individual's rows with that value; rows with a value that is not near the quantile count at
+    the nearest one that is. Empty if groups are thresholded. With GROUP BY, also empty if the fields need too many
+    columns even at one column each, or if another field needs a query of its own.
     """
     fields = unit_fields(plan)
     countable = [field for field in fields if isinstance(field, NearValues)]
@@ -169,9 +170,9 @@ def matching_units_query(per_unit: exp.Select, identity: Mapping[str, int | str 
 def unit_fields(plan: QueryPlan) -> list[UnitField]:
     """Return the fields of an entry, in order: the number of rows, if needed, and then the fields of each argument.
 
-    An entry is what one individual contributes to one group. Fields of an argument a with bounds L, U: n, how many of
-    its values are not NULL; t, their total; s, Σ(2a − (L + U)); q, the sum of the squares of 2a − (L + U); d, how many
-    values nobody else has; v…_j, the values around the j-th quantile asked for.
+    An entry is what one individual contributes to one group. Fields of an argument a with bounds L, U, by how their
+    names begin: n, how many of its values are not NULL; t, their total; s, Σ(2a − (L + U)); q, the sum of the squares
+    of 2a − (L + U); d, how many values nobody else has; v…_j, the values around the j-th quantile asked for.
     """
     fields = {field.name: field for measure in plan.measures for field in measure.unit_fields()}
     return sorted(fields.values(), key=lambda field: field.place)
@@ -234,9 +235,9 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
 def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
     """Return ``entries`` cross-joined with the values near each quantile, so that rows can be counted at each value.
 
-    The values near one quantile are joined as a single row; they are left out if no group has more than one, since all
-    rows then count at it. If the entries have no other field, rows whose argument is NULL are left out: they move no
-    quantile.
+    The values near one quantile are joined as a single row. They are not joined if every group has only one such value:
+    all rows of a group then count at that value. If the entries have no other field, rows whose argument is NULL are
+    left out: they move no quantile.
     """
     plan, near = layout.plan, find_near(layout)
     for field in near:
