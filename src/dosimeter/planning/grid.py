@@ -54,6 +54,8 @@ from dosimeter.sql import (
     wrap,
 )
 
+_MOST_BRANCHES = 256  # of the CASEs of one date expression, multiplied
+
 
 def put_on_grid(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
     """Return an expression of one row as whole grid steps, with its bounds. Raises QueryError if it has no grid.
@@ -296,19 +298,20 @@ def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridde
 
 
 def find_ends(tree: exp.Expression, schema: Schema) -> tuple[date, date] | None:
-    """Return the first and the last date or timestamp that a tree gives where its columns are at a bound or NULL.
+    """Return the first and the last date or timestamp that a tree gives within its columns' bounds; None if unbounded.
 
-    The branches of a CASE, COALESCE … over several columns are looked at one by one. None if a column has no bounds or
-    is no date, and if the tree gives only NULL. The caller clamps what it computes from the tree to the results for
-    these two dates, since other cells can lie outside.
+    Where a column's cells lie outside their bounds, the tree's values are clamped to these two. A CASE counts as each
+    of its branches: it may leave one and come back between the bounds. With very many of them it is unbounded.
     """
     bare = cast(exp.Expression, tree.unnest())
     names = {node.name for node in bare.find_all(exp.Column)}
-    if len(names) > 1 and isinstance(bare, exp.Case):
-        default = bare.args.get("default")
-        parts = [branch.args["true"] for branch in bare.args["ifs"]] + ([default] if default is not None else [])
-    elif len(names) > 1 and isinstance(bare, (exp.Coalesce, exp.Greatest, exp.Least)):
+    cases = list(bare.find_all(exp.Case))
+    if math.prod(len(_list_results(each)) for each in cases) > _MOST_BRANCHES:
+        return None
+    if isinstance(bare, (exp.Coalesce, exp.Greatest, exp.Least)) and (cases or len(names) > 1):
         parts = [bare.this, *bare.expressions]
+    elif cases:
+        parts = [_with_result(bare, cases[0], result) for result in _list_results(cases[0])]
     else:
         return _ends_of_one(bare, names, schema)
     found = [find_ends(part, schema) for part in parts if not isinstance(part, exp.Null)]
@@ -316,6 +319,22 @@ def find_ends(tree: exp.Expression, schema: Schema) -> tuple[date, date] | None:
     if not known or len(known) < len(found):
         return None
     return min(first for first, _ in known), max(last for _, last in known)
+
+
+def _list_results(tree: exp.Case) -> list[exp.Expression]:
+    """Return what a CASE gives, one tree for each branch; without ELSE, NULL is left out."""
+    default = tree.args.get("default")
+    return [branch.args["true"] for branch in tree.args["ifs"]] + ([] if default is None else [default])
+
+
+def _with_result(tree: exp.Expression, written: exp.Case, result: exp.Expression) -> exp.Expression:
+    """Return a copy of a tree in which the result of one branch stands in place of a CASE."""
+    if written is tree:
+        return result
+    place = [node is written for node in tree.walk()].index(True)
+    found = tree.copy()
+    list(found.walk())[place].replace(wrap(result.copy()))
+    return found
 
 
 def _ends_of_one(tree: exp.Expression, names: Set[str], schema: Schema) -> tuple[date, date] | None:
