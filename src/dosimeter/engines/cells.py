@@ -27,8 +27,8 @@ class CellForm:
     """The form in which cells of one type are written as text.
 
     ``pattern``: a regular expression for the text without the blanks around it. ``words``: the form as messages name
-    it. ``ends``: marks after which the text adds nothing to the value; the text from such a mark on is cut off, since
-    engines' casts disagree on it.
+    it. ``ends``: marks after which the text adds nothing to the value, such as the point of the whole number 12.0; the
+    text from such a mark on is cut off, since engines' casts disagree on it.
     """
 
     pattern: str
