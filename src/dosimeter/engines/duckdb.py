@@ -344,9 +344,9 @@ class DuckDBEngine:
         """Forget joined tables, to read them again when needed, and void what was found out about the data before.
 
         Do so if individuals can have several rows, since their rows are then counted again; if further tables are
-        declared; or if a file changed since it was last looked at. Otherwise do nothing. A table in memory counts as
-        changed, since it can change without a sign. Joined tables that are read after a refresh get new names, so that
-        an old name never reads a new table. Raises DataError if columns changed.
+        declared; or if a file changed since it was last looked at. Otherwise do nothing. A table in memory counts as a
+        changed file, since it can change without a sign. Joined tables that are read after a refresh get new names, so
+        that an old name never reads a new table. Raises DataError if columns changed.
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])
