@@ -87,7 +87,7 @@ def matches(text: exp.Expression, pattern: str) -> exp.Expression:
 
 
 def keep_if(test: exp.Expression, value: exp.Expression) -> exp.Expression:
-    """Return SQL for the value where the test holds, otherwise NULL: a CASE, so that the value is computed only there."""
+    """Return SQL for the value where the test holds, otherwise NULL: a CASE computes the value only there."""
     return exp.Case(ifs=[exp.If(this=test, true=value.copy())])
 
 

@@ -72,8 +72,8 @@ class Function:
 def _weighted_variance(values: FloatArray, counts: IntArray) -> float:
     """Return the population variance of the values over people. ``counts``: how many people have each value.
 
-    It is the mean squared deviation from the mean, less the square of the mean deviation: that is 0 but for rounding,
-    and subtracting it removes the effect of a mean that was rounded.
+    It is the mean squared deviation from the mean, less the square of the mean deviation. This square is 0 but for
+    rounding; subtracting it removes the effect of a mean that was rounded.
     """
     n = counts.sum()
     deviations = values - np.sum(values * counts) / n
