@@ -13,8 +13,8 @@ BoolArray = NDArray[np.bool_]
 def sum_rows(per_entry: FloatArray, starts: IntArray) -> FloatArray:
     """Return the sum of each row of a sparse array, 0.0 for an empty row.
 
-    ``per_entry``: the stored numbers, row after row. ``starts``: where each row starts among them, and at last where
-    the last one ends. (``reduceat`` would give an empty row the number that follows it.)
+    ``per_entry``: the stored numbers, row after row. ``starts``: where each row starts among them and, as its last
+    item, where the last row ends. (``reduceat`` would give an empty row the number that follows it.)
     """
     sums = np.zeros(len(starts) - 1)
     filled = np.flatnonzero(np.diff(starts))

@@ -493,9 +493,9 @@ class Dataset:
     def _count_odd_cells(self, plan: QueryPlan) -> Mapping[str, int] | None:
         """Return the number of odd cells in each doubtful column of the query, by the column's name.
 
-        Doubtful are columns that showed odd cells when the source was opened (``Engine.doubtful_columns``). None if the
-        query reads no such column: to count in the others would take a further scan, as ``dosimeter schema --check``
-        makes.
+        Doubtful are columns that may hold odd cells, by what opening the source showed (``Engine.doubtful_columns``).
+        None if the query reads no such column: to count in the others would take a further scan, like the one that
+        ``dosimeter schema --check`` makes.
         """
         doubtful = self.engine.doubtful_columns().intersection(list_columns(plan))
         return self.engine.odd_cells(sorted(doubtful)) if doubtful else None

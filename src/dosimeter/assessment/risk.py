@@ -212,7 +212,7 @@ class Risk:
     def own_epsilons(self, values: FloatArray, shares: FloatArray | None, epsilon: float) -> FloatArray:
         """Return the own guarantee, in ε, of people with these PIS, one per PIS (P1).
 
-        ``shares``: if something is drawn by rank, the share of ε that bounds each (R12).
+        ``shares``: if something is drawn by rank, the share of ε that bounds each guarantee (R12).
         """
         return own_epsilon(
             values,

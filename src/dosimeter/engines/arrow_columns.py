@@ -60,7 +60,7 @@ def read_booleans(column: Column) -> NDArray[np.bool_]:
 
 
 def read_codes(column: Column) -> tuple[IntArray, list[Any]]:
-    """Return one code per row and the list of distinct values that the codes are indices of; NULL is one of them."""
+    """Return the index of each row's value in the list of distinct values, and this list; None stands for NULL."""
     if isinstance(column, list):
         return _number_values(column)
     if len(column) < _FEW and str(column.type) in ("string", "int64"):
@@ -87,7 +87,7 @@ def read_values(column: Column | pa.Array) -> list[Any]:
 
 
 def _number_values(values: list[Any]) -> tuple[IntArray, list[Any]]:
-    """Return one code per value, and the distinct values in the order in which they come first."""
+    """Return the index of each value among the distinct ones, and these in the order in which they first occur."""
     places: dict[Any, int] = {}
     codes = [places.setdefault(value, len(places)) for value in values]
     return np.array(codes, dtype=np.int64), list(places)

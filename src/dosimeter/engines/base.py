@@ -42,8 +42,8 @@ class ReadOptions:
     def wording(self) -> tuple[str | None, ...]:
         """Return the options that decide what a file's bytes mean. A digest covers them: other options make other data.
 
-        ``decimal`` and ``date_format`` were added later. They are left out where neither changes anything, so that
-        earlier digests stay valid.
+        ``decimal`` and ``date_format`` were added later. They are left out if both have their defaults, so that earlier
+        digests stay valid.
         """
         later = (None if self.decimal == "." else self.decimal, self.date_format)
         return (self.table, self.delimiter, self.encoding, self.null, *(later if any(later) else ()))
@@ -57,7 +57,7 @@ class Engine(Protocol):
 
     @property
     def runs_with_once(self) -> bool:
-        """Return whether a WITH may stand inside a subquery, and is run once however often it is read there."""
+        """Return whether the engine takes a WITH inside a subquery, and runs it only once however often it is read."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class Engine(Protocol):
         ...
 
     def default_table(self) -> str:
-        """Return the name of the table where no schema gives one."""
+        """Return the name that the table has if no schema names it."""
         ...
 
     def describe(self) -> Mapping[str, ColumnType]:
@@ -104,7 +104,7 @@ class Engine(Protocol):
         ...
 
     def doubtful_columns(self) -> frozenset[str]:
-        """Return the columns that opening the source has shown to hold odd cells, without another scan."""
+        """Return the columns that may hold odd cells, by what opening the source has shown: without another scan."""
         ...
 
     def joined(self, table: JoinTable) -> exp.Expression:
@@ -118,8 +118,8 @@ class Engine(Protocol):
     def fetch_few(self, query: exp.Select) -> FewRows:
         """Run a query that Dosimeter wrote and that gives few rows, and return them as Python values.
 
-        The query must give no dates or timestamps other than declared ones: Python cannot represent all that a source
-        may hold.
+        The only dates and timestamps that the query may give are those of declared groups: Python cannot represent
+        every date that a source may hold.
         """
         ...
 

@@ -27,8 +27,8 @@ class CellForm:
     """The form in which cells of one type are written as text.
 
     ``pattern``: a regular expression for the text without the blanks around it. ``words``: the form as messages name
-    it. ``ends``: marks after which the text adds nothing to the value; the text from such a mark on is cut off, since
-    engines' casts disagree on it.
+    it. ``ends``: marks after which the text adds nothing to the value, such as the point of the whole number 12.0; the
+    text from such a mark on is cut off, since engines' casts disagree on it.
     """
 
     pattern: str
@@ -87,7 +87,7 @@ def matches(text: exp.Expression, pattern: str) -> exp.Expression:
 
 
 def keep_if(test: exp.Expression, value: exp.Expression) -> exp.Expression:
-    """Return SQL for the value where the test holds, otherwise NULL: a CASE, so that it is computed only there."""
+    """Return SQL for the value where the test holds, otherwise NULL: a CASE computes the value only there."""
     return exp.Case(ifs=[exp.If(this=test, true=value.copy())])
 
 

@@ -13,7 +13,10 @@ Kinds = Mapping[ColumnType, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class NativeColumn:
-    """A column of the source. ``written``: its type as people write it. ``kind``: the type's name in NativeTypes."""
+    """A column of the source. ``written``: the engine's own type of it, as people write that type.
+
+    ``kind``: the same type by the name under which NativeTypes lists it.
+    """
 
     written: str
     kind: str
@@ -21,11 +24,12 @@ class NativeColumn:
 
 @dataclass(frozen=True, slots=True)
 class NativeTypes:
-    """The engine's own types that can be read as each column type.
+    """The engine's own types that can be read as each column type of a schema.
 
-    ``fits``: for each column type, the engine's types that are read as it without a schema. ``also_fits``: for each
-    column type, further engine's types that a schema may declare as it. ``unknown``: the engine's type of a column
-    without values, which fits all.
+    ``fits``: for each column type, the engine's types that can be read as it; without a schema, a type is read as the
+    first column type that it fits. ``also_fits``: further types of the engine that can be read as each column type, but
+    only with a schema. ``unknown``: the engine's type of a column without values, which can be read as every column
+    type.
     """
 
     fits: Kinds

@@ -237,7 +237,7 @@ class DuckDBEngine:
         )
 
     def doubtful_columns(self) -> frozenset[str]:
-        """Return the columns of a CSV with cells that are not written as the declared type; empty for other sources."""
+        """Return the columns of a CSV that may have cells not written as the declared type; none for other sources."""
         if self._typed:
             return frozenset()
         found = {name for name, (source, kind) in self._reading.items() if not is_read_as(self._native[source], kind)}
@@ -343,10 +343,10 @@ class DuckDBEngine:
     def refresh(self) -> None:
         """Forget joined tables, to read them again when needed, and void what was found out about the data before.
 
-        Nothing is done if each row is one individual, no further tables are declared, and no file changed since the
-        last time. If individuals can have several rows, it is always done, since who has too many is then counted
-        again. A table in memory counts as changed, since it can change without a sign. Joined tables that are read
-        after a refresh get new names, so that an old name never reads a new table. Raises DataError if columns changed.
+        Do so if individuals can have several rows, since their rows are then counted again; if further tables are
+        declared; or if a file changed since it was last looked at. Otherwise do nothing. A table in memory counts as a
+        changed file, since it can change without a sign. Joined tables that are read after a refresh get new names, so
+        that an old name never reads a new table. Raises DataError if columns changed.
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])

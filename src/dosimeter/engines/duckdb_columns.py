@@ -152,7 +152,7 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
 
 
 def is_read_as(native: str, kind: ColumnType) -> bool:
-    """Return whether a CSV column in which DuckDB found only cells of its type ``native`` can be read as ``kind``."""
+    """Return whether a CSV column to which DuckDB gives its type ``native`` surely has no odd cells as ``kind``."""
     return kind not in FORMS or _bare(native) in _TYPES.fits[kind]
 
 

@@ -102,10 +102,11 @@ def sniff_csv(connection: duckdb.DuckDBPyConnection, files: Files, options: Read
 def _sniff_first(
     connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str], options: ReadOptions
 ) -> CsvForm:
-    """Return how the first file is written. Where DuckDB's sniffer fails or skips lines, go by the file's first line.
+    """Return how the first file is written, as DuckDB's sniffer finds it.
 
-    The sniffer does so because of a malformed row, which is then found, with the number of its line, when the file is
-    read. If the sniffer fails and no delimiter was given, its error is raised.
+    If the sniffer skips lines, or fails although a delimiter was given, the columns are those that the file's first
+    line names. The cause is a malformed row, which is found, with the number of its line, when the file is read. If the
+    sniffer fails and no delimiter was given, its error is raised.
     """
     try:
         form = _sniff_file(connection, path, settings)
@@ -149,10 +150,10 @@ def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapp
 
 
 def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
-    """Return the form. If DuckDB's sniffer saw one column and the header line names several, return a form with these.
+    """Return the form unchanged, unless DuckDB's sniffer saw one column and the header line names several.
 
-    The sniffer sees a single column because of a malformed row, which is then found when the file is read. Raises
-    OptionError if a delimiter was given and the header line shows another.
+    Then return a form with these columns. The sniffer sees a single column because of a malformed row, which is then
+    found when the file is read. Raises OptionError if a delimiter was given and the header line shows another.
     """
     if len(form.columns) != 1:
         return form

@@ -64,7 +64,7 @@ class Catalogue:
     macros: bool = False  # whether functions of its own hide what a view reads
 
     def find(self, name: str, schema: str) -> list[Name]:
-        """Return the tables and views of this name in the given schema, or in every schema where that is empty."""
+        """Return the tables and views of this name in ``schema``, or in all schemas if ``schema`` is the empty text."""
         wanted = [known for known in (*self.tables, *self.views) if known[1] == name.lower()]
         return [known for known in wanted if not schema or known[0] == schema.lower()]
 
@@ -89,7 +89,11 @@ class Catalogue:
         return frozenset(found)
 
     def _list_read(self, sql: str) -> list[Name] | None:
-        """Return the tables and views that a view's SQL names; None where the SQL does not tell."""
+        """Return the tables and views that a view's SQL reads; None if that cannot be told from the SQL.
+
+        It cannot if the SQL does not parse, reads from a function, or names a table that is neither in this catalogue
+        nor a WITH of its own.
+        """
         try:
             tree = sqlglot.parse_one(sql, dialect="duckdb")
         except sqlglot.errors.SqlglotError:

@@ -20,8 +20,8 @@ _POSTGRES = ("postgresql", "postgres")
 def open_engine(source: Any, engine: str | None, options: ReadOptions) -> Engine:
     """Open a path, glob or URL, ``duckdb:PATH``, ``spark:TABLE``, a table in memory, a Spark session or DataFrame.
 
-    ``engine``: the name of the engine to use; None chooses by the source. Raises OptionError where they do not go
-    together.
+    ``engine``: the name of the engine to use; None chooses by the source. Raises OptionError if this engine cannot read
+    this source.
     """
     if engine is not None and engine not in ENGINES:
         raise OptionError(f"There is no engine {engine}. Available: {', '.join(ENGINES)}.")

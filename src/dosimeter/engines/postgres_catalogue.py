@@ -203,7 +203,7 @@ def _find_attribute(name: str, attributes: Mapping[str, NativeColumn]) -> str | 
 
 
 def _advise_cast(column: Column, attribute: NativeColumn) -> str:
-    """Return a sentence on a cast that keeps what the values mean, such as timestamps to dates; "" without one."""
+    """Return a sentence on a cast that keeps what the values mean, such as timestamps to dates; "" if there is none."""
     if attribute.kind not in _CASTABLE[column.type]:
         return ""
     name = column.name if re.fullmatch("[a-z_][a-z0-9_]*", column.name) else quote_identifier(column.name)

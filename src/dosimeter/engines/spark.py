@@ -254,7 +254,7 @@ class SparkEngine:
         return self._files is other._files and self._full_name() == other._full_name()
 
     def _full_name(self) -> str:
-        """Return the name of a table of the catalogue with its database."""
+        """Return the name of this engine's catalogue table with its database, in lower case: default.visits."""
         name = self._label.lower().removeprefix("spark_catalog.")
         return name if "." in name else f"{self._session.catalog.currentDatabase()}.{name}"
 
@@ -413,7 +413,7 @@ _CASTABLE = {
 
 
 def _advise_cast(column: Column, native: NativeColumn) -> str:
-    """Return a sentence on a cast that keeps what the values mean, such as timestamps to dates; "" without one."""
+    """Return a sentence on a cast that keeps what the values mean, such as timestamps to dates; "" if there is none."""
     if native.kind not in _CASTABLE[column.type]:
         return ""
     name = exp.to_identifier(column.name).sql(dialect="spark")
@@ -521,7 +521,8 @@ class SparkLostError(SourceUnreachable):
 def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]:
     """Raise Spark's errors as this project's, and keep its loggers silent, while the block runs.
 
-    ``label``: the source's name, for messages. ``engine``: the one whose query runs, where it can be interrupted.
+    ``label``: the source's name, for messages. ``engine``: the one whose query runs, to tell an interrupt from an
+    error; None if no query runs that can be interrupted.
     """
     with _without_version_warnings():
         from pyspark.errors import PySparkException

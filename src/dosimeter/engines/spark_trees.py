@@ -84,7 +84,7 @@ def _becomes_bigint(rounding: exp.Floor | exp.Ceil) -> bool:
 def _whole_double(rounding: exp.Floor | exp.Ceil) -> exp.Expression:
     """Return FLOOR or CEIL as a double, as on the other engines: Spark gives BIGINT, which cannot hold 1e300.
 
-    Raises QueryError if they are nested too deeply.
+    Raises QueryError if FLOOR and CEIL are nested too deeply.
     """
     value = _cast(rounding.this.copy(), "DOUBLE")
     if sum(1 for _ in value.walk()) > MOST_NODES:
@@ -132,7 +132,7 @@ def read_column(name: str, native: str, kind: ColumnType, null: str | None, writ
 
 
 def held_cells(name: str, null: str | None) -> exp.Expression:
-    """Return SQL for a column as the source holds it.
+    """Return SQL for a column's cells before they are read as its declared type: those of a CSV are text.
 
     ``null``: the text that stands for NULL in a CSV; None where the source has types.
     """

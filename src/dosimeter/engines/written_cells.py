@@ -61,8 +61,8 @@ class CellWriting:
     def standardize(self, text: exp.Expression, kind: ColumnType) -> exp.Expression:
         """Return SQL for a cell's text in the standard way, so that it can be read as a value of this type.
 
-        Where the decimal mark is a comma, a number with a decimal point is no number. Dates may be in the standard way
-        too.
+        With a decimal comma, points and blanks may only stand between thousands: 1.234 is read as 1234, and 12.5 is no
+        number. Dates may be in the standard way too.
         """
         if kind in _NUMBERS and self.comma:
             return _without_comma(text)

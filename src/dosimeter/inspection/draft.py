@@ -166,8 +166,8 @@ def _find_places(
     """Return the facts of each column for which a grid is found, with ``places`` and ``is_whole`` set.
 
     A column's grid is the largest power of ten, at most 1, of which all its numbers are multiples, or nearly so.
-    ``tolerance``: how far a number may lie from a multiple, as a share of the number. ``digits``: how far below the
-    first digit of the largest number powers of ten are tried (``_exponents`` has the exceptions).
+    ``tolerance``: how far a number may lie from a multiple, as a share of the number. ``digits``: how many powers of
+    ten are tried below the place of the largest number's first digit (``_exponents`` has the exceptions).
     """
     tried = {name: exponents for name, facts in columns.items() if (exponents := _exponents(facts, digits))}
     items: list[exp.Expr] = [
@@ -190,9 +190,12 @@ def _find_places(
 def _exponents(facts: ColumnFacts, digits: int) -> range:
     """Return the exponents of the powers of ten to try as a column's grid, descending.
 
-    Let 10^s be the place of the first digit of the largest absolute value. The exponents begin at 0 (steps of 1), or at
-    s if s is negative. They go down to s − ``digits``, or further until there are three. But none after the first is
-    below s − 14, and none at all is finer than a schema's finest resolution, so the range can be empty.
+    Let 10^s be the place of the first digit of the largest absolute value.
+
+    - The first exponent is 0 (steps of 1), or s if s is negative.
+    - The last is s − ``digits``, or lower if there would be fewer than three exponents.
+    - But exponents after the first are left out below s − 14, and all below a schema's finest resolution. So the range
+      can be empty.
     """
     size = _size(float(facts.low), float(facts.high))
     coarsest = min(size, 0)

@@ -131,10 +131,10 @@ def text_remarks(engine: Engine) -> list[Problem]:
 
 
 def _counts(at: int, name: str) -> list[tuple[str, exp.Expression]]:
-    """Return pairs of a name and an SQL expression: the counts that are taken of the column ``name``.
+    """Return the counts that are taken of the column ``name``: each is a pair of a label and an SQL expression.
 
     They count its cells with a value, matches of each pattern of ``_LOOKS``, numbers, and words for a missing value.
-    ``at``: the column's number, which is part of the counts' names.
+    ``at``: the column's index, which is part of the labels: present0, number0 ….
     """
     column = column_tree(name)
     tests = {f"look{at}_{place}": _matches(column, pattern) for place, (pattern, _) in enumerate(_LOOKS)}

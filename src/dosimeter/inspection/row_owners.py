@@ -77,7 +77,7 @@ def names_people(name: str) -> bool:
 
 
 def names_things(name: str) -> bool:
-    """Return whether a column may hold names of things, judged by its own name: country_name or name, not surname."""
+    """Return whether a column of this name may hold names of things: country_name or name may, surname may not."""
     words = set(split_words(name))
     return words & (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}) <= {"name", "names"} and words.isdisjoint(
         _PEOPLE | _PARTS_OF_NAMES | {"full"}
@@ -125,7 +125,7 @@ def find_repeated_owner(
 
 
 def _weigh(column: Column) -> Evidence:
-    """Return how strongly a column's name suggests individuals; at least KEY if the schema marks it as identifying.
+    """Return how strongly a column's name suggests individuals; at least KEY if it is marked as ``identifying``.
 
     The mark does not count for a part of a name, such as a surname, which many people share.
     """
@@ -138,7 +138,8 @@ def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, uniqu
     """Return whether a column's values repeat as if they were individuals with several rows each.
 
     ``weight``: how strongly the column's name suggests individuals. ``unique``: the weights of those columns that have
-    a different value in every row.
+    a different value in every row. If there are any, each row may be an individual already: then a column of names must
+    repeat more often to count, and a column of other text that is no key does not count.
     """
     if weight is Evidence.NONE or not 2 <= counts.distinct < counts.present or 2 * counts.present < rows:
         return False

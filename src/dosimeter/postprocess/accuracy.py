@@ -27,11 +27,12 @@ class ColumnAccuracy:
     """The accuracy of one column of an answer: how far off it would be, over the groups and totals. Private.
 
     ``typical`` and ``worst``: the median and the largest 95 % error of the groups that have one. ``relative`` and
-    ``largest_relative``: the median and the largest relative error. ``too_few``: how many groups have too few people to
-    tell. ``beyond``: how many have an error larger than their number. ``groups``: how many groups there are, totals
-    included. ``numbers``: how many numbers are not 0 and have an error. ``drowned``: how many of these are at most as
-    large as their error. ``without``: how many numbers have no error. Fields that need exact numbers are None or 0
-    without them. Of thresholded groups only those count that have an even chance to be shown, or a better one (H1).
+    ``largest_relative``: the median and the largest relative error. ``groups``: how many groups there are, totals
+    included. ``too_few``: how many of them have too few people to tell. ``beyond``: how many have an error larger than
+    their number, which may be 0. ``numbers``: how many numbers are not 0 and have an error. ``drowned``: how many of
+    these are at most as large as their error. ``without``: how many numbers have no error. Fields that need exact
+    numbers are None or 0 without them. Of thresholded groups only those count that have an even chance to be shown, or
+    a better one (H1).
     """
 
     column: str
@@ -100,9 +101,9 @@ def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[Re
 
 
 def _find_shown(plan: QueryPlan, noises: Sequence[Noise], released: Sequence[ReleasedRow]) -> BoolArray:
-    """Return which rows would be shown, at an even chance or a better one (H1): a row of booleans per noise.
+    """Return, for each noise and each released row, whether the row has at least an even chance to be shown (H1).
 
-    Declared groups are always shown. If no row would be shown, all count as shown.
+    Declared groups are always shown. If no row has such a chance, all count as shown.
     """
     shown = np.ones((len(noises), len(released)), dtype=np.bool_)
     if plan.threshold is None:
@@ -188,10 +189,10 @@ def _summarise(errors: FloatArray) -> tuple[list[float | None], list[float | Non
 
 
 def _is_noisy(formula: exp.Expression) -> bool:
-    """Return whether noise may move a column in one block: its formula there reads an aggregate or a named table.
+    """Return whether noise may move a column of the answer, by its formula in one block.
 
-    A named table is one whose name stands before a column's. False for constants and group values. A column can be a
-    constant in one SELECT of a UNION ALL and noisy in another.
+    True if the formula reads an aggregate, or a column that is written with its table's name (a.n); False for constants
+    and group values. A column can be a constant in one SELECT of a UNION ALL and noisy in another.
     """
     return bool(list_estimates(formula)) or any(column.table for column in formula.find_all(exp.Column))
 
@@ -243,7 +244,7 @@ def _list_errors(plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow])
 def _list_public(plan: QueryPlan) -> tuple[ReleasedRow, ...]:
     """Return what is known of the released rows without reading data: one row per grouping set, its numbers all 0.
 
-    The row's ``terms`` is how many groups are added up in each row of the set.
+    Its ``terms``: how many groups each total of this grouping set adds up.
     """
     sizes = [len(group.values or ()) for group in plan.groups]
     empty = [Fraction(0)] * len(plan.measures)

@@ -44,7 +44,7 @@ class Noise:
     def of(cls, plan: QueryPlan, mechanism: Mechanism, scale: float) -> Noise:
         """Return the noise of a plan. ``scale``: in the units of the norm.
 
-        If noisy numbers choose which rows are shown, the tail is divided by how many noisy numbers there are (E2).
+        If noisy numbers choose which rows are shown, the tail is divided by ``count_selectable`` (E2).
         """
         return cls.at_each(plan, mechanism, [scale])[0]
 
@@ -68,7 +68,7 @@ class Noise:
 
     @property
     def telling_tail(self) -> float:
-        """Return the probability at which a divisor's error may be exceeded (E1).
+        """Return the tail for divisors: one has enough people to tell if it exceeds its error at this tail (E1).
 
         It is the smaller of ``tail`` and the probability that continuous noise exceeds three noise scales.
         """
@@ -163,7 +163,8 @@ class CellErrors:
     def _divisor_has_enough(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
         """Return where a computed divisor of an aggregate exceeds its own error.
 
-        ``number``: the index of the divisor. ``candidates``: the rows to look at; the result is false for all others.
+        ``number``: its index among ``Estimate.divisors``. ``candidates``: the rows to look at; the result is false for
+        all others.
         """
         sources = self._sources(estimate.measures, candidates)
 
@@ -337,8 +338,8 @@ class CellErrors:
     def _ask(self, tree: exp.Expression, columns: Mapping[str, FloatArray], chosen: IntArray) -> FloatArray:
         """Return a formula's value as the embedded engine computes it; NULL is NaN. Raises KeyError if it is no number.
 
-        ``columns``: the aggregates that it reads, by name, as arrays. ``chosen``: the indices of the rows along the
-        first axis of these arrays.
+        ``columns``: the aggregates that it reads, by name, as arrays. ``chosen``: for each position along the first
+        axis of these arrays, the index of the row that it belongs to.
         """
         shape = np.broadcast_shapes(*(array.shape for array in columns.values()))
         count, released = math.prod(shape), [self._released[at % len(self._released)] for at in chosen.tolist()]
@@ -393,7 +394,10 @@ def _is_double(node: exp.Expression) -> bool:
 
 
 def _is_clip(estimate: Estimate) -> bool:
-    """Return whether an aggregate is just ``Estimate.smooth``, put back into a range: that never enlarges its error."""
+    """Return whether an aggregate only puts the result of its ``smooth`` back into a range.
+
+    That never enlarges the error.
+    """
     return type(estimate).finish is Estimate.finish
 
 

@@ -85,7 +85,7 @@ def propagate(
 def _group_rows(sources: SourceNumbers) -> Iterator[tuple[IntArray, int, int]]:
     """Yield sets of rows that are looked at with the same directions and sizes of noise.
 
-    Each is given as row indices, half the number of directions, and the number of sizes.
+    Each set is given as the indices of its rows, half the number of directions, and the number of sizes.
     """
     _, first, codes, rows = np.unique(sources.levels, return_index=True, return_inverse=True, return_counts=True)
     coarse = (sources.scales[first] < _COARSE * sources.grids).any(axis=1)
@@ -213,9 +213,10 @@ def _count_within(moves: FloatArray, limit: FloatArray) -> IntArray:
 
 
 def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatArray:
-    """Return what ``_find_quantile`` does, for noise on a coarse grid: one of ``moves`` per row, found by bisection.
+    """Return what ``_find_quantile`` returns, for noise on a coarse grid: in each row, one of ``moves``.
 
-    After a few halvings only moves that may still be the result are looked at.
+    It is found by bisection, and so rounded up a little. After a few halvings only moves that may still be the result
+    are looked at.
     """
     rows, sizes, width = moves.shape
     tails = np.concatenate([[1.0], np.exp(log_tails)])
@@ -244,7 +245,10 @@ def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatAr
 
 
 def _round_up(values: FloatArray, top: FloatArray) -> FloatArray:
-    """Return ``values`` rounded up, never down, to multiples of 2⁻³² of ``top``, the largest change of each row."""
+    """Return errors (``values``) rounded up, never down, to multiples of 2⁻³² · ``top``.
+
+    ``top``: the largest change in each row.
+    """
     parts = 2.0**_HALVINGS
     with np.errstate(all="ignore"):
         steps = np.ceil(values / top * parts * (1.0 - 1e-15))

@@ -74,10 +74,10 @@ def check_account(
 ) -> tuple[AccountSummary | None, Agreement, frozenset[str] | None]:
     """Check a release against its account before any data are measured, and return three values.
 
-    They are the account, None if there is none; what the release would record in it; and the identities of the data.
-    These are None if the account already knows them: finding them takes a scan of the whole table. Refuses what
-    contradicts the account's terms, and data that another account holds. ``account``: as it was when the release began;
-    None to read it now. ``source``: the digest of the data.
+    They are the account, None if there is none; its terms and what the release would record in it; and the identities
+    of the data. The identities are None if the account already knows them: to find them takes a scan of the whole
+    table. Refuses what contradicts the account's terms, and data that another account holds. ``account``: as it was
+    when the release began; None to read it now. ``source``: the digest of the data.
     """
     account = account or ledger.summary(prepared.dataset)
     agree_on_terms(account, prepared, source, None)  # first what can be refused without a scan
@@ -208,7 +208,8 @@ def _compute_charges(
 def recall_number(ledger: Ledger, prepared: PreparedRelease, source: str) -> PreparedRelease:
     """Return the release with the noisy number that an earlier request paid for, if the ledger keeps one (V8).
 
-    The release is unchanged if it keeps none, or if the order says ``again``. ``source``: the digest of the data.
+    The release is unchanged if the ledger keeps none, or if the order says ``again``. ``source``: the digest of the
+    data.
     """
     of = prepared.order.way.name_number(prepared, source)
     if of is None or prepared.order.again:

@@ -229,7 +229,10 @@ def _draw_and_settle(prepared: PreparedRelease, measured: Measured, entry: Entry
 
 
 def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) -> Details:
-    """Return what the ledger records beside the answer, for its readers; nothing that depends on a hidden ε (G2)."""
+    """Return what the ledger records beside the rows for whoever reads the answer: errors and public facts.
+
+    Nothing that depends on a hidden ε is among them (G2).
+    """
     plan, told = prepared.plan, None if entry.hides_epsilon else entry.spent.epsilon
     facts = list_facts(plan, answer, clamp=prepared.order.clamp, errors=told is not None)
     return Details(

@@ -223,8 +223,9 @@ def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
 def find_margin(problem: SelectionProblem) -> int:
     """Return by how many steps a promise on violations lowers the thresholds; 0 without a promise (V7). Public.
 
-    Each slot's value is rounded, which moves it by at most ``_OFF``. If a PIS can lie between 0 and Δ, this may lower
-    the variance by up to ``_OFF + _OFF²``. The margin then covers this, too.
+    The margin covers the noise, which lowers the tested number by the margin or more with at most the promised
+    probability. If a PIS can lie between 0 and Δ, the margin also covers rounding, which moves each slot's value by at
+    most ``_OFF`` and so may lower the variance by up to ``_OFF + _OFF²``.
     """
     if problem.violation is None:
         return 0
@@ -497,11 +498,12 @@ def _one_number_outcome(gaps: FloatArray, scale: float) -> OutcomeProbabilities:
 
 
 def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> OutcomeProbabilities:
-    """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr, p_l(r) = P(own ≥ r − gap_l), for every candidate.
+    """Return the probability of every outcome of the paper's test, its noise taken to be continuous.
 
-    f is the density of the shared noise r. ``gaps``: threshold minus level of each candidate. These and ``own_scale``
-    are multiples of the shared noise's scale. The integral is computed piece by piece between the kinks of the
-    densities.
+    P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr, where p_l(r) = P(own ≥ r − gap_l) is the probability that candidate
+    l passes if the shared noise is r, and f is the density of r. ``gaps``: threshold minus level of each candidate.
+    These and ``own_scale`` are multiples of the shared noise's scale. The integral is computed piece by piece between
+    the kinks of the densities.
     """
     kinks = np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH)
     longest = 2.0 * min(1.0, own_scale) / max(1.0, len(gaps) / 8.0)  # a product of |E| factors bends |E| times as fast

@@ -198,9 +198,9 @@ def decides(candidates: Iterable[Candidate]) -> bool:
 def find_conflict(parts: Sequence[str], tested: Sequence[tuple[float, Verdict]]) -> tuple[ConditionRange, ...]:
     """Return conditions that no candidate meets together, as few as are found.
 
-    It is one condition that no candidate meets by itself; otherwise two of which no candidate meets both; otherwise
-    all. ``parts``: the conditions that AND joins, as text. ``tested``: each candidate with the verdict on it. Empty if
-    some candidate meets all conditions, or if there is only one condition.
+    If there is one that no candidate meets by itself, return this one; otherwise two of which no candidate meets both;
+    otherwise all. ``parts``: the conditions that AND joins, as text. ``tested``: each candidate with the verdict on it.
+    Empty if some candidate meets all conditions, or if there is only one condition.
     """
     if len(parts) < 2 or any(verdict.satisfied for _, verdict in tested):
         return ()

@@ -84,10 +84,11 @@ class Preference:
     """A condition on the RDRs of everybody in the table.
 
     ``kind`` is "ratio" for MIN(rdr) / MAX(rdr) >= τ and "variance" for VAR_POP(normalized_rdr) <= τ, however they were
-    written, since these have an exact limit (F2). ``threshold`` is τ, or the constant right side of a single
-    comparison. ``filters`` maps a name to a FILTER's predicate; ``RDRs.attributes`` of that name says, per class,
-    whether it holds (NULL counts as false). ``comparisons``: the conditions that AND joins, parsed. ``function``: the
-    callable, where the preference was given as one. ``preset``: its name, where it was given by the name of a preset.
+    written, since these have an exact limit (F2). ``threshold``: the constant right side of a single comparison, such
+    as τ, or what a callable's number must reach; otherwise None. ``filters`` maps a name to a FILTER's predicate;
+    ``RDRs.attributes`` of that name says, per class, whether it holds (NULL counts as false). ``comparisons``: the
+    conditions that AND joins, parsed. ``function``: the callable, where the preference was given as one. ``preset``:
+    its name, where it was given by the name of a preset.
     """
 
     text: str

@@ -72,7 +72,8 @@ class Function:
 def _weighted_variance(values: FloatArray, counts: IntArray) -> float:
     """Return the population variance of the values over people. ``counts``: how many people have each value.
 
-    It takes two passes; the term that is subtracted removes the rounding error of the mean.
+    It is the mean squared deviation from the mean, less the square of the mean deviation. This square is 0 but for
+    rounding; subtracting it removes the effect of a mean that was rounded.
     """
     n = counts.sum()
     deviations = values - np.sum(values * counts) / n

@@ -55,7 +55,10 @@ class RankCell:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RankCells:
-    """All numbers of one answer that are drawn by rank. ``noisy``: the indices of all other cells. Private."""
+    """All numbers of one answer that are drawn by rank. Private.
+
+    ``noisy``: the indices of all other cells. ``_levels``: the results of ``level`` so far, by ε.
+    """
 
     cells: tuple[RankCell, ...]
     plan: QueryPlan
@@ -134,8 +137,8 @@ def compute_rank_rdr(
 ) -> RDRs:
     """Return the RDR of every class at one ε, for a query with measures drawn by rank (R12), and RDR* (R9).
 
-    ``cells``: the numbers drawn by rank. All other numbers get noise of this scale; their part of the RDR is computed
-    as in a query without ranks (R3, R5). ``grids``: the noise grid of each measure.
+    ``cells``: the numbers drawn by rank. All other numbers get noise of the scale ``scale``; their part of the RDR is
+    computed as in a query without ranks (R3, R5). ``sensitivity``: Δ. ``grids``: the noise grid of each measure.
     """
     norms = sensitivities.values
     noisy = len(cells.noisy)

@@ -77,9 +77,9 @@ class Way(ABC):
 
     @property
     def text_identifies_request(self) -> bool:
-        """Return whether requests with equal texts are equal. False for a preference given as a Python function.
+        """Return whether requests that are written alike are the same, so that the ledger may repeat an earlier answer.
 
-        The texts of two different functions can be equal.
+        False for a preference given as a Python function: two different functions can have the same text.
         """
         return True
 
