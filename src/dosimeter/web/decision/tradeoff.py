@@ -22,7 +22,7 @@ WINDOW = 3  # candidates on each side of those that matter
 LEAST_FOLDED = 3
 MOST_NUMBERED = 8  # bars of a histogram that all have their number above them
 NEAR = 34.0  # marks of the slider that are nearer than this, in percent, turn away from each other
-EDGE = 12.0
+EDGE, MARK_LETTER = 12.0, 3.2  # of the slider: where texts run inwards, and how wide a letter is, in percent
 MARGIN, APART, THINNEST = 3.0, 9.0, 0.3  # of axes, their numbers and bars, in percent
 LETTER, NARROW_LETTER, SPACE = 2.6, 6.0, 1.5  # how wide a letter is, and the space between texts, in percent
 FOUND, CAUTIOUS, ENOUGH = "found", "cautious", "accurate enough"  # words beside candidates
@@ -326,17 +326,21 @@ def _find_parts(ordered: Sequence[float], offer: Offer, step: float) -> tuple[tu
 def _turn_apart(merged: Mapping[float, Sequence[str]]) -> tuple[Tick, ...]:
     """Return the marks. Their texts run away from a near neighbour, and inwards at the ends of the slider.
 
+    Where the right one of two neighbours has no room for its text on its right, it has the texts of both on its left.
     ``merged``: the words at each position, in percent.
     """
     places = sorted(merged)
-    found = []
+    found: list[Tick] = []
     for at, place in enumerate(places):
-        turn = _turn_inwards(place, EDGE)
-        if turn == "middle" and at + 1 < len(places) and places[at + 1] - place < NEAR:
-            turn = "end"
-        elif turn == "middle" and at > 0 and place - places[at - 1] < NEAR:
+        text, turn = " = ".join(merged[place]), _turn_inwards(place, EDGE)
+        if at > 0 and place - places[at - 1] < NEAR:
             turn = "start"
-        found.append(Tick(place, " = ".join(merged[place]), turn))
+            if place + len(text) * MARK_LETTER > 100.0:
+                text, turn = f"{found[-1].text}, {text}", "end"
+                found[-1] = replace(found[-1], text="")
+        elif turn == "middle" and at + 1 < len(places) and places[at + 1] - place < NEAR:
+            turn = "end"
+        found.append(Tick(place, text, turn))
     return tuple(found)
 
 
