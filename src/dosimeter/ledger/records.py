@@ -68,8 +68,8 @@ def refusing_bad_records() -> Iterator[None]:
 class Record:
     """One record of the chain.
 
-    ``seq``: its number. ``entry``: the name of its entry, empty if it belongs to none. ``payload``: canonical JSON.
-    ``previous``: the digest of the record before it.
+    ``seq``: its number in the chain, from 1. ``entry``: the name of its entry, empty if it belongs to none.
+    ``payload``: canonical JSON. ``previous``: the digest of the record before it.
     """
 
     seq: int

@@ -30,8 +30,8 @@ class Remaining:
     """What is left of an account.
 
     ``epsilon``: what is left of its budget, None without one. ``answers``: for each of several ε's, how many more
-    answers fit if all of them are at this ε with pure DP. ``gaussian``: the same for Gaussian noise at δ = 1/n²; empty
-    if n is 1.
+    answers fit if all of them are at this ε with pure DP. ``gaussian``: the same for Gaussian noise at δ = 1/n², with n
+    declared individuals; empty if n is 1.
     """
 
     epsilon: Decimal | None
