@@ -209,7 +209,7 @@ def show_average_spent_twice() -> Demonstration:
 def show_threshold_factor() -> Demonstration:
     """Compare outcomes of the noisy test on the paper's query Q1, at the threshold 10⁻⁵ and at ten times as much.
 
-    The authors meant 10⁻⁵; their code has 10e-5, which is 10⁻⁴.
+    The labels of the paper's figure say 10⁻⁵; the authors' code has 10e-5, which is 10⁻⁴.
     """
     written, meant = float("10e-5"), 1e-5
     outcomes = [outcome_distribution(_adult_count(tau), method="paper") for tau in (meant, written)]

@@ -248,8 +248,8 @@ def _limit_suspicion(prepared: PreparedRelease, epsilon: float) -> str:
 def word_suspicion(offer: Offer, prepared: PreparedRelease, epsilon: float | None) -> str:
     """Say how sure of somebody an attacker can become (P3); "" where there is no such limit (G2).
 
-    ``epsilon``: None where the noisy test finds it; then the limit is given for the largest ε that the test can find,
-    and counts the cost of the test.
+    ``epsilon``: None where the noisy test finds it; then the limit is that of the largest ε that the test can find,
+    plus the ε that the test itself costs.
     """
     at = offer.worst + float(offer.charges.epsilon_svt) if epsilon is None else epsilon
     limit = _limit_suspicion(prepared, at)

@@ -216,7 +216,8 @@ def show_settings(request: Request, state: StateOf, user: Controller, saved: boo
 class PriorityThreshold:
     """A controller's threshold on least ÷ most exposed for queries of a priority, and what it means for counts (R3).
 
-    ``one``, ``ten``: the largest candidate that meets it for a COUNT of one group, and of ten; None if none does.
+    ``percent``: the threshold. ``one``, ``ten``: the largest candidate that meets it for a COUNT of one group, and of
+    ten; None if none does.
     """
 
     priority: str
