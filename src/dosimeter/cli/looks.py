@@ -64,7 +64,7 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSumm
 
 
 def charge_account(account: AccountSummary | None, risk: Risk) -> RequestCharges | None:
-    """Return what answers at each ε would be charged, which tells what the account admits (O2); None without one."""
+    """Return what an answer would be charged at any ε, and so which ε's are admitted (O2); None without an account."""
     if account is None:
         return None
     from dosimeter.ledger import ZERO, RequestCharges, exact_decimal

@@ -359,7 +359,8 @@ def print_stops(incidents: Sequence[Incident]) -> None:
 def _show_exact(account: AccountSummary, epsilon: Decimal, rounding: str = ROUND_CEILING) -> str:
     """Write an ε of an account to its last digit; rounded to four digits if the account counts ρ.
 
-    Rounded up, unless ``rounding`` says otherwise: what is spent must not look smaller, what is left not larger.
+    What is spent is rounded up, the default of ``rounding``, so that it never looks smaller than it is. What is left is
+    to be rounded down.
     """
     if epsilon.is_infinite():
         return "∞"

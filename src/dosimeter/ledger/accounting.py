@@ -27,7 +27,7 @@ from dosimeter.problems import Option
 
 
 def default_delta_total(individuals: int) -> Decimal:
-    """Return δ_g, the δ of all answers together: min(100/n², 1/n) (O5).
+    """Return the default of δ_g, the most that an account's δ's may add up to: min(100/n², 1/n) for n individuals (O5).
 
     1/n², the default δ of an answer, is taken as the decimal that the float prints as. δ_g is min(100, n) times that,
     so that exactly min(100, n) answers at the default δ fit.
@@ -116,9 +116,8 @@ class Policy(ABC):
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
         """Return a warning for the controller if a δ in the account's terms is too large; otherwise None.
 
-        The δ that is tested is δ_g (``delta_total``), the most that the charged δ's may add up to: it is too large from
-        0.1 on. A policy may test another δ instead. ``individuals``: how many are declared, for a policy whose limit
-        depends on it.
+        Unless a policy overrides this, δ_g (``delta_total``) is tested, the most that the charged δ's may add up to: it
+        is too large from 0.1 on. ``individuals``: how many are declared; a policy that overrides this may need it.
         """
         return warn_of_delta(delta_total)
 
@@ -263,7 +262,7 @@ class ZcdpBudget(Policy):
         )
 
     def charge(self, price: Price) -> Charge:
-        """Return the charge with its ρ. The δ of thresholded groups is charged; the noise's δ is not (O4)."""
+        """Return the charge with its ρ, which stands for the noise, and with the δ of thresholded groups alone (O4)."""
         return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
 
     def start(self, delta_total: Decimal) -> Reading:
@@ -423,7 +422,7 @@ class RequestCharges:
         return self.policy.charge(self.price(epsilon, in_zcdp=self.policy.in_zcdp))
 
     def charge_groups(self) -> Charge:
-        """Return the charge of a denial after thresholded groups were read and no noisy test ran: their δ (H1)."""
+        """Return the charge of a denial if thresholded groups were read but no noisy test ran: the groups' δ (H1)."""
         nothing = Price(epsilon=ZERO, epsilon_svt=ZERO, delta=self.group_delta, group_delta=self.group_delta, rho=ZERO)
         return self.policy.charge(nothing)
 
@@ -433,9 +432,9 @@ class RequestCharges:
     def find_obstacle(self, candidates: Sequence[float]) -> Obstacle | None:
         """Return why none of these candidates is admitted; None if at least one is, or if there are none.
 
-        The obstacle is told of one candidate, the one nearest to being admitted. Of the candidates that the cap does
-        not refuse, this is the largest under the policy ``paper``, and the smallest under a budget. If the cap refuses
-        all, it is the smallest of all.
+        The obstacle is told of one candidate, the one nearest to being admitted. If the cap on one answer's ε
+        (``max_epsilon``) refuses all candidates, this is the smallest. Otherwise it is one that the cap does not
+        refuse: the largest of these under the policy ``paper``, the smallest under a budget.
         """
         charges = sorted((self.charge(epsilon) for epsilon in candidates), key=lambda charge: charge.epsilon)
         found = [

@@ -49,10 +49,10 @@ KEYS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "kept": ("reserve", '"kept":', ('"of":"',)),
     "view": ("view", 'digest":"', ('digest":"',)),
 }
-"""The keys that records are found by. For each: kind of record, a text that the payload must contain, and marks.
+"""The keys that records are found by. For each: the kind of record, a text that its payload must contain, and marks.
 
-A value of the key stands in the payload after each mark. Each key has an index. An existing ledger gets the index of a
-key that is added here with its next checkpoint.
+After each mark stands a value to compare, up to the next quotation mark: after ``"request_digest":"`` the digest of a
+request. Each key has an index. If a key is added here, an existing ledger gets its index with its next checkpoint.
 """
 
 
@@ -121,7 +121,10 @@ class Backend(Protocol):
         """Return the SQL condition for records whose payload contains the text ``mark``."""
 
     def text_after(self, mark: str) -> str:
-        """Return the SQL expression for a payload's text between the first ``mark`` and the next quotation mark."""
+        """Return the SQL expression for a payload's text between the first ``mark`` and the next quotation mark.
+
+        By such texts records are looked up: see ``KEYS``.
+        """
 
     def may_index(self, connection: Connection, name: str) -> bool:
         """Return whether the index of this name is missing and can be created."""

@@ -92,9 +92,9 @@ class CheckedChain:
 
     @classmethod
     def _follow(cls, transaction: Transaction, start: int | None, rows: Iterable[Sequence[object]]) -> CheckedChain:
-        """Return the ledger after checking these rows, which begin with the checkpoint ``start``.
+        """Return the ledger after checking these rows.
 
-        ``start`` is None if they begin with the first record.
+        ``start``: the number of the checkpoint with which the rows begin; None if they begin with the first record.
         """
         checked = cls(_find_older(transaction, start))
         with refusing_bad_records():
@@ -197,7 +197,7 @@ class CheckedChain:
     def write_checkpoint(self) -> JsonObject:
         """Return the payload of a checkpoint, which names the latest state of every dataset.
 
-        Before, the caller appends a new state of each dataset that ``list_touched`` returns.
+        The caller has already appended a new state of each dataset that ``list_touched`` returned.
         """
         return _write_states(self._states)
 
@@ -298,7 +298,11 @@ class _Followed:
         self._start, self._rows, self._checked = start, rows, checked
 
     def begins(self, transaction: Transaction, start: int | None, rows: Sequence[Sequence[object]]) -> bool:
-        """Return whether ``rows`` begin with the rows checked last, and the states read then are unchanged."""
+        """Return whether nothing that was checked last has changed, so that ``continue_in`` may build on it.
+
+        ``rows`` must begin with the rows checked last, at the same ``start``, and the states that were read for that
+        check must be stored unchanged.
+        """
         if start != self._start or rows[: len(self._rows)] != self._rows:
             return False
         return all(transaction.row(seq) == row for seq, row in self._checked._read.items())
@@ -306,10 +310,10 @@ class _Followed:
     def continue_in(
         self, transaction: Transaction, rows: Sequence[Sequence[object]]
     ) -> tuple[CheckedChain, _Followed | None]:
-        """Return the ledger after ``rows``, and this object if it stands for all of these rows; otherwise None.
+        """Return the ledger after ``rows``, checking only those that were added since the last check.
 
-        ``rows`` begin with the rows that were checked last. Only those that follow them are checked; if none follow,
-        this object stands for all rows.
+        The second value is what to remember: this object if no rows were added, so that it still holds for all of them;
+        otherwise None.
         """
         checked = self._checked._copy(_find_older(transaction, self._start))
         with refusing_bad_records():

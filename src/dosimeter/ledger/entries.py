@@ -76,9 +76,9 @@ def write_optional(number: Decimal | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class KeptNumber:
-    """A noisy number that was paid for and may be used again.
+    """The number that a noisy test drew to select an ε; once paid for, it may be used for the same question again (V8).
 
-    ``of``: a digest of the question that it was drawn for. ``number``: the number as an exact text.
+    ``of``: a digest of this question. ``number``: the number as an exact text.
     """
 
     of: str
@@ -259,9 +259,9 @@ class Entry:
 
     @property
     def finding_epsilon(self) -> Decimal | None:
-        """Return the ε that finding ε cost, in this entry or in the earlier one that paid for its noisy number (V8).
+        """Return the ε_svt of the noisy test that selected this entry's ε; None if no noisy test did.
 
-        None if ε was not selected by a noisy test.
+        It is returned even if an earlier entry paid for it, because the test's number was used again (V8).
         """
         asked = self.request.settings.get("svt")
         return self.epsilon_svt if asked is None else exact_decimal(str(asked))
@@ -481,7 +481,7 @@ def write_charge(charge: Charge) -> dict[str, str]:
 
 
 def read_charge(payload: Mapping[str, JsonValue]) -> Charge:
-    """Return the charge of a reservation: ε, ε_svt and δ, and ρ if the account counts in it (O4)."""
+    """Return the charge in the payload of a reservation: ε, ε_svt and δ, and ρ if the account counts in ρ (O4)."""
     parts, rho = read_object(payload["charge"]), read_optional_text(payload.get("rho"))
     return Charge(
         **{part: exact_decimal(read_text(parts[part])) for part in ("epsilon", "epsilon_svt", "delta")},

@@ -153,7 +153,7 @@ class Ledger:
             return find_entry(transaction, entry_id)
 
     def entries(self, dataset: str, limit: int, *, before: str | None = None) -> tuple[Entry, ...]:
-        """Return up to ``limit`` of an account's entries, the newest first. Checks the chain from the oldest one on.
+        """Return up to ``limit`` of an account's entries, newest first. Checks the chain from the oldest of these on.
 
         ``before``: the name of an entry; return only older ones, and none if the account has no such entry.
         """
@@ -166,10 +166,10 @@ class Ledger:
             return find_answer(transaction, dataset, request_digest)
 
     def recall(self, dataset: str, request: Request, *, answer: bool = True) -> tuple[Entry | None, str | None]:
-        """Return the latest released entry of this very request, and the name of a similar one; at least one is None.
+        """Return what was released before: the entry of this very request or, without one, the name of a similar entry.
 
-        The name is looked for only if there is no such entry. It is that of the latest entry that answered the same
-        query on the same data, by any settings; None without one. With ``answer=False``, only the name is looked for.
+        The result is (entry, None), (None, name) or (None, None), of the latest entry each. A similar entry answered
+        the same query on the same data, by any settings. With ``answer=False``, only a similar one is looked for.
         """
         with self._using() as transaction:
             found = find_answer(transaction, dataset, request.request_digest) if answer else None
@@ -183,7 +183,7 @@ class Ledger:
             return find_earlier(transaction, dataset, plan_digest, source_digest)
 
     def find_kept(self, dataset: str, of: str) -> KeptNumber | None:
-        """Return the latest noisy number that may be used again for the question with the digest ``of``, or None (V8).
+        """Return the latest number that a noisy test kept for the question with the digest ``of``; or None (V8).
 
         For the controller's programs: an analyst only gets the ε that the number leads to.
         """
@@ -242,7 +242,7 @@ class Ledger:
             return CheckedChain.read(transaction).of(dataset).find_views(*digests) != ()
 
     def may_tell_look(self, dataset: str, *digests: str, analyst: str | None) -> bool:
-        """Return whether somebody looked (see ``viewed``) at this analyst's own query, or at one that is nobody's."""
+        """Return whether somebody looked (see ``viewed``) at this analyst's own query, or at one of no analyst."""
         with self._using() as transaction:
             return concerns_analyst(CheckedChain.read(transaction).of(dataset).find_views(*digests), analyst)
 
@@ -466,7 +466,7 @@ class Ledger:
         """Record that somebody looked at the risk or a dry run of a query. Looking again adds no record.
 
         ``digest``: of what is measured (``digest_measured``), the same for every wording of a question.
-        ``analyst``: whose query it was; None if it was nobody's.
+        ``analyst``: who asked the query; None if no analyst did.
         """
         check_text(dataset, "A dataset's name")
         check_text(digest, "digest")

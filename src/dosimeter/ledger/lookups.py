@@ -79,7 +79,7 @@ def find_reference(transaction: Transaction, dataset: str, reference: str) -> En
 
 
 def find_kept(transaction: Transaction, dataset: str, of: str) -> KeptNumber | None:
-    """Return the latest noisy number that may be used again for the question with the digest ``of``, or None (V8).
+    """Return the latest number that a noisy test kept for the question with the digest ``of``; or None (V8).
 
     The chain of records is checked from the number's entry to the end.
     """
@@ -147,10 +147,10 @@ def _find_reserved(transaction: Transaction, entry_id: str) -> Record | None:
 
 
 def _find_released(transaction: Transaction, key: str, dataset: str, *texts: str) -> Iterator[Record]:
-    """Yield the reservations of a dataset's released answers in which a key has these values, the latest first.
+    """Yield the reservations of a dataset's released answers that a lookup by ``key`` finds, the latest first.
 
-    ``key``: a name in ``KEYS`` of ``backends.py``, such as ``request``. ``texts``: its values, such as the digest of a
-    request.
+    ``key``: a name in ``KEYS`` of ``backends.py``, which says by what it looks: ``request`` by the digest of a request,
+    ``query`` by those of a plan and a source. ``texts``: these digests.
     """
     for record in _find(transaction, key, dataset, *texts):
         of_entry = _read(transaction.find_by_entry(record.entry))

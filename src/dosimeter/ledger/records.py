@@ -33,12 +33,17 @@ KINDS = {
 }
 """Every kind of record this program can read, and the newest version of each, which is the one it writes.
 
-account 2 and continue 2: with ``identities``, which stored data these are. identify: the same, found out later.
-reserve 2: with the ``reason`` of a denial, what is measured, who may be told of a look, and room for a kept number and
-ρ. settle 2: with ``measured``, the noisy numbers that the answer was made of. settle 3: with any number of such tables,
-and room for errors, public facts, a reason and ρ. view 2: by what is measured, and for whose query.
-stop and clear: an incident, and its end. state: what the records of one dataset add up to. checkpoint: where the latest
-state of every dataset stands, so that a call of the ledger need not read all records before it.
+What each version added, or what the kind is for:
+
+- account 2 and continue 2: ``identities``, which tell what stored data these are. identify: the same, found out later.
+- reserve 2: the ``reason`` of a denial, what is measured, and whether the analyst may be told of a look; where there
+  are any, a kept number and ρ.
+- settle 2: ``measured``, the noisy numbers that the answer was made of. settle 3: a table of these for each block;
+  where there are any, errors, public facts, undeclared groups, and the incident that is the reason of a denial.
+- view 2: the digest of what is measured, and who asked the query.
+- stop and clear: an incident, and its end.
+- state: what the records of one dataset add up to. checkpoint: where the latest state of every dataset stands, so that
+  a call of the ledger need not read all records before it.
 """
 
 
@@ -68,8 +73,8 @@ def refusing_bad_records() -> Iterator[None]:
 class Record:
     """One record of the chain.
 
-    ``seq``: its number. ``entry``: the name of its entry, empty if it belongs to none. ``payload``: canonical JSON.
-    ``previous``: the digest of the record before it.
+    ``seq``: its number in the chain, from 1. ``entry``: the name of its entry, empty if it belongs to none.
+    ``payload``: canonical JSON. ``previous``: the digest of the record before it.
     """
 
     seq: int

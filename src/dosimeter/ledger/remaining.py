@@ -22,7 +22,10 @@ MOST = 10**9
 """The largest number of answers that is counted up to."""
 
 _CERTIFIED = 1 + Fraction(1, 10**9)
-"""A factor on ρ by the formula: a certified scale costs at most so much, so at least as many answers fit as shown."""
+"""A factor on the ρ that the formula gives for Gaussian noise.
+
+The noise of a release is certified, which costs at most so much more: at least as many answers fit as are counted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,8 @@ class Remaining:
     """What is left of an account.
 
     ``epsilon``: what is left of its budget, None without one. ``answers``: for each of several ε's, how many more
-    answers fit if all of them are at this ε with pure DP. ``gaussian``: the same for Gaussian noise at δ = 1/n²; empty
-    if n is 1.
+    answers fit if all of them are at this ε with pure DP. ``gaussian``: the same for Gaussian noise at δ = 1/n², with n
+    declared individuals; empty if n is 1.
     """
 
     epsilon: Decimal | None

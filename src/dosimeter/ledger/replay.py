@@ -53,7 +53,7 @@ class OlderRecords(Protocol):
 class View(NamedTuple):
     """One look at a query's risk or dry run. ``digest``: of what is measured (version 0.1.0: of the query's plan).
 
-    ``what``: ``risk`` or ``dry-run``. ``analyst``: whose query it was; None if it was nobody's.
+    ``what``: ``risk`` or ``dry-run``. ``analyst``: who asked the query; None if no analyst did.
     """
 
     digest: str
@@ -62,7 +62,7 @@ class View(NamedTuple):
 
 
 def concerns_analyst(views: Iterable[View], analyst: str | None) -> bool:
-    """Return whether one of these looks was at this analyst's query, or at a query that is nobody's.
+    """Return whether one of these looks was at this analyst's query, or at a query that no analyst asked.
 
     A look at another analyst's query does not count: telling of it would reveal that somebody else asked the same.
     """
@@ -375,7 +375,7 @@ class DatasetReplay:
         return self._opening is not None and self._opened[1] == 1 and not self._identified
 
     def find_views(self, *digests: str | None) -> tuple[View, ...]:
-        """Return the looks at queries with one of these digests; a digest that is None matches nothing."""
+        """Return the looks that have one of these digests (see ``View``); a digest that is None matches nothing."""
         return tuple(self._find_views(digests))
 
     def knows_view(self, digest: str, what: str, analyst: str | None) -> bool:
@@ -388,7 +388,7 @@ class DatasetReplay:
         self._views_digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def _find_views(self, digests: Sequence[str | None]) -> Iterator[View]:
-        """Yield the looks at queries with one of these digests; a digest that is None matches nothing.
+        """Yield the looks that have one of these digests (see ``View``); a digest that is None matches nothing.
 
         First come the looks that were replayed, then those from before the state with which the replay began, if any.
         """

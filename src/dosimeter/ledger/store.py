@@ -59,10 +59,10 @@ class Transaction:
         return found if isinstance(found, int) else 0
 
     def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Row]:
-        """Return the stored rows of the records, of all datasets, in which a key has these values, the latest first.
+        """Return the stored rows of the records, of all datasets, that a lookup by ``key`` finds, the latest first.
 
-        ``key``: a name in ``KEYS`` of ``backends.py``, such as ``request``. ``texts``: its values, such as the digest
-        of a request. ``limit``: at most so many rows.
+        ``key``: a name in ``KEYS`` of ``backends.py``, which says by what it looks: ``request`` by the digest of a
+        request, ``query`` by those of a plan and a source. ``texts``: what to look for. ``limit``: the most rows.
         """
         kind, mark, marks = KEYS[key]
         names = [f"text_{number}" for number in range(len(marks))]
@@ -79,7 +79,7 @@ class Transaction:
     def numbers(
         self, dataset: str, kind: str, *, before: int | None = None, limit: int | None = None
     ) -> list[tuple[int, str]]:
-        """Return the number and the entry's name of each of a dataset's records of one kind, the latest first.
+        """Return a pair for each record of this kind of a dataset, the latest first: its number, its entry's name.
 
         ``before``: only records with a smaller number. ``limit``: at most so many.
         """

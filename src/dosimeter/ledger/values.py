@@ -161,7 +161,10 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identification:
-    """The identities of the stored data behind a schema and a source. Accounts of version 0.1.0 lack them."""
+    """The identities of the stored data behind a schema and a source, to be added to an account of version 0.1.0.
+
+    Such accounts were opened without identities.
+    """
 
     schema_digest: str
     source_digest: str
@@ -231,9 +234,10 @@ class AccountSummary:
     """An account as it is now, without its entries: everything that a release needs of it.
 
     ``schema_digest`` and ``source_digest``: the latest pair that the account agreed to; ``agreed``: all such pairs, the
-    latest last. ``identified``: the pairs for which the identities of the stored data are known; ``identities``: all of
-    these. ``overlaps``: other accounts that turned out to hold the same data, once the identities of data in an account
-    of version 0.1.0 were found. ``unsettled``: how many entries are reserved and have no outcome.
+    latest last. ``identified``: the pairs for which the identities of the stored data are known; ``identities``: the
+    identities of all these data. ``overlaps``: other accounts that turned out to hold the same data, once the
+    identities of data in an account of version 0.1.0 were found. ``unsettled``: how many entries are reserved and have
+    no outcome.
     """
 
     dataset: str
@@ -295,7 +299,7 @@ class AccountSummary:
         return next((source for schema, source in reversed(self.agreed) if schema == schema_digest), None)
 
     def refuse_change(self, schema_digest: str, source_digest: str) -> LedgerError:
-        """Return the error of a release with a schema or a source that the account has not agreed to."""
+        """Return the error to raise for a release with a schema or a source that the account has not agreed to."""
         return LedgerError(
             self._tell_change(schema_digest, source_digest),
             Hint(
@@ -411,8 +415,8 @@ def describe_without_account(incident: Incident) -> JsonObject:
 def choose_algorithm(policy: Policy, asked: Algorithm) -> AccountAlgorithm:
     """Return the algorithm of a new account, which says how the ε's of its answers may be set (O3).
 
-    It is ``mixed`` under a budget, unless the first request finds ε from a preference (``find``). In all other cases it
-    is ``asked``, the first request's algorithm.
+    ``asked``: the algorithm of the first request. Under the policy ``paper`` it becomes the account's, and so does
+    ``find`` (ε found from a preference) under a budget. Otherwise the account's algorithm is ``mixed``.
     """
     return "mixed" if policy.mixes and asked != "find" else asked
 

@@ -122,9 +122,9 @@ def _word_span(part: ConditionRange) -> str:
 def word_advice(advice: Advice) -> tuple[str, ...]:
     """Return the advice in sentences: the analyst's gain, the risk of the most exposed, the next candidates, warnings.
 
-    Where the preference decides nothing (F4), the advice is about the largest candidate with a small membership
-    advantage; if there is none, it says only that. If every candidate meets the preference, what the largest would do
-    to people comes first.
+    Where the preference decides nothing (F4), the advice is about the largest candidate at which nobody's membership
+    advantage exceeds 0.25; if there is none, a sentence says so in its place. Where it decides nothing because every
+    candidate meets it, a sentence on what the largest candidate would do to people comes first.
     """
     return tuple(_word_advice(advice))
 

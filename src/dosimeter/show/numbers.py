@@ -40,7 +40,7 @@ def format_epsilon(epsilon: float) -> str:
 
 
 def format_times(value: float) -> str:
-    """Write a multiple of the average. A multiple close to 1 keeps two digits of its distance from 1: 1.0004, not 1."""
+    """Write a multiple of the average RDR. One close to 1 keeps two digits of its distance from 1: 1.0004, not 1."""
     gap = abs(value - 1.0)
     if 1e-9 < gap < 0.01:
         return f"{value:.{1 - math.floor(math.log10(gap))}f}".rstrip("0").rstrip(".")
@@ -99,7 +99,7 @@ def format_people(people: int) -> str:
 
 
 def count_decimals(low: float, high: float) -> int:
-    """Return with how many decimals, from 2 to 9, to write multiples of the average between ``low`` and ``high``.
+    """Return with how many decimals, from 2 to 9, to write multiples of the average RDR from ``low`` to ``high``.
 
     With so many, two multiples that differ by a fortieth of ``high`` − ``low`` look different.
     """
@@ -108,7 +108,7 @@ def count_decimals(low: float, high: float) -> int:
 
 
 def format_multiple(value: float, decimals: int) -> str:
-    """Write a multiple of the average: to three significant digits from 100 on, otherwise to so many ``decimals``."""
+    """Write a multiple of the average RDR: to three significant digits from 100 on, to at most ``decimals`` below."""
     if value >= 100:
         return format_number(value, 3)
     text = f"{value:.{decimals}f}"

@@ -30,12 +30,12 @@ MOST_RECORDS = 200_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sums:
-    """Everybody's sums of own guarantees, in ε, beside ``total``, which was charged.
+    """Everybody's sums of own guarantees over the charged entries of an account, in ε.
 
-    ``largest``: the largest sum, which ``holders`` people have. ``untouched``: how many people have a sum of 0.
-    ``steps``: up to six of the largest sums, and how many people have each. ``bound``: people could not be followed
-    from one query to the next, so ``largest`` and ``median`` are one upper bound for everybody, ``holders`` and
-    ``untouched`` are 0, and ``steps`` is empty.
+    ``total``: what these entries were charged. ``largest``: the largest sum, which ``holders`` people have.
+    ``untouched``: how many people have a sum of 0. ``steps``: up to six of the largest sums, and how many people have
+    each. ``bound``: people could not be followed from one query to the next, so ``largest`` and ``median`` are one
+    upper bound for everybody, ``holders`` and ``untouched`` are 0, and ``steps`` is empty.
     """
 
     people: int

@@ -114,10 +114,10 @@ def _is_number(value: Value) -> bool:
 
 
 def _find_scale(name: str, answer: PublicAnswer, errors: _AnswerErrors) -> tuple[float, float] | None:
-    """Return the two ends of a column's picture, between which all its numbers lie, with their errors.
+    """Return the two ends of a column's picture: the lowest and the highest end of its numbers' 95 % ranges.
 
-    0 becomes an end if all of that lies on one side of it, and not far away. None where no error is known, because dots
-    alone would look exact, and where the two ends are equal.
+    If all ranges lie on the same side of 0, and not far from it, 0 takes the place of the nearer end. None where no
+    error is known, because dots alone would look exact, and where the two ends are equal.
     """
     ends: list[float] = []
     for at, row in enumerate(answer.rows):

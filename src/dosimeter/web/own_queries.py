@@ -34,7 +34,7 @@ def show_own(state: ServerState, user: User, query: StoredQuery, session: str) -
 
 
 def show_query(query: StoredQuery, entry: Entry | None, *, stopped: str = "") -> PublicQuery:
-    """Return a stored query as its analyst sees it: one that is being released, or was interrupted, still waits.
+    """Return a stored query as its analyst sees it: shown as waiting while it is being released, or if interrupted.
 
     ``entry``: the ledger's entry with its answer. ``stopped``: the sentence about a stopped dataset, or "".
     """

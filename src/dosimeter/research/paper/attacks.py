@@ -23,7 +23,7 @@ _PREFERENCE = "ratio:0.95"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The releases from one of the two tables.
+    """The releases from one of an attack's two tables: the one with the person, or the one without.
 
     ``epsilon``: the ε that algorithm 1 finds for this table. ``scale``: of the Laplace noise. ``hits``: in how many
     releases the test says that the person is there.
@@ -36,10 +36,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A test that tells from one release whether a person is in the table, tried on both tables.
+    """A test that tells from one release whether a person is in the table, and how it did with and without this person.
 
-    ``exact``: the probability that it says yes with the person, divided by the probability without, by formula.
-    ``proven``: a lower bound on this ratio from the counts, with 99.8 % confidence.
+    ``test``: the test in words. ``releases``: how many were drawn from each table, ``present`` with the person and
+    ``absent`` without. ``exact``: the probability that the test says yes with the person, divided by the probability
+    without, by formula. ``proven``: a lower bound on this ratio from the counts, with 99.8 % confidence.
     """
 
     query: str
@@ -144,7 +145,10 @@ def _find_epsilon(query: str, values: list[int], bounds: tuple[int, int], people
 
 
 def _chance_beyond(reach: int, shift: int, scale: float) -> float:
-    """Return P(|shift + Z| ≥ reach) for integer Laplace noise Z and 0 ≤ shift < reach."""
+    """Return the probability that the test of ``_attack`` says yes: P(|shift + Z| ≥ reach) for integer Laplace noise Z.
+
+    ``shift``: how much larger the table's total is than the total without the person; from 0 to below ``reach``.
+    """
     decay = math.exp(-1.0 / scale)
     return (decay ** (reach - shift) + decay ** (reach + shift)) / (1.0 + decay)
 

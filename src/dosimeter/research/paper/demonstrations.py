@@ -192,7 +192,7 @@ def show_average_sensitivity() -> Demonstration:
 
 
 def show_average_spent_twice() -> Demonstration:
-    """Compute what two measures cost together: if each takes ε, and if both share one ε."""
+    """Compute what the sum and the count of an average cost together: if each takes ε, and if both share one ε."""
     epsilon = 0.5
     alone = calibrate(LAPLACE, sensitivity=1, epsilon=epsilon).certified
     shared = calibrate(LAPLACE, sensitivity=1, epsilon=epsilon, shares=2).certified
@@ -209,7 +209,7 @@ def show_average_spent_twice() -> Demonstration:
 def show_threshold_factor() -> Demonstration:
     """Compare outcomes of the noisy test on the paper's query Q1, at the threshold 10⁻⁵ and at ten times as much.
 
-    10⁻⁵ was meant; 10e-5 was written instead, which is 10⁻⁴.
+    The labels of the paper's figure say 10⁻⁵; the authors' code has 10e-5, which is 10⁻⁴.
     """
     written, meant = float("10e-5"), 1e-5
     outcomes = [outcome_distribution(_adult_count(tau), method="paper") for tau in (meant, written)]
@@ -249,9 +249,9 @@ def show_data_normalisation() -> Demonstration:
 
 
 def show_non_additive() -> Demonstration:
-    """Show by a MEDIAN and a COUNT(DISTINCT) that one person can move the variance by more than 1/n (V2).
+    """Show by a MEDIAN and a COUNT(DISTINCT) that one person can move the variance of risks by more than 1/n (V2).
 
-    It is the variance that the noisy test compares with its threshold.
+    The noisy test compares such a variance with its threshold, and its noise is made for moves of at most 1/n.
     """
     median = []
     for zeros in (501, 500):
@@ -329,7 +329,10 @@ def show_uncharged_denials() -> Demonstration:
 
 
 def show_doubling() -> Demonstration:
-    """Find the longest series of answers under the policy ``paper``, and ask one query by one preference twice (O2)."""
+    """Show how few answers the policy ``paper`` grants (O2).
+
+    Find how many there are if each takes the smallest ε possible. Then ask one query by one preference twice.
+    """
     candidates = paper_candidates()
     reading = PaperPolicy().start(Decimal(1))
     readings: list[Decimal] = []

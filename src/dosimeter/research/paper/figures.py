@@ -47,7 +47,7 @@ _SERIES = ("authors, published", "here, their conventions", "here, own defaults"
 
 
 def draw_thresholds(study: Thresholds) -> Figure:
-    """Draw ε against the ratio τ_p: a row of panels per mechanism, a panel per query.
+    """Draw ε against τ_p, the least ratio of the smallest to the largest RDR: a row per mechanism, a panel per query.
 
     A dot inside a ring is an ε that came out as published.
     """

@@ -1,10 +1,10 @@
-"""ε found by find-and-release-ε-from-RDR for four variances (section 6.3.2): runs, exact probabilities, V5 and V6.
+"""ε found by find-and-release-ε-from-RDR for four variances (section 6.3.2): runs, and the exact probabilities.
 
 For each mechanism, query and threshold three columns: runs of the sparse vector as printed (V1), the exact probability
 of every outcome of that same test (V3), and what this package does by default (V5, V6, ``--selection sharp``, its own
 conventions). The first two columns follow the authors' conventions. Under these, Q4 is an average with a Δ given by
-hand: it is not additive, V2 does not bound its noise, and its RDRs exceed RDR*. It is run for comparison and never
-released.
+hand: what one person contributes depends on everybody else, so V2 does not bound how far one person moves the variance,
+and RDRs exceed RDR*. It is run for comparison and never released.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Trial:
     def violating_runs(self) -> int:
         """Return how many runs released an ε above the largest candidate that meets the threshold.
 
-        All of these violate the threshold, because q_svt grows with ε.
+        All of these violate the threshold, because the variance that it limits (q_svt) grows with ε.
         """
         limit = 0.0 if self.paper.met is None else self.paper.met
         return sum(epsilon is not None and epsilon > limit for epsilon in self.found)
@@ -245,9 +245,10 @@ def _spreads(risk: Risk, normalise: Normaliser) -> FloatArray:
 
 
 def run_sparse_vector(levels: FloatArray, threshold: float, n: int, runs: int) -> tuple[float | None, ...]:
-    """Run the test as printed (V1, Δ_svt = 1/n) ``runs`` times; return the ε of each run, None for a denial.
+    """Run the paper's noisy test as printed (V1) ``runs`` times; return the ε of each run, None for a denial.
 
-    ``levels``: q_svt of every candidate. Noise is drawn in whole steps of Δ_svt/2³⁰, for all runs at once.
+    ``levels``: q_svt of every candidate, the variance that is compared with ``threshold``. The noise is made for a
+    sensitivity of 1/n, and drawn in whole steps of 2⁻³⁰ of that, for all runs at once.
     """
     first, second = split_budget(EPSILON_SVT)
     shared = np.array(draw_discrete_laplace(_STEPS / first, runs), dtype=np.float64)
@@ -259,7 +260,7 @@ def run_sparse_vector(levels: FloatArray, threshold: float, n: int, runs: int) -
 
 
 def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> ReleaseProbabilities:
-    """Return the exact outcomes (V3) of the test as printed, for any ``levels`` (q_svt of every candidate).
+    """Return the exact outcomes (V3) of the test that ``run_sparse_vector`` runs, for any ``levels``.
 
     ``selection.outcome_distribution`` cannot be used here: it needs per-instance sensitivities, and refuses one above
     Δ.
@@ -307,9 +308,10 @@ def expect_sharp(risk: Risk, threshold: float) -> ReleaseProbabilities:
 def state_problem(
     risk: Risk, threshold: float, epsilon_svt: float = EPSILON_SVT, violation: float | None = None
 ) -> SelectionProblem:
-    """Return the selection problem that algorithm 2 solves for one query and threshold (on the variance of RDRs).
+    """Return the selection problem that algorithm 2 solves for one query and one threshold on the variance of RDRs.
 
-    ``violation``: the promise on violations (V7); None for no promise.
+    ``violation``: the largest probability with which an ε may be released that violates the threshold (V7); None for no
+    such promise.
     """
     return SelectionProblem(
         n=risk.n,

@@ -131,8 +131,8 @@ class Analysis:
     """Everything that is reported about the study. Dictionaries are by group.
 
     ``answers``: of those who are analysed. ``first_query``: how many saw each query first. ``knowledge``: how many said
-    yes and no to prior knowledge. ``used``: how many answered yes and no to the follow-up question, per treatment
-    group.
+    yes and no to prior knowledge. ``used``: of each treatment group, how many said yes and no when asked whether they
+    used the RDRs.
     """
 
     answers: tuple[StudyAnswer, ...]

@@ -76,7 +76,10 @@ class StudySettings:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a participant stands. ``group`` and ``queries``, in the order shown: None until the quiz is passed."""
+    """Where a participant stands. ``queries``: in the order in which they are shown.
+
+    ``group`` and ``queries`` are None until the quiz is passed.
+    """
 
     step: str
     group: str | None

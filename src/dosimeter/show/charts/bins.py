@@ -33,7 +33,7 @@ class Bin:
 
 
 def bin_people(rdrs: RDRs, bins: int = 30) -> tuple[Bin, ...]:
-    """Return how many people have an RDR of so many times the average, by bins; empty bins are left out.
+    """Return the histogram of everybody's RDR as a multiple of the average RDR; empty bins are left out.
 
     ``bins``: into how many bins the range of multiples is cut: equally wide ones, or of equal ratio if the largest
     multiple is over 20 times the smallest. There is one bin if everybody has the same RDR. Refuses RDRs of nobody, and

@@ -43,8 +43,8 @@ def range_chart(
     """Draw one bar per candidate ε, from the least to the most exposed person.
 
     The largest ε that meets the preference is marked, and so is ``selected`` if it is another one; a ``selected`` that
-    is no candidate is refused. ``view``: multiples of the average, or raw RDRs. ``reading``: draw a line between the
-    candidates above the account's reading and the others.
+    is no candidate is refused. ``view``: multiples of the average RDR, or raw RDRs. ``reading``: draw a line between
+    the candidates above the account's reading and the others.
     """
     ordered, raw = order_candidates(candidates), view == "raw"
     if selected is not None and selected not in [c.epsilon for c in ordered]:
@@ -93,7 +93,7 @@ def _describe_ranges(ordered: Sequence[Candidate], found: float | None, reading:
 
 
 def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> alt.LayerChart:
-    """Draw how many people are how exposed at one ε. To be shown below the ranges, never alone.
+    """Draw how many people are how exposed at one ε. Show it below a ``range_chart``, which compares all candidates.
 
     ``log_counts``: draw heights on a logarithmic scale. ``bins``: how many bins there are at most.
     """

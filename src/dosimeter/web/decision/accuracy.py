@@ -25,8 +25,9 @@ NUMBERS_SHOWN = 100
 class AccuracyCell:
     """How good one column is at one ε, as text: its 95 % error, the relative error, and ``aside``.
 
-    ``aside``: where the released number will lie; if the column has several numbers, the error of the worst group, or
-    "" where that is no other.
+    ``aside``: for a column with one number, the range in which the released number will lie; for one with several, the
+    error of the worst group, if it differs from ``error``. Otherwise "", and also if the error is in rows or has no
+    bound.
     """
 
     error: str
@@ -166,7 +167,10 @@ def list_accuracy(
 
 
 def _accuracy_cell(measured: MeasuredQuery, line: Candidate, place: int, column: str) -> AccuracyCell:
-    """Return the errors that the picture has, and beside them where the number will lie, or the worst group's error."""
+    """Return how good a column is at one ε, with the same errors as in the picture of the trade-off.
+
+    ``place``: the column's index in ``list_columns``; ``column``: its name.
+    """
     shown, in_rows = _show_error(measured, line, place, measured.sizes[column]), line.errors[place][1]
     if shown.worst is None or in_rows:
         return AccuracyCell(shown.text, "", shown.relative)

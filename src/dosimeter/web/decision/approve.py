@@ -201,7 +201,10 @@ def find_claimed(state: ServerState, dataset: str, claim: str) -> Entry | None:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalOutcome:
-    """What became of an approval. Without an ``entry_id`` nothing was charged, and the query waits again."""
+    """What became of an approval. Without an ``entry_id`` nothing was charged, and the query waits again.
+
+    ``status``: the query's new status. ``note``: what happened, for the controller; None if the answer was released.
+    """
 
     status: QueryStatus
     note: str | None

@@ -31,7 +31,10 @@ class Case:
 
 
 def find_asked(state: ServerState, query_id: str) -> StoredQuery:
-    """Return a query as it was asked: enough to refuse it, also where it can no longer be answered."""
+    """Return a stored query without planning it, so that even one that can no longer be answered can be denied.
+
+    Raises Refused if there is no query of this id.
+    """
     query = find_query(state.database, query_id) if query_id.isalnum() else None
     if query is None:
         raise Refused(404, "not_found", "There is no such query.")

@@ -162,7 +162,10 @@ def count_more(charges: RequestCharges, reading: Reading, candidates: Sequence[f
 
 @dataclass(frozen=True, slots=True)
 class BlindError:
-    """The 95 % error of one column. ``in_rows``: it counts rows, because the column is drawn by rank (E3)."""
+    """The 95 % error of one column, as far as it is known without looking at the data.
+
+    ``in_rows``: it counts rows, because the column is drawn by rank (E3).
+    """
 
     value: float
     in_rows: bool
@@ -245,7 +248,8 @@ def _limit_suspicion(prepared: PreparedRelease, epsilon: float) -> str:
 def word_suspicion(offer: Offer, prepared: PreparedRelease, epsilon: float | None) -> str:
     """Say how sure of somebody an attacker can become (P3); "" where there is no such limit (G2).
 
-    ``epsilon``: None where the noisy test finds it; then it says so of the largest that the test can find.
+    ``epsilon``: None where the noisy test finds it; then the limit is that of the largest ε that the test can find,
+    plus the ε that the test itself costs.
     """
     at = offer.worst + float(offer.charges.epsilon_svt) if epsilon is None else epsilon
     limit = _limit_suspicion(prepared, at)

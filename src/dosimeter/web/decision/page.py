@@ -99,8 +99,10 @@ class PageHead:
 class UnseenPage:
     """What a controller can choose by without looking at the data: the account, and what query and schema decide.
 
-    ``barred``: why nothing can be approved. ``missing``: which candidates are not offered. ``more``: how many columns
-    are left out. ``enough``: the smallest ε that gives the wanted error.
+    ``barred``: why nothing can be approved; "" if something can. ``choices``: the candidates that are offered;
+    ``missing``: a sentence on the others. ``columns``: the errors by column; ``more``: how many columns are left out.
+    ``enough``: the smallest ε that gives the wanted error. ``cost``: what an approval costs. ``preview``: the answer as
+    its analyst will see it.
     """
 
     template: ClassVar[str] = "decide_blind.html"
@@ -374,9 +376,10 @@ def read_view(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Gain:
-    """What an approval would give the analyst, in words, to be read before it is confirmed.
+    """What a controller reads before confirming an approval, in words.
 
-    ``risk``: what an attacker could learn at most. ``touches`` and ``warnings`` are empty if nobody looked.
+    ``risk``: what an attacker could learn at most. ``words``: how good the analyst's answer would be. ``touches``: how
+    many people the query touches. ``warnings``: what speaks against it. The last two are empty if nobody looked.
     """
 
     risk: str
@@ -388,9 +391,9 @@ class Gain:
 def describe_gain(case: Case, offer: Offer, epsilon: float | None) -> Gain:
     """Say how many people the answer is about, what the analyst would get at this ε, and what warns against it.
 
-    If nobody looked at the risk, or it is not measured yet, it says what query and schema decide. ``epsilon``: None
-    where the noisy test will find it; then it says what an attacker could learn in the worst case, and of how many
-    people.
+    If nobody looked at the risk, or it is not measured yet, only what query and schema decide is said. ``epsilon``:
+    None where the noisy test will find it; then only two things are said, how many people the query touches and what an
+    attacker could learn in the worst case.
     """
     risk = word_suspicion(offer, case.prepared, epsilon)
     job = find_measured(case.served.worker, case.query.id)

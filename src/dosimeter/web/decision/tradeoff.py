@@ -48,7 +48,7 @@ class ShownError:
     ``typical`` and ``worst``: the median and the largest error of the groups; None if there is no bound on it.
     ``text``: the typical error in words. ``relative``: the same as a share of the number. ``drowned``: at least half of
     the numbers are no larger than their errors. Where half of the groups or more have too few people to tell,
-    ``drowned`` is True, and there are no errors.
+    ``drowned`` is True, ``typical`` and ``worst`` are None, and ``text`` says so.
     """
 
     typical: float | None
@@ -249,8 +249,10 @@ def _fold(
 ) -> list[Candidate | FoldedRow]:
     """Return the candidates, with one FoldedRow in place of each run of three or more that are alike (``_is_alike``).
 
-    Never folded are candidates that are marked or selected, and those near the ε marked as found or cautious (if none
-    is: near the selected ε). Nor is a power of ten that is larger than the smallest of these.
+    Never folded are:
+    - candidates that are marked or selected;
+    - candidates near an ε marked as found or cautious or, without such a mark, near the selected ε;
+    - powers of ten that are larger than the smallest of all these.
     """
     words = [marks.get(line.epsilon, ()) for line in ordered]
     here = {at for at, line in enumerate(ordered) if line.epsilon == selected}

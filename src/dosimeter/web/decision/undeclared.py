@@ -15,10 +15,10 @@ from dosimeter.web.figures import show_small
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GroupsRow:
-    """What is shown at one ε, as text. ``groups``: how many groups are expected to be shown.
+    """How many groups an answer at one ε would show, as text. ``groups``: how many are expected.
 
-    ``people``: how many people give a group an even chance. ``hidden``: how many people are in groups that are hardly
-    ever shown.
+    ``people``: with how many people a group has an even chance to be shown. ``hidden``: how many people are in groups
+    that are hardly ever shown. ``selected``: whether the slider is at this ε.
     """
 
     epsilon: str

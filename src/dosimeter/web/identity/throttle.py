@@ -42,9 +42,10 @@ class FailureLimit:
     slows: bool = False
 
     def is_reached(self, failures: int, until: str, minutes: int) -> bool:
-        """Return whether another attempt is one too many. ``until``: when the run of failures is forgotten.
+        """Return whether another attempt is one too many.
 
-        ``minutes``: for how long failures are remembered.
+        ``until``: when the run of failures is forgotten, which is ``minutes`` after its latest failure. With ``slows``,
+        these two tell whether that failure was too recent.
         """
         if failures < self.allowed:
             return False

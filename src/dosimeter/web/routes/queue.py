@@ -214,9 +214,10 @@ def show_settings(request: Request, state: StateOf, user: Controller, saved: boo
 
 @dataclass(frozen=True, slots=True)
 class PriorityThreshold:
-    """A threshold for a priority, in percent, and what it means for counts (R3).
+    """A controller's threshold on least ÷ most exposed for queries of a priority, and what it means for counts (R3).
 
-    ``one``, ``ten``: the largest candidate that meets it for a COUNT of one group, and of ten; None if none does.
+    ``percent``: the threshold. ``one``, ``ten``: the largest candidate that meets it for a COUNT of one group, and of
+    ten; None if none does.
     """
 
     priority: str
@@ -229,9 +230,9 @@ def _exemplify(state: ServerState, thresholds: Mapping[str, float]) -> list[Prio
     candidates = sorted(next(iter(state.datasets.values())).candidates)
 
     def allow(percent: float, numbers: int) -> float | None:
-        """Return the largest candidate at which the ratio of a COUNT, k/(k + ε), is at least the percentage (R3).
+        """Return the largest candidate at which least ÷ most exposed is at least ``percent`` for a COUNT (R3).
 
-        ``numbers``: k, how many noisy numbers the answer has.
+        This ratio is k/(k + ε). ``numbers``: k, how many noisy numbers the answer has.
         """
         least = percent / 100.0
         return max((each for each in candidates if numbers / (numbers + each) >= least - 1e-12), default=None)

@@ -92,7 +92,10 @@ def page_own(
 
 
 def _seen_as(status: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a query has this status as analysts see it: one that is being released waits."""
+    """Return the condition that a query is shown to analysts with this status.
+
+    Every open query is shown as waiting, even while it is being released; once withdrawn, as withdrawn.
+    """
     match status:
         case "waiting":
             return sa.and_(QUERIES.c.status.in_(OPEN), QUERIES.c.withdrawal.is_(False))

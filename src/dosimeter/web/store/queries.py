@@ -20,7 +20,10 @@ from dosimeter.web.store.user import User
 MINUTE = 60  # seconds
 OPEN_WAIT = 300  # seconds after which a program may try again that has too many open queries
 PRIORITIES = {"high": 90.0, "normal": 95.0, "low": 97.0}
-"""Suggested least ÷ most exposed, in percent: the more urgent, the looser. Controllers may set their own."""
+"""Suggested thresholds on least ÷ most exposed, in percent: the more urgent a query, the looser.
+
+Controllers may set their own.
+"""
 
 
 def submit_query(

@@ -12,7 +12,7 @@ from dosimeter.web.public import Priority
 
 
 class QueryStatus(StrEnum):
-    """How far a query has come. To analysts, one whose approval is under way or was interrupted still waits."""
+    """How far a query has come. Analysts see it as waiting while its approval is under way or was interrupted."""
 
     WAITING = "waiting"
     APPROVING = "approving"  # claimed by an approval; its release is under way
