@@ -53,7 +53,7 @@ class Attack:
 
     @property
     def allowed(self) -> float:
-        """Return the largest ratio that differential privacy allows at the larger of the two ε's."""
+        """Return e^ε for the larger of the two tables' ε's: the most that ε-DP allows ``exact``, a ratio, to be."""
         return math.exp(max(self.present.epsilon, self.absent.epsilon))
 
     @property

@@ -265,9 +265,10 @@ def _reading_layers(ordered: Sequence[Candidate], reading: float, y: Spec, end: 
 
 
 def histogram_spec(bins: Sequence[Bin], *, log_counts: bool = True) -> Spec:
-    """Return the histogram of everybody at one ε; the tallest bar and the last one (the tail) have labels.
+    """Return the histogram of people by their RDR at one ε, in multiples of the average person's RDR.
 
-    It is shown below the bars of all candidates (``range_spec``). ``log_counts``: draw heights on a logarithmic scale.
+    The tallest bar and the last one (the most exposed) have labels. It is shown below the bars of all candidates
+    (``range_spec``). ``log_counts``: draw heights on a logarithmic scale.
     """
     ends = (bins[0].start, bins[-1].end) if len(bins) > 1 else (0.9, 1.1)
     axis = ratio_axis(ends) if is_wide(*ends) else even_axis(*ends)
