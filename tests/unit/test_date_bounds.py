@@ -29,7 +29,7 @@ NUMBERS = [
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_day_lies_within_the_bounds(number: str) -> None:
     (argument,) = plan_query(f"SELECT SUM({number}) FROM t", SCHEMA).arguments
-    ((least, most),) = duckdb.sql(f"SELECT MIN({number}), MAX({number}) FROM {DAYS}").fetchall()
+    ((least, most),) = duckdb.execute(f"SELECT MIN({number}), MAX({number}) FROM {DAYS}").fetchall()
     assert argument.lower <= least < most <= argument.upper
 
 
