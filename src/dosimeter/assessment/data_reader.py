@@ -49,9 +49,11 @@ class DataReader:
         return self._answer
 
     def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[AnyProfile, Contributions]:
-        """Return the profile of everybody and their contributions. Individuals in one row have the same attributes.
+        """Return the profile of everybody, also of those outside the WHERE, and everybody's contributions.
 
         ``attributes``: the columns and conditions to read of everybody, by the names they get in the contributions.
+        Only individuals with the same attributes are counted together in one row of the profile or of the
+        contributions.
         """
         return measure_influence(self.plan, self.engine, self.people, self.norm, attributes)
 

@@ -199,9 +199,10 @@ class Rank(OrderStatistic):
         return expected_distances(values, self.chances(counts, epsilon), points)
 
     def rank_error(self, epsilon: float, cells: int = 1) -> float:
-        """Return how much farther than the best candidate a drawn one can be from the rank sought, in rows (E3).
+        """Return the 95 % error of a drawn value, counted in rows: by how many its rank can be off (E3).
 
-        With a probability of 95 %, this holds for all of ``cells`` draws at once.
+        Counted beyond what the best candidate, whose rank is closest to the one sought, is off already. ``epsilon``:
+        the share of ε that this number gets. ``cells``: for how many draws the error holds, all at once.
         """
         return score_error(self.scale(epsilon), cells * self.candidate_count) / self.parts
 

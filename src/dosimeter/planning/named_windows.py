@@ -1,4 +1,7 @@
-"""Write out the windows that OVER names stand for, so that later passes meet only windows that are written in full."""
+"""Replace the names of windows, as in OVER w, by what the WINDOW clause says of them.
+
+Later passes then meet only windows that are written in full.
+"""
 
 from __future__ import annotations
 

@@ -116,9 +116,10 @@ def expect_only(node: exp.Expression, *allowed: str) -> None:
 
 
 def limit_size(tree: exp.Expression, node: exp.Expression) -> exp.Expression:
-    """Return a rebuilt tree, or refuse it if it has too many nodes. ``node``: what it was made from, for the message.
+    """Return the tree unchanged; refuse it if it has too many nodes.
 
-    Some functions write their operand out twice, so that nesting them doubles the tree each time.
+    ``tree``: an expression as it was written anew. ``node``: what it was written from, for the message. Some functions
+    write their operand out twice, so that nesting them doubles the tree each time.
     """
     for count, _ in enumerate(tree.walk()):
         if count > MAX_NODES:
