@@ -104,6 +104,8 @@ def test_answer_worth_little_has_one_error_and_no_better_epsilon(site: Site, ann
     assert page.count("450 %") == 3  # in the picture, in the sentence, in the table
     assert "600 %" not in page
     assert "It is worth little at every ε that the account still allows." in page
+    three = read_text(carol.get(f"/decide/{anna.ask()}", params={"epsilon": "0.05"}).text).replace("\xa0", " ")
+    assert "At ε = 2 the number would be larger than its error." in three  # ± 1 beside 3 people; ± 3 at ε = 1
 
 
 def test_each_state_has_words_of_its_own(site: Site, anna: Guest, carol: Guest) -> None:

@@ -268,19 +268,20 @@ def name_better(measured: MeasuredQuery, offer: Offer, epsilon: float) -> Iterat
 
     Nothing is said with the noisy test, which nobody can steer.
     """
-    if offer.testing or not _is_mostly_noise(measured, epsilon):
+    here = _find_accuracy(measured, epsilon)
+    if offer.testing or not here.is_mostly_noise:
         return
     larger = sorted(each for each in offer.remaining if each > epsilon)
-    better = next((each for each in larger if not _is_mostly_noise(measured, each)), None)
+    better = next((each for each in larger if not _find_accuracy(measured, each).is_mostly_noise), None)
     if better is not None:
-        yield f"At ε = {format_epsilon(better)} most numbers would be larger than their error."
+        one, many = "the number would be larger than its error", "most numbers would be larger than their errors"
+        yield f"At ε = {format_epsilon(better)} {one if here.numbers + here.too_few == 1 else many}."
     elif offer.remaining and measured.risk.matched:
         yield "It is worth little at every ε that the account still allows."
 
 
-def _is_mostly_noise(measured: MeasuredQuery, epsilon: float) -> bool:
-    accuracy = AnswerAccuracy.of(measured.accuracies[epsilon], measured.candidate(epsilon).errors)
-    return accuracy.is_mostly_noise
+def _find_accuracy(measured: MeasuredQuery, epsilon: float) -> AnswerAccuracy:
+    return AnswerAccuracy.of(measured.accuracies[epsilon], measured.candidate(epsilon).errors)
 
 
 def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
