@@ -101,9 +101,9 @@ def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
 
 
 def look_back(target: str, release: str, dataset: Dataset, sql: str) -> ExPostRisk:
-    """Return how the answer of the entry ``release`` exposed everybody, and record the look in the ledger.
+    """Return how one released answer exposed everybody, and record the look in the ledger.
 
-    Raises LedgerError if the ledger has no such entry of this dataset.
+    ``release``: the id of the answer's entry in the ledger. Raises LedgerError if this dataset has no such entry.
     """
     from dosimeter.ledger import Ledger
     from dosimeter.release import ex_post_risk

@@ -297,7 +297,7 @@ def _show_reading(reading: float | None) -> str:
 
 
 def print_ex_post_risk(found: ExPostRisk, *, most: int = 12) -> None:
-    """Print how one released answer exposed everybody: the first ``most`` classes, with the largest losses first."""
+    """Print how one released answer exposed everybody: at most ``most`` classes of people, largest loss first."""
     console = make_console()
     console.print(Text(found.query.strip(), style="bold"))
     facts = (

@@ -119,9 +119,9 @@ def risk(
 
 
 def show_ex_post_risk(ledger: str, release: str, dataset: Dataset, query: str, *, json: bool) -> int:
-    """Print how the answer of the entry ``release`` exposed everybody (R1, R2); return the exit status.
+    """Print how one released answer exposed everybody (R1, R2); return the exit status.
 
-    Records the look in the ledger.
+    ``release``: the id of the answer's entry in the ledger. Records the look there.
     """
     found = run_with_progress(
         dataset.engine, "Looking back", lambda _: looks.look_back(ledger, release, dataset, query)

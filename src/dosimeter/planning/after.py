@@ -50,10 +50,10 @@ class Field:
 
     ``formula``: how the column is computed from one released row: from its group values g0, g1 …, its aggregates e0, e1
     … and the row of a public table that is joined to it. None if it cannot be computed so, as when it reads
-    several rows. ``group``: if the column is a GROUP BY expression, unchanged, the index of that expression. None for
-    other columns, and where rows do not come from one released row each. ``length``: how many characters a text in the
-    column can have. ``type``: the type of an unchanged group or public column; None for others, whose types the
-    embedded engine finds. ``public``: whether it is a column of a public table, unchanged.
+    several released rows. ``group``: if the column is a GROUP BY expression, unchanged, the index of that expression.
+    None for other columns, and where rows do not come from one released row each. ``length``: how many characters a
+    text in the column can have. ``type``: the type of an unchanged group or public column; None for others, whose types
+    the embedded engine finds. ``public``: whether it is a column of a public table, unchanged.
     """
 
     name: str
@@ -68,11 +68,11 @@ class Field:
 class Relation:
     """A query over released tables, with what is known of its rows. ``rows``: the most rows that it can give.
 
-    ``traced``: whether its last column is the number of the released row that each row comes from. ``steps``: what
-    happens after the noise, in words. ``plain``: whether it has only columns of the released table, and its rows in
-    the order of the groups. ``blocks``: the numbers of the blocks whose released rows are its rows. ``public``: the
-    public table that this relation stands for; None for other relations. For a public table ``rows`` is 1: it is joined
-    by its key, so that no row becomes several.
+    ``traced``: whether its last column tells, for each of its rows, the number of the released row behind it.
+    ``steps``: what happens after the noise, in words. ``plain``: whether it has only columns of the released table, and
+    its rows in the order of the groups. ``blocks``: the numbers of the blocks whose released rows are its rows.
+    ``public``: the public table that this relation stands for; None for other relations. For a public table ``rows`` is
+    1: it is joined by its key, so that no row becomes several.
     """
 
     query: exp.Select | exp.Union
@@ -85,7 +85,7 @@ class Relation:
     public: JoinTable | None = None
 
     def __post_init__(self) -> None:
-        """Refuse rows that could hold more text than an answer can."""
+        """Refuse a relation whose rows could hold more text than an answer may."""
         limit_text([each.length for each in self.fields], self.rows)
 
     def outputs(self) -> tuple[Output, ...]:
@@ -93,7 +93,7 @@ class Relation:
         return tuple(Output(each.name, each.group, each.formula, each.public) for each in self.fields)
 
     def after(self) -> AfterNoise:
-        """Return what runs after the noise. Its query is None if the released columns are the answer."""
+        """Return what runs after the noise. Its query is None if the answer is just columns of the released table."""
         return AfterNoise(None if self.plain else self.query, self.traced, self.steps, self.blocks)
 
 
@@ -349,7 +349,7 @@ class MeasuringSelect:
         return None
 
     def _grouping(self, node: exp.Expression) -> exp.Expression:
-        """Return GROUPING(a, b …) as a number with one bit per column: 1 if the row is a total over that column."""
+        """Return GROUPING(a, b …) as a number with one bit per column: 1 where the released row is a total over it."""
         places = [self._matching_group(part) for part in node.expressions]
         if not self.totals or not places or None in places:
             raise refusal(node, f"{clause_of(node)} takes columns of a ROLLUP, CUBE or GROUPING SETS.")

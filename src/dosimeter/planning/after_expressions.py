@@ -268,7 +268,7 @@ def _frame(spec: exp.Expression | None) -> exp.Expression | None:
 
 
 def reads_own_cell(tree: exp.Expression) -> bool:
-    """Return whether a tree reads the released numbers of one row alone: no window, aggregate or subquery is in it."""
+    """Return whether a tree reads a single released row: there is no window, aggregate or subquery in it."""
     return tree.find(exp.Window, exp.AggFunc, exp.Subquery, exp.Select) is None
 
 

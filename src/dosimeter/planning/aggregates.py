@@ -142,8 +142,8 @@ class AggregateCollector:
     def finish(self) -> CollectedAggregates:
         """Return everything that was collected.
 
-        Arguments are made only here. COUNT(pay) alone reads only where pay is NULL, but beside SUM(pay) both read the
-        same argument, which holds the values.
+        Arguments are made only here, when all aggregates are known: COUNT(pay) by itself needs to know only whether pay
+        is NULL, but beside SUM(pay) both read one argument, which holds the values.
         """
         positions = {key: at for at, key in enumerate(self._sources)}
         arguments = tuple(_argument(source, self.schema) for source in self._sources.values())
@@ -212,9 +212,9 @@ class AggregateCollector:
     def take_distinct(self, call: AggregateCall, node: exp.Expression) -> Distinct:
         """Return what COUNT(DISTINCT x) reads. If x is the unit, the result is marked as counting individuals (Q3).
 
-        If x is another column, with fewer declared values than one individual can have rows, only declared values
-        count, and ``values`` of the result says how many these are: nobody can add more to a group. Otherwise
-        ``values`` is None.
+        If x is another column, its declared values may be fewer than the rows that one individual can have. Then only
+        declared values count, and ``values`` of the result is their number, the most that one individual can add to
+        the count of a group. Otherwise ``values`` is None.
         """
         tree = check_expression(node, self.scope).tree
         if isinstance(tree, exp.Column) and tree.name == self.schema.unit:

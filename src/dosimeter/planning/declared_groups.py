@@ -143,9 +143,9 @@ def _steps(column: Column) -> tuple[int, int, Fraction] | None:
 
 
 def _count_values(column: Column, tree: exp.Expression) -> float:
-    """Return how many values a column is declared to have, counting NULL; infinity if they are not listed or bounded.
+    """Return how many values a column is declared to have, counting NULL; infinity if the schema sets no limit.
 
-    Timestamps that ``tree`` does not distinguish are counted once.
+    Timestamps that ``tree`` does not distinguish are counted once; infinity if it reads whole timestamps.
     """
     match column.type:
         case ColumnType.BOOLEAN:

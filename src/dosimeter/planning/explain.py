@@ -137,7 +137,7 @@ def _find_rho(plan: QueryPlan, epsilon: float) -> dict[str, float | None]:
 
 
 def _note_blocks(plan: QueryPlan) -> list[str]:
-    """Return a sentence that a query's SELECTs share ε, if several of them measure (S5); otherwise an empty list."""
+    """Return, if several SELECTs of a query measure, a sentence saying that they share ε (S5); else an empty list."""
     if not plan.further:
         return []
     return [
@@ -147,7 +147,7 @@ def _note_blocks(plan: QueryPlan) -> list[str]:
 
 
 def note_person_stage(plan: QueryPlan) -> list[str]:
-    """Return a sentence on what is computed from each individual's own rows first (Q2); empty if nothing is."""
+    """Return a sentence on what is computed from each individual's own rows first (Q2); an empty list if nothing is."""
     joined = [stage.schema for stage in joined_stages(plan.joins)]
     if plan.person is None and not joined:
         return []

@@ -23,9 +23,8 @@ TOTALS = "totals add up the released groups"
 class RowsStage:
     """The rows that are read. Reading costs nothing, but a join can raise ``rows_each``, and with it the noise.
 
-    ``joined``: the tables that are joined. ``chosen``: whether a WHERE chooses among the rows that are measured;
-    with a people stage these are the rows that it gives. ``rows_each``: the most rows of one individual that can be
-    measured.
+    ``joined``: the tables that are joined. ``chosen``: whether a WHERE decides which rows are measured; with a people
+    stage, which of the rows that this stage gives. ``rows_each``: the most rows of one individual that can be measured.
     """
 
     table: str
@@ -36,7 +35,7 @@ class RowsStage:
 
 @dataclass(frozen=True, slots=True)
 class OwnColumn:
-    """A column that is computed from each individual's own rows, and its bounds; None if it has no numeric bounds."""
+    """A column that is computed from each individual's own rows. ``bounds``: None if it has none that are numbers."""
 
     name: str
     bounds: tuple[float, float] | None
@@ -213,8 +212,8 @@ def _find_errors(
 ) -> dict[str, tuple[float, ...]]:
     """Return the 95 % errors of a sum of ``terms`` cells of one measure, by mechanism: one for each ε of ``EXAMPLES``.
 
-    They follow from the measure's share of ε and its grid (M1, S5). Of a measure that is drawn by rank they are numbers
-    of rows (E3), for mechanisms without a δ only. ``measure``: its index among the measures of all blocks.
+    They follow from the measure's share of ε and its grid (M1, S5). For a measure that is drawn by rank they count
+    rows (E3), and only mechanisms without a δ have them. ``measure``: its index among the measures of all blocks.
     """
     ranks, found = plan.ranks, {}
     if measure in ranks:

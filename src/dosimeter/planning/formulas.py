@@ -1,4 +1,4 @@
-"""Formulas of an answer's column, one per block (SELECT that measures), where rows come from several. Knows no data."""
+"""Formulas of a column of an answer whose rows come from several blocks (SELECTs that measure). Knows no data."""
 
 from __future__ import annotations
 

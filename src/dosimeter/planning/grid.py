@@ -207,8 +207,8 @@ def _product(left: Gridded, right: Gridded) -> Gridded:
 def _extremum(kind: type[exp.Expression], parts: list[Gridded]) -> Gridded:
     """Return GREATEST or LEAST of several values. Both skip NULL.
 
-    So GREATEST is at least the lower bound of each value that is never NULL, and LEAST at most its upper bound. A value
-    that can be NULL does not bound the result like this.
+    So a value that is never NULL bounds the result: GREATEST is at least its lower bound, LEAST at most its upper
+    bound. A value that can be NULL does not.
     """
     tree = kind(this=parts[0].tree, expressions=[part.tree for part in parts[1:]], ignore_nulls=True)
     present = [part for part in parts if not part.nullable]
@@ -298,10 +298,10 @@ def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridde
 
 
 def find_ends(tree: exp.Expression, schema: Schema) -> tuple[date, date] | None:
-    """Return the first and the last date or timestamp that a tree gives within its columns' bounds; None if unbounded.
+    """Return the first and the last date or timestamp that a tree gives at its columns' bounds; None if there are none.
 
-    Where a column's cells lie outside their bounds, the tree's values are clamped to these two. A CASE counts as each
-    of its branches: it may leave one and come back between the bounds. With very many of them it is unbounded.
+    Each branch of a CASE is tried, since a branch taken between the bounds may be taken at neither of them; None is
+    returned if that makes too many trials. The caller clamps to the two dates, whatever the data hold.
     """
     bare = cast(exp.Expression, tree.unnest())
     names = {node.name for node in bare.find_all(exp.Column)}

@@ -31,7 +31,7 @@ _OVER_KNOWN_ROWS = (exp.Avg, exp.VariancePop, exp.Variance, exp.StddevPop, exp.S
 
 
 class Change(Enum):
-    """A kind of change to a query that leaves less noise on the numbers that it still asks for."""
+    """A kind of change to a query or to bounds, after which the numbers that are still asked for have less noise."""
 
     COUNT_KNOWN = "count_known"
     LEAVE_OUT = "leave_out"
@@ -43,7 +43,7 @@ class Change(Enum):
 class NoiseAdvice:
     """One way to ask for less noise.
 
-    ``given``: a clause, or a column's bounds now. ``instead``: what would stand in its place; None if it is left out.
+    ``given``: the clause, or the bounds, to be changed. ``instead``: what to write in its place; None to leave it out.
     ``column``: the column whose bounds would change; None for a change to the query. ``factors``: for each number that
     both queries measure, by what its noise would be multiplied.
     """

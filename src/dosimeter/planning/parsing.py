@@ -170,7 +170,7 @@ def _shorten(text: str, *, from_end: bool = False) -> str:
 
 
 def _is_reserved(word: str) -> bool:
-    """Return whether a word is a keyword not in ``_CLAUSE_WORDS``, which may be meant as a name where parsing fails."""
+    """Return whether a word is a keyword, but none of ``_CLAUSE_WORDS``: it may have been meant as a name."""
     if not word.isidentifier() or _CLAUSE_WORDS.fullmatch(word):
         return False
     kinds = [token.token_type for token in sqlglot.tokenize(word, read="duckdb")]

@@ -290,7 +290,7 @@ def _number(tree: exp.Expression, lower: int, upper: int, unit: Fraction, node: 
 def _is_decimal(unit: Fraction) -> bool:
     """Return whether a fraction can be written as a decimal: its denominator has no other prime factors than 2 and 5.
 
-    False also for a fraction so large or so small that doubles might not hold a number of steps of that size.
+    False also for a fraction so large or so small that its multiples might not fit into doubles.
     """
     if max(unit.numerator, unit.denominator) > LARGEST_FACTOR:
         return False

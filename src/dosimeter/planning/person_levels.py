@@ -169,7 +169,7 @@ class PersonLevels:
             node.replace(mark)
 
     def settle(self, select: exp.Select) -> None:
-        """Replace the marks of ``set_aside`` by columns that tell whether the row's individual is in the other query.
+        """Replace marks of ``set_aside`` by columns: whether the row's individual is in the query that was set aside.
 
         Then move a condition such as ``rn = 1`` on a ROW_NUMBER into a stage. The level must read a table or a stage.
         """
@@ -427,7 +427,7 @@ class PersonLevels:
         self.stages[name] = replace(stage, schema=replace(stage.schema, table=name, columns=columns))
 
     def _ties(self, schema: Schema) -> list[str]:
-        """Return the columns that order rows equal in ORDER BY: the row key, then all others that the query reads."""
+        """Return the columns that break ties in ORDER BY: the row key, then all other columns that the query reads."""
         mentioned = self.mentioned
         keys = [] if schema.row_key is None else [schema.row_key]
         others = [name for name in schema.columns if name not in (schema.unit, schema.row_key)]

@@ -1,7 +1,7 @@
 """Read IN (SELECT …) and EXISTS (SELECT …) as a question about the individual: are they in the other query?
 
 Takes the parsed condition; gives the individual's column of the outer query, and the other query as a SELECT of its
-individuals, without what correlated it. Never opens a connection.
+individuals, without the condition that tied it to the outer query. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _read_exists(node: exp.Expression, unit: str) -> tuple[exp.Expression, exp.S
 
 
 def _refuse_whole_aggregate(node: exp.Expression, select: exp.Select, unit: str) -> None:
-    """Refuse an aggregate without GROUP BY: it gives a row even where there is nothing, so that EXISTS always holds."""
+    """Refuse an aggregate without GROUP BY: it gives a row even if it reads none, so that EXISTS always holds."""
     group = select.args.get("group")
     if group is not None and group.expressions:
         return

@@ -195,9 +195,9 @@ def _windowed(rows: PersonRows, step: OwnWindows, tables: Tables) -> exp.Subquer
 
 
 def _flagged(rows: PersonRows, step: Memberships, tables: Tables) -> exp.Subquery:
-    """Return the rows with a flag for each other query, whether the row's individual is in it.
+    """Return the rows with a flag for each other query: whether the row's individual is in it.
 
-    Written with left joins, never with IN: with NOT IN, one NULL in the other query would move everybody (N4).
+    Written with left joins, never with IN: a single NULL in the other query would make NOT IN hold for nobody (N4).
     """
     own = exp.select(exp.Star()).from_(_relation(rows, tables)).subquery("own")
     query = exp.select(*[_named(_column("own", name), name) for name in rows.schema.columns]).from_(own)

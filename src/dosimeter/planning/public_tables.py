@@ -61,8 +61,7 @@ def arrange_public(select: exp.Select, public: Collection[str]) -> None:
     """Change the SELECT so that commas become joins, and a public table does not come first but second.
 
     The first two tables change places only in an inner join, and not under ``SELECT *``, whose columns would change
-    their order.
-    ``public``: the names and aliases of the public tables.
+    their order. ``public``: the names and aliases of the public tables.
     """
     joins = select.args.get("joins") or []
     origin = select.args["from_"]
@@ -124,7 +123,7 @@ def refuse_join(node: exp.Expression, table: JoinTable, reason: str) -> QueryErr
 def _find_sides(
     join: exp.Expression, name: str, relation: Relation, before: Mapping[str, Relation]
 ) -> tuple[tuple[str, Field], Field]:
-    """Return the two columns that a join compares: one joined so far, with its relation's name, and the public one."""
+    """Return the two columns that a join compares: one of ``before``, with its relation's name, and the public one."""
     table = relation.public
     assert table is not None
     using, on = join.args.get("using") or [], join.args.get("on")

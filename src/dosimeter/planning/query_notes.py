@@ -23,7 +23,7 @@ def note_singled_out(plan: QueryPlan) -> list[str]:
 
 
 def note_values(plan: QueryPlan) -> tuple[str, ...]:
-    """Return a sentence for each text in the query that is not among the declared values of its column."""
+    """Return a sentence for each text in the query that is not a declared value of the column it is compared with."""
     found = list(note_unlisted(_list_conditions(plan), plan.schema))
     for schema, tree in list_trees(plan):
         found += note_unlisted([tree], schema)
@@ -39,9 +39,9 @@ def list_columns(plan: QueryPlan) -> tuple[str, ...]:
 
 
 def _list_conditions(plan: QueryPlan) -> list[Any]:
-    """Return the trees of each block in which the analyst may have written a value.
+    """Return those trees of all blocks in which the analyst may have written a value.
 
-    These are the WHERE (None without one), the groups and the arguments.
+    These are each block's WHERE (None without one), its groups and its arguments.
     """
     found: list[Any] = []
     for block in plan.blocks:

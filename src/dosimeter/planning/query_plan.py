@@ -37,10 +37,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column of the answer. ``group``: the index of the GROUP BY expression that it is, unchanged; otherwise None.
+    """One column of the answer. ``group``: if it is a GROUP BY expression, unchanged, the index of that; else None.
 
     ``formula``: the column computed from the released numbers e0, e1 … and group values g0, g1 … of one released row;
-    None if it reads several rows, as a window function does. Where the rows of the answer come from several blocks
+    None if it reads several released rows, as a window does. Where the rows of the answer come from several blocks
     (SELECTs that measure), the formula has a branch per block. ``label``: whether it reads columns of public tables and
     no released number.
     """
@@ -64,7 +64,7 @@ class PublicRows:
         self._by_key: dict[str, Mapping[Any, Any]] = {}
 
     def by_key(self, column: str) -> Mapping[Any, Any]:
-        """Return the values of a column, by the key of the row in which each stands."""
+        """Return the values of a column, each by the key of its row."""
         if column not in self._by_key:
             keys, values = self.columns[self._key].values, self.columns[column].values
             self._by_key[column] = dict(zip(keys, values, strict=True))
@@ -106,9 +106,9 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class AfterNoise:
-    """The work on the released table (Q4). ``query``: SQL over ``released``; None if its columns are the answer.
+    """The work on the released table (Q4). ``query``: SQL over that table; None if the answer is just columns of it.
 
-    ``traced``: whether the last column of the query is the number of the released row that each row comes from.
+    ``traced``: whether the query's last column tells, for each of its rows, the number of the released row behind it.
     ``steps``: what happens, in words. ``rows_of``: the numbers of the blocks (SELECTs that measure) whose released rows
     become rows of the answer. ``public``: the public tables that are joined. ``lookups``: what p0, p1 … stand for in
     formulas.
@@ -177,8 +177,8 @@ class QueryPlan:
     blocks. Cells are numbered block after block. ``columns``: the columns that the query reads. ``outputs``: the
     columns of the answer. ``after``: what happens after the noise. ``declared``: whether groups are declared.
     ``hand_sensitivity``: a sensitivity given by hand, or None. ``schema``: the public facts of the rows that are
-    measured. ``digest``: of the query, the schema and the options. ``joins``: the joined tables. The fields after it
-    are explained where they stand.
+    measured. ``digest``: of the query, the schema and the options. ``joins``: the joined tables. The fields
+    after ``joins`` are explained one by one in the class.
     """
 
     sql: str

@@ -1,6 +1,6 @@
-"""Tell whether a query after the noise chooses rows by released numbers (E2). Errors must then hold for all at once.
+"""Tell whether a query after the noise chooses rows by released numbers (E2). Knows no numbers.
 
-Takes trees that the planner wrote. Knows no numbers.
+If it does, errors must hold at once for all numbers that could have been chosen. Takes trees that the planner wrote.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def selects_rows(query: exp.Expression | None) -> bool:
 
 
 def _read(query: exp.Expression) -> tuple[Public, bool]:
-    """Return, for each column of a query, whether it is public, and whether rows were chosen by columns that are not.
+    """Return which columns of a query are public, and whether any other column decides which rows are kept.
 
     Public is what is known without released numbers, such as groups.
     """
@@ -60,7 +60,7 @@ def _read(query: exp.Expression) -> tuple[Public, bool]:
 
 
 def _find_term(term: exp.Expression, items: list[exp.Expression]) -> exp.Expression:
-    """Return what an ORDER BY term stands for: the SELECT item at that position if it is a number, otherwise itself."""
+    """Return what an ORDER BY term stands for: if it is a number, the SELECT item at that position; else itself."""
     if isinstance(term, exp.Literal) and not term.is_string:
         found: exp.Expression = items[int(term.this) - 1]
         return found

@@ -30,7 +30,7 @@ _BENDING: tuple[type[exp.Expr], ...] = tuple(kind for kind in ROW_FUNCTIONS if k
 
 
 def find_singled_out(select: exp.Select, scope: Scope, watched: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """Return each watched column that the query tests, with the first clause in which it does.
+    """Return each watched column that the query tests, with the first clause that tests it.
 
     select: the query, with its subqueries inlined.
     scope: what its names mean.

@@ -213,7 +213,7 @@ _ROUNDINGS: dict[type[exp.Expression], Callable[[Fraction], int]] = {
 def round_steps(kind: type[exp.Expression], inner: Gridded, places: int) -> Gridded:
     """Return a value rounded to ``places`` decimal places, exactly, in steps of the last place.
 
-    A value that has no more than ``places`` anyway is returned unchanged. ``kind``: the rounding, such as FLOOR or
+    A value that never has more decimal places than that is returned unchanged. ``kind``: the rounding, such as FLOOR or
     ROUND.
     """
     step = Fraction(1, 10**places) if places >= 0 else Fraction(10**-places)

@@ -2,8 +2,8 @@
 
 `WITH v AS (SELECT cost * 2 AS double FROM visits WHERE …) SELECT SUM(double) FROM v` asks the same as `SELECT SUM(cost
 * 2) FROM visits WHERE …`. Only a query that treats each row by itself can be inlined. What is about each individual's
-own rows (GROUP BY unit, OVER (PARTITION BY unit), IN and EXISTS) becomes columns of the person stage first. Anything
-else inside that groups, sorts, limits, deduplicates or multiplies rows is refused by name.
+own rows (GROUP BY unit, OVER (PARTITION BY unit), IN and EXISTS) becomes columns of the person stage first. Any
+other inner query that groups, sorts, limits, deduplicates or multiplies rows is refused by name.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def _write_in(outer: exp.Select, inner: exp.Select, alias: str, depth: int) -> e
 def _qualify(inner: exp.Select) -> str | None:
     """Put the inner table's name before its columns, and return that name; None if FROM is not a single table.
 
-    Otherwise a bare name could mean columns of several tables, once the outer query joins others.
+    With that name before it, a column is not mistaken for a column of a table that the outer query joins.
     """
     origin = inner.args.get("from_")
     if origin is None or inner.args.get("joins") or not isinstance(origin.this, exp.Table):

@@ -83,7 +83,7 @@ def add_threshold(aggregates: AggregateCollector, delta: float) -> Threshold:
 def find_even_chance(plan: QueryPlan, mechanism: Mechanism, scale: float) -> int | None:
     """Return how many individuals give a thresholded group an even chance to be shown (H1); None for other groups.
 
-    ``scale``: the noise scale in units of the norm, from which that of the noisy number of individuals follows (S5).
+    ``scale``: the noise scale in units of the norm. The scale of the noise on the count of people follows from it (S5).
     """
     threshold = plan.threshold
     if threshold is None:

@@ -37,9 +37,10 @@ def advise(
 
     Where it names the ε that was found, it names the indicator too (R7). ``found``: the largest ε that meets the
     preference; ``limit``: the exact ε up to which the preference is met, which need not be a candidate. ``stopped``:
-    a sentence on why the account admits none of the candidates that meet it. ``smallest``: how many people the smallest
-    group of the answer holds, told where everybody is equally exposed. ``about_rdr``: whether the preference reads RDRs
-    only; if not, no RDR is given as the reason why nothing was found. Refuses an empty list of candidates.
+    if candidates meet the preference but the account admits none of these, a sentence on why. ``smallest``: how many
+    people the smallest group of the answer holds, told where everybody is equally exposed. ``about_rdr``: whether the
+    preference reads RDRs only; if not, no RDR is given as the reason why nothing was found. Refuses an empty list of
+    candidates.
     """
     ordered = order_candidates(candidates)
     if stopped is not None:
@@ -212,8 +213,8 @@ def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
 def word_gain(columns: Sequence[str], shown: RiskAndAccuracy, *, most: int | None = None) -> str:
     """Say how large the 95 % errors at one ε are, and how many numbers of the answer are no larger than their error.
 
-    Where there are any, also how many numbers have too few people to tell, and how many have no error. ``most``: name
-    so many columns and only count the others, unless there is just one other. By default all are named.
+    If some numbers have too few people to tell, or no error, also say how many. ``most``: name so many columns and only
+    count the others, unless there is just one other. By default all are named.
     """
     accuracy = shown.accuracy
     found = zip(columns, accuracy.errors, accuracy.typical, strict=True)

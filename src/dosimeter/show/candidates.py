@@ -78,7 +78,7 @@ def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
 
 
 def note_untold(candidate: Candidate) -> tuple[str, ...]:
-    """Say how many numbers a preference over errors leaves out at this ε, as they have too few people to tell (E1).
+    """Say how many numbers of the answer have too few people to tell at this ε: preferences over errors skip them (E1).
 
     Empty if there are none; otherwise one sentence.
     """

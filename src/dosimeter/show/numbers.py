@@ -15,7 +15,7 @@ FLOOR = 1e-6  # a value below this share of the largest one is drawn at the end 
 def format_number(value: float, digits: int = 3, *, down: bool = False) -> str:
     """Write a number to ``digits`` significant digits, or to all digits before its point if these are more.
 
-    0.0526, 12.3, 32,522. ``down``: round down, never up. Numbers below 1e-7 or from 1e15 on are written with an
+    Such as 0.0526; 12.3; 32,522. ``down``: round down, never up. Numbers below 1e-7 or from 1e15 on are written with an
     exponent, and always rounded to the nearest.
     """
     if not math.isfinite(value):

@@ -1,8 +1,8 @@
 """Check a row-wise SQL expression against the schema and rebuild it, by the table ``ROW_FUNCTIONS``.
 
 Takes a parsed sqlglot node and a Scope; gives a rebuilt tree with its type, or a QueryError that names the clause.
-Nothing of the analyst's tree survives: every node is rebuilt by its row of the table and every name is resolved.
-Rebuilt trees may hold nodes that only ``make_total`` can write for an engine.
+Nothing of the analyst's tree survives: every node is rebuilt by the function that the table lists for its kind,
+and every name is resolved. Rebuilt trees may hold nodes that only ``make_total`` can write for an engine.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from dosimeter.sql.trees import alias, column_tree
 
 
 def evaluate_row(tree: exp.Expression, row: Mapping[str, Any]) -> Any:
-    """Return the value of a tree that cannot fail, for one row of column values; None is SQL's NULL."""
+    """Return the value of a tree that cannot fail. ``row``: each column's value, by its name; None is SQL's NULL."""
     items = [alias_quoted(constant_tree(value), name) for name, value in row.items()]
     source = f" FROM (SELECT {', '.join(items)})" if items else ""
     return ask_embedded(f"SELECT {tree.sql(dialect='duckdb')}{source}")[0][0]
@@ -30,7 +30,7 @@ def alias_quoted(tree: exp.Expression, name: str) -> str:
 
 
 def evaluate_each(build: Callable[[exp.Expression], exp.Expression], texts: Sequence[str]) -> dict[str, Any]:
-    """Return the result of a function of SQL for each of these texts, by text. ``build`` writes the call."""
+    """Return what an SQL function gives for each of these texts, by text. ``build`` writes the call for an argument."""
     if not texts:
         return {}
     return dict(_evaluate_each(build(column_tree("v")).sql(dialect="duckdb"), tuple(dict.fromkeys(texts))))

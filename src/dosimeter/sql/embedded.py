@@ -38,7 +38,7 @@ _NUMBERS = ("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGE
 
 
 class EmbeddedError(Exception):
-    """The error of a query that the embedded engine could not run. Its text quotes SQL and types, never a cell."""
+    """The error of a query that the embedded engine could not run. Quotes SQL and types, never a cell of the data."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def same_keys(keys: Sequence[str], left: str, right: str) -> exp.Expression | No
 def window(function: exp.Expression, partition: Sequence[str], *, order: str | None = None) -> exp.Expression:
     """Write the function over a window: the rows that agree in the columns ``partition``.
 
-    With a column ``order``, only those rows count whose value in it comes before the current row's, or equals it.
+    ``order``: a column's name. If it is given, rows whose value there comes after the current row's are left out.
     """
     windowed = exp.Window(this=function, partition_by=[column_tree(name) for name in partition], over="OVER")
     if order is not None:

@@ -226,8 +226,8 @@ def _value_encoding(field: str, axis: Axis, title: str, *, grid: bool) -> Spec:
 def _beside_bars(y: Spec, picked: Spec, share_at: int) -> list[Spec]:
     """Return layers of text to the right of the bars: least ÷ most exposed with its heading, and the words of marks.
 
-    ``y``: the encoding of the candidates. ``picked``: keeps only those that are highlighted. ``share_at``: where the
-    column least ÷ most ends, in pixels from the left; the words begin a little further right.
+    ``y``: the encoding of the candidates. ``picked``: a filter that keeps only the highlighted candidates.
+    ``share_at``: where the column least ÷ most ends, in pixels from the left; the words begin a little further right.
     """
     share: Spec = {"type": "text", "align": "right", "fontSize": 11, "color": INK}
     heading: Spec = {**share, "fontSize": 10, "color": NEUTRAL, "baseline": "bottom"}
@@ -243,8 +243,8 @@ def _beside_bars(y: Spec, picked: Spec, share_at: int) -> list[Spec]:
 def _reading_layers(ordered: Sequence[Candidate], reading: float, y: Spec, end: Spec, gap: float) -> list[Spec]:
     """Return a dashed line with its text, below the smallest candidate that is still larger than the reading (O2).
 
-    Above all candidates if none is larger. ``y``: the encoding of the candidates. ``end``: where the line ends on the
-    right. ``gap``: by how many pixels the line is moved, to lie between two bars.
+    If no candidate is larger, the line lies above them all. ``y``: the encoding of the candidates. ``end``: where the
+    line ends on the right. ``gap``: by how many pixels the line is moved, to lie between two bars.
     """
     larger = [candidate.epsilon for candidate in ordered if candidate.epsilon > reading]
     place, down = {**y, "bandPosition": 1 if larger else 0}, gap if larger else -gap  # half the space between two bars
@@ -345,7 +345,7 @@ def _count_encoding(top: int, *, log_counts: bool) -> Spec:
 
 
 class Step(NamedTuple):
-    """The reading of an account after its first ``place`` entries. ``name``: of the last of these, or else its time."""
+    """The reading of an account after its first ``place`` entries. ``name``: the name of the last one, or its time."""
 
     place: int
     name: str

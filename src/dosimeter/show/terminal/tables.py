@@ -69,8 +69,8 @@ def _visible(character: str) -> str:
 def pick_candidates(candidates: Sequence[Candidate], found: float | None = None) -> tuple[Candidate, ...]:
     """Return the candidates to show, largest first: 1, 2, 5 of each decade, both ends, ``found`` and its neighbours.
 
-    Up to 15 candidates are all shown. Of more, if 1, 2, 5 and the ends make fewer than 5 or more than 15, evenly spread
-    candidates take their place.
+    Up to 15 candidates are all shown. If there are more, and the 1, 2, 5 and ends among them are fewer than 5 or
+    more than 15, evenly spread candidates are shown in place of these.
     """
     ordered = order_candidates(candidates)
     if len(ordered) <= FEW:
@@ -334,11 +334,11 @@ _GAP = 2  # between two columns, or at the two edges
 
 
 def _share_width(columns: Sequence[_Column], rows: Sequence[_Row], options: ConsoleOptions) -> list[int | None]:
-    """Return the width of each column, in characters, so that few cells are folded.
+    """Return the width of each column, in characters, so that few texts are folded.
 
     Each column first gets the least width that it needs; if there is no room even for that, all widths are None, and
-    Rich folds what it must. Columns that need at most 12 characters more to fold nothing get these next. What is left
-    goes, character by character, to the column that lacks most in proportion to its width.
+    Rich folds what it must. Next, a column that lacks at most 12 characters, to show its texts unfolded, gets these.
+    What is left goes, character by character, to the column that lacks most in proportion to its width.
     """
     widths = _least_widths(columns, rows, options)
     room = options.max_width - sum(widths)
