@@ -26,8 +26,8 @@ from dosimeter.sql import column_tree, literal
 class Finding:
     """One way in which data and schema disagree: something to correct. Private; holds counts, never cells.
 
-    ``column``: None where it is not about one column. ``stated``: the disagreement, to be worded for the terminal,
-    Python or the web.
+    ``column``: the name of the column; None if it is not about a single one. ``stated``: the disagreement, to be worded
+    for the terminal, Python or the web.
     """
 
     column: str | None
@@ -41,7 +41,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something about the data that a controller should know and that need not be wrong. Holds counts, never cells."""
+    """Something about the data that a controller should know and that need not be wrong. Holds counts, never cells.
+
+    ``column``: the name of the column; None if it is not about a single one.
+    """
 
     column: str | None
     remark: str

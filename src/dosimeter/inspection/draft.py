@@ -91,11 +91,11 @@ def _bare_column(name: str, kind: ColumnType) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """Facts read off one column. ``present``: how many cells have a value; ``distinct``: how many values differ.
+    """Facts read off one column. ``present``: how many cells have a value; ``distinct``: how many different values.
 
     ``low`` and ``high``: the smallest and the largest value; None for text and for TRUE and FALSE. ``is_whole``:
-    whether the numbers are floats that are all whole. ``places``: the exponent of the largest power of ten, at most 1,
-    of which all numbers are multiples, or nearly so; None if none was found.
+    whether the numbers are floats that are all whole. ``places``: −2 if all numbers are multiples of 0.01 = 10^−2, or
+    nearly so, and not all of 0.1; likewise for other powers of ten, from 10^0 down; None if none was found.
     """
 
     present: int
@@ -135,7 +135,7 @@ def _in_parts(names: Collection[str]) -> Iterator[list[str]]:
 
 
 def _read_extremes(engine: Engine, kinds: Mapping[str, ColumnType]) -> tuple[int, dict[str, ColumnFacts]]:
-    """Return the number of rows, and the facts of each column but ``is_whole`` and ``places``, in one scan."""
+    """Return the number of rows, and each column's facts except ``is_whole`` and ``places``, in one scan."""
     items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     for position, (name, kind) in enumerate(kinds.items()):
         column = column_tree(name)
@@ -264,7 +264,7 @@ def _is_fine(column: Column) -> bool:
 
 
 def _draft_column(name: str, kind: ColumnType, facts: TableFacts, values: Mapping[str, tuple[str, ...]]) -> Column:
-    """Return the draft of a column. ``values``: the values of the columns of text that are drafted as categories."""
+    """Return the draft of a column. ``values``: by name, the values of each text column to be drafted as a category."""
     found = facts.columns[name]
     low, high = found.low, found.high
     if kind is ColumnType.DECIMAL and found.is_whole and max(abs(low), abs(high)) < LARGEST_WHOLE_FLOAT:

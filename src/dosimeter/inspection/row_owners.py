@@ -1,8 +1,8 @@
 """Find out whose the rows are: which columns, by their names, seem to identify individuals, and whether values repeat.
 
 Takes names and counts, or an engine to count with; gives the column that several rows of one individual share, if there
-is one. Counts decide, and no cell is read. For the controller: differential privacy protects whom the unit names, and a
-table of visits with ``unit = "row"`` protects visits.
+is one. Counts decide, and no cell is read. For the controller: differential privacy protects those whom the unit column
+identifies. With ``unit = "row"``, a release from a table of visits protects single visits, and not the visitors.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, uniqu
 
     ``weight``: how strongly the column's name suggests individuals. ``unique``: the weights of those columns that have
     a different value in every row. If there are any, each row may be an individual already: then a column of names must
-    repeat more often to count, and a column of other text that is no key does not count.
+    repeat more often to count, and a column of the weight KEY counts only if its name ends as names of keys do.
     """
     if weight is Evidence.NONE or not 2 <= counts.distinct < counts.present or 2 * counts.present < rows:
         return False

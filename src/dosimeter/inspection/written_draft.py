@@ -1,7 +1,7 @@
 """Write a draft of a schema as a TOML file for the controller to review. Reads private data.
 
 Dosimeter accepts its own drafts: a written draft loads, and ``--check`` finds nothing wrong with it. And a draft is
-safe to follow: where a column that identifies people repeats, it protects those people, and not their rows.
+safe to follow: where values of a column that identifies people repeat, the draft protects these people, not their rows.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def propose_bound(each: Mapping[int, int]) -> int:
 def _find_row_key(
     engine: Engine, schema: Schema, facts: TableFacts, owner: RepeatedOwner, most_rows: int
 ) -> str | None:
-    """Return a column without NULL whose values are distinct within each individual; None if none is found.
+    """Return the name of a column that has no NULL, and no value twice for one individual; None if none is found.
 
     A column that is unique in the whole table is preferred. ``most_rows``: the largest number of rows of one
     individual.

@@ -348,7 +348,7 @@ def _pure_rho(epsilon: Decimal) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why an account admits none of several ε's (O1, O2), told of the ε that is nearest to being admitted.
+    """Why an account admits none of several ε's (O1, O2): what is wrong with the one nearest to being admitted.
 
     ``rule``: the rule that this ε breaks. ``charge``: what an answer at it would be charged. ``reading`` and
     ``policy``: the account's. ``cap``: the largest ε of one answer; None without a cap.
@@ -432,9 +432,9 @@ class RequestCharges:
     def find_obstacle(self, candidates: Sequence[float]) -> Obstacle | None:
         """Return why none of these candidates is admitted; None if at least one is, or if there are none.
 
-        The obstacle is told of one candidate, the one nearest to being admitted. If the cap on one answer's ε
-        (``max_epsilon``) refuses all candidates, this is the smallest. Otherwise it is one that the cap does not
-        refuse: the largest of these under the policy ``paper``, the smallest under a budget.
+        The obstacle says what is wrong with one candidate, the one nearest to being admitted. If the cap on one
+        answer's ε (``max_epsilon``) refuses all candidates, this is the smallest. Otherwise it is one that the cap does
+        not refuse: the largest of these under the policy ``paper``, the smallest under a budget.
         """
         charges = sorted((self.charge(epsilon) for epsilon in candidates), key=lambda charge: charge.epsilon)
         found = [

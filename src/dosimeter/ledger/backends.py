@@ -24,7 +24,7 @@ TABLES = ("dosimeter_ledger", "dosimeter_ledger_format")
 def create_tables(number: str) -> tuple[str, str]:
     """Return the statements that create the ledger's two tables.
 
-    ``number``: the SQL type of the column ``seq``, which numbers the records.
+    ``number``: the SQL type of the column ``seq``, which holds a record's number in the chain.
     """
     texts = ", ".join(f"{name} TEXT NOT NULL" for name in ("at", "entry", "payload", "previous", "digest"))
     return (

@@ -2,8 +2,8 @@
 
 A state is a record of what one dataset's records add up to. A checkpoint is a record that names, by number and digest,
 the latest state of every dataset. A call of the ledger usually reads the last checkpoint and checks the records after
-it; of the states that the checkpoint names, it reads those that it needs. A call that begins with the first record
-computes every state and checkpoint again, and refuses one that differs.
+it. It reads the state of a dataset only if it needs that dataset. A call that begins with the first record computes
+every state and checkpoint again, and refuses one that differs.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class CheckedChain:
         return self.following >= min(FEW_FOLLOWING + len(self._states) // 8, MOST_FOLLOWING - MOST_AT_ONCE)
 
     def list_touched(self) -> tuple[str, ...]:
-        """Return the datasets that need a new state: records were added after their latest one, or they have none."""
+        """Return the datasets that need a new state: they have none, or records were added after the latest one."""
         return tuple(self._touched)
 
     def write_checkpoint(self) -> JsonObject:
@@ -288,10 +288,11 @@ def _find_older(transaction: Transaction, checkpoint: int | None) -> _OlderRecor
 
 
 class _Followed:
-    """The rows of a ledger that this process checked last, from row ``start`` on, and what they add up to.
+    """The rows that this process read and checked in its last call of the ledger, and what they add up to.
 
-    The next call of the ledger reads the rows again. If these rows have not changed, it only checks the rows that were
-    added after them; otherwise it checks all.
+    ``start``: the number of the checkpoint with which the rows begin; None if they begin with the first record. The
+    next call reads the rows again. If these rows have not changed, it only checks the rows that were added after them;
+    otherwise it checks all.
     """
 
     def __init__(self, start: int | None, rows: Sequence[Sequence[object]], checked: CheckedChain) -> None:
@@ -312,8 +313,8 @@ class _Followed:
     ) -> tuple[CheckedChain, _Followed | None]:
         """Return the ledger after ``rows``, checking only those that were added since the last check.
 
-        The second value is what to remember: this object if no rows were added, so that it still holds for all of them;
-        otherwise None.
+        The second value is this object if no rows were added, so that the next call can use it again; otherwise None,
+        and the caller makes a new object.
         """
         checked = self._checked._copy(_find_older(transaction, self._start))
         with refusing_bad_records():

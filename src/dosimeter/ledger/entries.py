@@ -261,7 +261,8 @@ class Entry:
     def finding_epsilon(self) -> Decimal | None:
         """Return the ε_svt of the noisy test that selected this entry's ε; None if no noisy test did.
 
-        It is returned even if an earlier entry paid for it, because the test's number was used again (V8).
+        If this entry used the number of an earlier test again, it did not pay for the test; ε_svt is returned even so
+        (V8).
         """
         asked = self.request.settings.get("svt")
         return self.epsilon_svt if asked is None else exact_decimal(str(asked))

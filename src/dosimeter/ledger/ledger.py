@@ -168,8 +168,8 @@ class Ledger:
     def recall(self, dataset: str, request: Request, *, answer: bool = True) -> tuple[Entry | None, str | None]:
         """Return what was released before: the entry of this very request or, without one, the name of a similar entry.
 
-        The result is (entry, None), (None, name) or (None, None), of the latest entry each. A similar entry answered
-        the same query on the same data, by any settings. With ``answer=False``, only a similar one is looked for.
+        The result is (entry, None), (None, name) or (None, None); of several, the latest counts. A similar entry
+        answered the same query on the same data, by any settings. ``answer=False``: look for a similar entry only.
         """
         with self._using() as transaction:
             found = find_answer(transaction, dataset, request.request_digest) if answer else None
@@ -242,7 +242,7 @@ class Ledger:
             return CheckedChain.read(transaction).of(dataset).find_views(*digests) != ()
 
     def may_tell_look(self, dataset: str, *digests: str, analyst: str | None) -> bool:
-        """Return whether somebody looked (see ``viewed``) at this analyst's own query, or at one of no analyst."""
+        """Return whether somebody looked (see ``viewed``) at this analyst's query, or at one that no analyst asked."""
         with self._using() as transaction:
             return concerns_analyst(CheckedChain.read(transaction).of(dataset).find_views(*digests), analyst)
 

@@ -147,10 +147,10 @@ def _find_reserved(transaction: Transaction, entry_id: str) -> Record | None:
 
 
 def _find_released(transaction: Transaction, key: str, dataset: str, *texts: str) -> Iterator[Record]:
-    """Yield the reservations of a dataset's released answers that a lookup by ``key`` finds, the latest first.
+    """Yield a dataset's reservations that a lookup by ``key`` finds and whose answer was released, the latest first.
 
-    ``key``: a name in ``KEYS`` of ``backends.py``, which says by what it looks: ``request`` by the digest of a request,
-    ``query`` by those of a plan and a source. ``texts``: these digests.
+    ``key``: a name in ``KEYS`` of ``backends.py``. With ``request``, the lookup is by the digest of a request; with
+    ``query``, by the digests of a plan and a source. ``texts``: these digests.
     """
     for record in _find(transaction, key, dataset, *texts):
         of_entry = _read(transaction.find_by_entry(record.entry))

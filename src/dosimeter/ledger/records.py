@@ -48,7 +48,7 @@ What each version added, or what the kind is for:
 
 
 class BadRecord(Exception):
-    """The error that a record is invalid at its place in the chain. ``seq``: its number. ``reason``: what is wrong."""
+    """The error for a record that is invalid where it stands in the chain. ``seq``: its number. ``reason``: why."""
 
     def __init__(self, seq: int, reason: str) -> None:
         super().__init__(f"record {seq}: {reason}")

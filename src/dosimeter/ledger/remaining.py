@@ -64,7 +64,7 @@ def find_remaining(policy: Policy, reading: Reading, max_epsilon: Decimal | None
 def count_answers(charges: RequestCharges, epsilon: float) -> int:
     """Return how many more answers at this ε the account admits, one after the other; at most 10⁹ are counted.
 
-    A charge that is admitted after more answers is admitted after fewer, so the number is found by bisection.
+    A charge that is admitted after some answers is also admitted after fewer: so the number is found by bisection.
     """
     charge = charges.charge(epsilon)
 

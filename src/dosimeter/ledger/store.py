@@ -45,7 +45,10 @@ class Transaction:
         return next(iter(found), None)
 
     def last_checkpoint(self, before: int | None = None) -> int | None:
-        """Return the number of the last checkpoint, or of the last before the record ``before``; None without one."""
+        """Return the number of the last checkpoint; None without one.
+
+        ``before``: the number of a record; return the last checkpoint before it.
+        """
         query = "SELECT max(seq) FROM dosimeter_ledger WHERE kind = 'checkpoint'"
         if before is None:
             found = self._fetch(query)[0][0]
@@ -61,8 +64,9 @@ class Transaction:
     def find(self, key: str, *texts: str, limit: int | None = None) -> Sequence[Row]:
         """Return the stored rows of the records, of all datasets, that a lookup by ``key`` finds, the latest first.
 
-        ``key``: a name in ``KEYS`` of ``backends.py``, which says by what it looks: ``request`` by the digest of a
-        request, ``query`` by those of a plan and a source. ``texts``: what to look for. ``limit``: the most rows.
+        ``key``: a name in ``KEYS`` of ``backends.py``. With ``request``, for example, the lookup is by the digest of a
+        request; with ``query``, by the digests of a plan and a source. ``texts``: what to look for, here these digests.
+        ``limit``: the most rows.
         """
         kind, mark, marks = KEYS[key]
         names = [f"text_{number}" for number in range(len(marks))]
@@ -73,13 +77,13 @@ class Transaction:
         return self._fetch(_limit(query, limit), dict(zip(names, written, strict=True)))
 
     def find_by_entry(self, entry: str) -> Sequence[Row]:
-        """Return the stored rows of an entry, in the order of their numbers."""
+        """Return the stored rows of the records of an entry, in the order of their numbers. ``entry``: its name."""
         return self._fetch(f"{self._select} WHERE entry <> '' AND entry = :entry ORDER BY seq", {"entry": entry})
 
     def numbers(
         self, dataset: str, kind: str, *, before: int | None = None, limit: int | None = None
     ) -> list[tuple[int, str]]:
-        """Return a pair for each record of this kind of a dataset, the latest first: its number, its entry's name.
+        """Return, for each of a dataset's records of this kind, its number and its entry's name, the latest first.
 
         ``before``: only records with a smaller number. ``limit``: at most so many.
         """

@@ -358,7 +358,7 @@ class Account(AccountSummary):
         return next(same, None)
 
     def released_answers(self) -> tuple[ReleasedAnswer, ...]:
-        """Return every released answer as any analyst who may ask this dataset may see it, the latest last.
+        """Return every released answer, the latest last, as all analysts of this dataset may see it.
 
         They do not say who asked and why. They have neither ε nor errors if ε was found from the data (algorithm 1,
         G2). Somebody who knows this list learns nothing more when the ledger answers the same question again.
@@ -415,8 +415,8 @@ def describe_without_account(incident: Incident) -> JsonObject:
 def choose_algorithm(policy: Policy, asked: Algorithm) -> AccountAlgorithm:
     """Return the algorithm of a new account, which says how the ε's of its answers may be set (O3).
 
-    ``asked``: the algorithm of the first request. Under the policy ``paper`` it becomes the account's, and so does
-    ``find`` (ε found from a preference) under a budget. Otherwise the account's algorithm is ``mixed``.
+    ``asked``: the algorithm of the first request. Under the policy ``paper`` it becomes the account's. Under a budget,
+    the account's is ``find`` (ε found from a preference) if that is asked, otherwise ``mixed``.
     """
     return "mixed" if policy.mixes and asked != "find" else asked
 

@@ -38,8 +38,8 @@ class Aggregate:
     """One aggregate of SQL.
 
     ``names``: how messages call it. ``column``: the default name of its column in an answer, sum for SUM; if the
-    argument is a plain column, its name follows: sum_pay. ``read``: the function that makes measures and an estimate of
-    a call.
+    argument is a plain column, that column's name follows: sum_pay. ``read``: the function that turns a call of the
+    aggregate into measures and an estimate.
     """
 
     names: tuple[str, ...]

@@ -15,10 +15,11 @@ from dosimeter.sql import is_not_null, wrap
 class Argument:
     """The argument of an aggregate, as one column of the profile query.
 
-    ``tree``: the argument's SQL expression. ``role`` says what the column holds of it. ``value``: a whole number of
-    grid steps, NULL where the row contributes nothing. ``presence``: whether the expression is not NULL. ``distinct``:
-    the raw value; equal values count once. ``label``: the argument as messages name it. ``unit``: the real value of one
-    grid step, so that real value = steps × unit. ``lower``, ``upper``: the bounds, in grid steps.
+    ``tree``: the argument's SQL expression. ``role`` says what the column holds of it. If the role is "value": a whole
+    number of grid steps, NULL where the row contributes nothing. If it is "presence": whether the expression is not
+    NULL. If it is "distinct": the raw value; equal values count once. ``label``: the argument as messages name it.
+    ``unit``: the real value of one grid step, so that real value = steps × unit. ``lower``, ``upper``: the bounds, in
+    grid steps.
     """
 
     role: Literal["value", "presence", "distinct"]

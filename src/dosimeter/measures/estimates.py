@@ -30,7 +30,7 @@ class Estimate(ABC):
 
     @property
     def alone(self) -> int | None:
-        """Return the plan's index of the measure that the estimate equals; None if it is computed from several."""
+        """Return the index, in the plan, of the measure that the estimate equals; None if it is made from several."""
         return None
 
     @property
@@ -70,7 +70,7 @@ class Estimate(ABC):
         """
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the variances by which, or by whose square roots, the estimate divides; by default there are none.
+        """Return the variances in the estimate's divisors, as such or under a square root; by default there are none.
 
         If the noise leaves open whether one of them is positive, the estimate is NULL (E1).
         """
@@ -329,7 +329,7 @@ def divide(total: FloatArray, count: FloatArray) -> FloatArray:
 
 
 def _spread_root(squares: FloatArray, error: FloatArray, limits: tuple[float, float]) -> FloatArray:
-    """Return how far each root can be off where its square, which lies within ``limits``, can be off by ``error``."""
+    """Return how far each root can be off where its square, first put into ``limits``, can be off by ``error``."""
     inside = np.clip(squares, *limits)
     up = np.sqrt(np.minimum(inside + error, limits[1])) - np.sqrt(inside)
     down = np.sqrt(inside) - np.sqrt(np.maximum(inside - error, 0.0))

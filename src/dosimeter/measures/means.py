@@ -86,7 +86,7 @@ class _AnyMean(Bounded, ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedMean(_AnyMean):
-    """AVG where at least ``min_rows`` rows are publicly known to match (S2)."""
+    """AVG where every group is publicly known to have at least ``min_rows`` rows with a value (S2)."""
 
     name: ClassVar[str] = "mean with a floor on rows"
 
@@ -117,7 +117,7 @@ class BoundedMean(_AnyMean):
 
     @property
     def floor(self) -> int:
-        """Return the number of rows that are publicly known to match."""
+        """Return ``min_rows``: every group is publicly known to have at least so many rows with a value."""
         return self.min_rows
 
     def native(self) -> Native:

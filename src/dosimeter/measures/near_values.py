@@ -30,7 +30,7 @@ from dosimeter.sql import (
 def is_near(
     fraction: Fraction, rows: int, *, upto: exp.Expression, same: exp.Expression, total: exp.Expression
 ) -> list[exp.Expression]:
-    """Write the two tests that a value has a rank from R − m − 2 to R + m + 2, where R = ⌊p(N − 1)⌋ (C3).
+    """Write the two conditions for a value to have a rank from R − m − 2 to R + m + 2, where R = ⌊p(N − 1)⌋ (C3).
 
     Ranks count from 0. Only the ranks R − m to R + m + 1 matter; the others cover the rounding of a double.
     ``fraction``: p. ``rows``: m, the most rows of one individual. ``upto``: how many values are at most this one.
@@ -56,8 +56,8 @@ def is_near(
 class NearValues(Joined):
     """The field that lists an individual's values, clamped to those around a quantile of their group.
 
-    ``fraction``: which quantile, 1/2 for the median. Where few values lie around it, each of them has a column that
-    tells how often the individual has it; otherwise one text lists the individual's values.
+    ``fraction``: which quantile, 1/2 for the median. Where few values lie around it, there is a column for each of
+    them, which says how often the individual has this value; otherwise one text lists the individual's values.
     """
 
     fraction: Fraction
@@ -86,8 +86,8 @@ class NearValues(Joined):
         """Write the query for the values around the quantile of every group: one row, with a column for each value.
 
         ``places``: for each group, the names of its columns, in ascending order of the values. Other queries join this
-        one instead of writing the values out: a value of the data never appears in the text of a query, which servers
-        write to their logs.
+        one instead of writing the values out, because servers write the text of a query to their logs, and no value of
+        the data may appear there.
         """
         groups = rows.key_columns()[1:]
         place = exp.Window(

@@ -33,9 +33,9 @@ HIGHEST_SCORE = 2**61
 def candidate_step(width: int, cells: int) -> int:
     """Return how many grid steps apart candidates lie (M4).
 
-    ``width``: the distance between the bounds, in grid steps. ``cells``: how many cells of the SELECT are drawn by rank
-    at most. Both the candidates of one cell and those of all cells together are limited: the more cells there are, the
-    farther apart their candidates can lie.
+    ``width``: the distance between the bounds, in grid steps. ``cells``: the most numbers of the SELECT's answer that
+    are drawn by rank. There is a limit on the candidates of one such number, and another on those of all together: the
+    more numbers there are, the farther apart their candidates can lie.
     """
     most = max(2, min(MOST_CANDIDATES, MOST_OVER_CELLS // cells))
     return max(1, -(-width // (most - 1)))
@@ -65,7 +65,8 @@ class Rank(OrderStatistic):
 
     Candidates, to which values are rounded, are ``step`` grid steps apart, from the lower bound on; the last is the
     upper bound. ``rows``: the most rows of one individual. A candidate's score is the distance of its rank from the
-    rank that is sought; the lower, the likelier it is drawn. Ranks and scores count b-ths of a row: b is ``parts``.
+    rank that is sought; candidates with a low score are likelier to be drawn. Ranks and scores count b-ths of a row: b
+    is ``parts``.
     """
 
     name: ClassVar[str] = "quantile"
@@ -122,7 +123,7 @@ class Rank(OrderStatistic):
 
     @property
     def shift(self) -> int:
-        """Return by how many b-ths of a row leaving out one row moves a score at most.
+        """Return the most by which a score can move if one row is left out, in b-ths of a row.
 
         It is max(a, b − a) for the fraction a/b (M4), and 2 for MIN and MAX (M5).
         """
@@ -130,7 +131,7 @@ class Rank(OrderStatistic):
 
     @property
     def score_sensitivity(self) -> int:
-        """Return Δ_s: by how many b-ths of a row one individual moves a score at most."""
+        """Return Δ_s: the most by which one individual can move a score, in b-ths of a row."""
         return self.rows * self.shift
 
     def rows_from_end(self, epsilon: float) -> int:
@@ -199,10 +200,11 @@ class Rank(OrderStatistic):
         return expected_distances(values, self.chances(counts, epsilon), points)
 
     def rank_error(self, epsilon: float, cells: int = 1) -> float:
-        """Return the 95 % error of a drawn value, counted in rows: by how many its rank can be off (E3).
+        """Return the 95 % error of a drawn candidate's rank, as a number of rows (E3).
 
-        Counted beyond what the best candidate, whose rank is closest to the one sought, is off already. ``epsilon``:
-        the share of ε that this number gets. ``cells``: for how many draws the error holds, all at once.
+        If the best candidate's rank misses the rank sought by x rows, the drawn one's misses it by at most x plus this
+        error, with a probability of at least 95 %. ``epsilon``: the share of ε that this draw gets. ``cells``: for how
+        many draws the error holds, all at once.
         """
         return score_error(self.scale(epsilon), cells * self.candidate_count) / self.parts
 
@@ -226,9 +228,9 @@ class Rank(OrderStatistic):
         return shares
 
     def _largest_moves(self, counts: IntArray) -> FloatArray:
-        """Return, for each candidate, how far leaving out one of its rows moves any score at most, in b-ths of a row.
+        """Return, for each candidate, the most by which a score can move if one of its rows is left out.
 
-        ``counts``: how many rows hold each candidate. Not for MIN and MAX.
+        It is in b-ths of a row. ``counts``: how many rows hold each candidate. Not for MIN and MAX.
         """
         above, below = self._misses(counts, 1.0)  # the target of a quantile does not depend on ε
         here = np.maximum(0, np.maximum(above, below))

@@ -72,9 +72,10 @@ class Collector(Protocol):
     def by_ranks(self) -> bool: ...
 
     def take(self, call: AggregateCall, node: exp.Expression | None, *, distinct: bool = False) -> Source:
-        """Return the source of an aggregate that reads whether ``node`` is NULL or, with ``distinct``, its raw value.
+        """Return the source of an aggregate that reads only whether ``node`` is NULL.
 
-        Refuse a ``node`` that is None: the aggregate has no argument.
+        With ``distinct``, the aggregate reads the raw value of ``node`` instead. Refuse a ``node`` that is None: the
+        aggregate has no argument.
         """
         ...
 

@@ -56,7 +56,10 @@ class _AnySum(ArgumentMeasure, Total, ABC):
         return exact_total(self._steps(values), people) * self.unit
 
     def native(self) -> Native:
-        """Return SUM of what values add, run with and without somebody's records to check their computed effect."""
+        """Return SUM of what each value adds.
+
+        It is run with and without somebody's records, to check their computed effect.
+        """
         return Native(exp.Sum(this=self._term(self.column())), float(self.unit), 0, exact=True)
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:

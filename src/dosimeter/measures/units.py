@@ -183,7 +183,7 @@ def add_own_squares(argument: Argument, position: int) -> OwnSum:
 
 
 class Joined(ArgumentField, ABC):
-    """A field per individual and group that needs a query of its own, joined to the query of the other fields."""
+    """A field that needs a query of its own, joined to that of the other fields by individual and group."""
 
     __slots__ = ()
 

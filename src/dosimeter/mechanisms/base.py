@@ -229,9 +229,9 @@ class Mechanism(ABC):
 
     @abstractmethod
     def mass(self, values: FloatArray) -> FloatArray:
-        """Return what the difference of two answers in one cell adds to the sum from which ``distance`` is computed.
+        """Return each difference's absolute value (L1) or its square (L2); ``distance`` is computed from their sum.
 
-        ``values``: such differences. What each adds is its absolute value in L1, and its square in L2.
+        ``values``: differences of two answers, each in one cell.
         """
 
     @abstractmethod

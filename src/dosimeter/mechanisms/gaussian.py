@@ -81,7 +81,7 @@ class _AnyGaussian(Mechanism):
 
         On fine grids: the advantage with continuous noise, corrected for the grid. On coarse grids, if one individual
         can move only one number: an exact sum. On coarse grids otherwise: an upper bound, the advantage with normal
-        noise, where every grid step counts as the shift of normal noise that is as easy to notice (``_unit_shift``).
+        noise, after replacing each grid step by a shift of normal noise that is equally noticeable (``_unit_shift``).
         """
         if scale == 0.0:
             return np.ones(len(distances))

@@ -30,9 +30,9 @@ def make_pure(name: str) -> Mechanism | None:
 
 
 def make_with_delta(name: str, delta: float, calibration: Calibration | None = None) -> Mechanism:
-    """Return the mechanism of this name, one that has a δ, with this δ and calibration.
+    """Return the mechanism of this name with this δ and calibration. It must be one that has a δ.
 
-    If ``calibration`` is None, the first one in the table is taken.
+    If ``calibration`` is None, the first one that the table lists for this mechanism is taken.
     """
     check_option("mechanism", name)
     ways = WITH_DELTA[name]

@@ -63,7 +63,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 def zcdp_epsilons(rhos: FloatArray, delta: float) -> FloatArray:
     """Return the ε of each ρ at this δ, as ``zcdp_epsilon`` does.
 
-    More than 64 are found by one bisection of all at once, and rounded up slightly more.
+    If there are more than 64, one bisection finds all at once, and they are rounded up slightly more.
     """
     if len(rhos) <= _FEW:
         return np.array([zcdp_epsilon(rho, delta) for rho in rhos.tolist()], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Read a Schema from TOML and write it as TOML. Facts are validated once; errors name the entry to change."""
+"""Read a Schema from TOML and write it as TOML. Facts are validated once; an error says what to change in the TOML."""
 
 from __future__ import annotations
 
@@ -153,11 +153,11 @@ def _check_unit(schema: Schema, given: Mapping[str, object]) -> None:
 def _check_unit_columns(
     columns: Mapping[str, Column], unit: str, row_key: str | None, most: int | None, place: str
 ) -> None:
-    """Refuse wrong facts about whose a table's rows are.
+    """Refuse wrong facts about the unit column of a table, which says whose each row is.
 
-    The ``unit`` needs ``most``, a bound on the rows of one individual. If that is above 1, it also needs a ``row_key``,
-    the column that tells these rows apart. Unit and row key must be suitable columns. ``place``: what messages call the
-    table.
+    ``unit``: the name of this column. ``most``: how many rows of one individual count at most; it must be given.
+    ``row_key``: the name of the column that tells these rows apart; it must be given if ``most`` is above 1. Both must
+    be suitable columns. ``place``: what messages call the table.
     """
     if unit not in columns:
         raise SchemaError(f'{place}: unit = "{unit}" must be "row" or name one of the columns.')
