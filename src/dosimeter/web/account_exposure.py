@@ -1,9 +1,9 @@
 """Add up everybody's own guarantees (P1) over an account's answers. For controllers only.
 
-RDRs are never added up. The query of each charged entry is measured again. People are told apart by all columns that
-any of the queries uses, so that those with the same record can be followed from one query to the next. Where an
-individual has several rows, a query joins other tables, or there are too many records, the largest own guarantee of
-each query is added instead: an upper bound. Runs on the dataset's worker.
+RDRs are never added up. The query of each charged entry is measured again. People are told apart by their values in all
+columns that any of the queries uses, so that those with the same values can be followed from one query to the next.
+Where an individual has several rows, a query joins other tables, or there are too many combinations of values, the
+largest own guarantee of each query is added instead: an upper bound. Runs on the dataset's worker.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ class Sums:
 
 
 def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: JobMeter) -> Sums:
-    """Return everybody's sum of own guarantees (P1) over all charged entries, plus what each noisy test cost (ε_svt).
+    """Return everybody's sum of own guarantees (P1) over all charged entries.
 
-    Raises SchemaError if an earlier query cannot be answered under the present schema.
+    What the noisy tests cost (ε_svt) is part of each sum. Raises SchemaError if an earlier query cannot be answered
+    under the present schema.
     """
     charged = [entry for entry in entries if not entry.spent.is_nothing]
     total = float(sum((entry.charge for entry in charged), start=charged[0].charge * 0)) if charged else 0.0

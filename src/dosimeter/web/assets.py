@@ -24,7 +24,7 @@ _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file for the browser. ``packed``: its compressed content; None if that is no smaller."""
+    """One file for the browser. ``packed``: its content compressed; None if compressing makes it no smaller."""
 
     content: bytes
     packed: bytes | None

@@ -56,7 +56,10 @@ def _foresee(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -> floa
 
 
 def _foresee_sizes(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -> list[float | None]:
-    """Return the 95 % error of the plan's only column for each size of a group in ``PEOPLE``; None without an error."""
+    """Return the 95 % errors of the plan's only column in groups of as many people as ``PEOPLE`` lists, one per size.
+
+    None where no error can be given.
+    """
     counts = {estimate.measures[0] for estimate in plan.estimates if estimate.counted is not None}
     values = [[Fraction(people if at in counts else 0) for at in range(len(plan.measures))] for people in PEOPLE]
     keys: list[tuple[Scalar, ...]] = [(None,) * len(plan.groups)] * len(PEOPLE)

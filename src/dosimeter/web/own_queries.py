@@ -34,9 +34,10 @@ def show_own(state: ServerState, user: User, query: StoredQuery, session: str) -
 
 
 def show_query(query: StoredQuery, entry: Entry | None, *, stopped: str = "") -> PublicQuery:
-    """Return a stored query as its analyst sees it: shown as waiting while it is being released, or if interrupted.
+    """Return a stored query as its analyst sees it.
 
-    ``entry``: the ledger's entry with its answer. ``stopped``: the sentence about a stopped dataset, or "".
+    While its release is under way, or if that was interrupted, it is shown as waiting. ``entry``: the ledger's entry
+    with its answer. ``stopped``: the sentence about a stopped dataset, or "".
     """
     status = _show_status(query)
     message: str | None = None

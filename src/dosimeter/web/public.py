@@ -196,11 +196,11 @@ class ShownColumn(Public):
 
 
 class ShownAnswer(Public):
-    """A part of an answer's rows. ``first`` and ``last``: their numbers, from 1, of ``total`` rows.
+    """A part of an answer's rows: from row ``first`` to row ``last``, counted from 1, of ``total`` rows.
 
-    ``earlier`` and ``later``: the first rows of the parts before and after, None where there is none. ``negative``: a
-    count below 0 is among them; ``ranged``: numbers have a 95 % range; ``untold``: most of the numbers that carry noise
-    have too few people behind them to be told.
+    ``earlier`` and ``later``: the row with which the part before and the part after begin; None where there is no such
+    part. ``negative``: a count below 0 is among the rows; ``ranged``: numbers have a 95 % range; ``untold``: most of
+    the numbers that carry noise have too few people behind them to be told.
     """
 
     columns: list[ShownColumn]

@@ -32,7 +32,10 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
 
 
 def warn_of_proxy(settings: Settings) -> None:
-    """Log a warning if the public address is https, which takes a proxy, but no proxy is trusted to tell addresses."""
+    """Log a warning if the public address is https, which takes a proxy, but no proxy is trusted.
+
+    Every visitor then seems to have the proxy's address.
+    """
     if settings.secure and not settings.trusted_proxies:
         LOG.warning(
             "public_url begins with https, so a proxy speaks TLS; but trusted_proxies is empty, so every visitor seems "

@@ -1,4 +1,4 @@
-"""Everything the running server holds: its settings, database, open datasets, and recent readings of the ledger."""
+"""Everything the running server holds: its settings, database, open datasets, and what it last read of the ledger."""
 
 from __future__ import annotations
 
@@ -245,8 +245,8 @@ class ServerState:
     def history(self, name: str) -> tuple[Entry, ...]:
         """Return every entry of a dataset's account; empty if there is none.
 
-        Reading takes as long as the ledger is, so it is done only if the number of entries has changed, or one of them
-        was not settled when they were read.
+        The longer the ledger, the longer this takes. So the entries are read again only if their number has changed, or
+        if one of them was not settled when they were last read.
         """
         account = self.account(name, fresh=True)
         if account is None:

@@ -65,8 +65,8 @@ Work = Callable[[Dataset, JobMeter], Result]
 class Job(Generic[Result]):
     """One computation on one dataset. Its ``result`` and ``error`` are for the controller alone.
 
-    ``key``: what the same work is recognised by. ``heavy``: the result holds as many numbers as a table. ``ended``: set
-    once the job is done, failed or cancelled.
+    ``key``: what the same work is recognised by. ``heavy``: the result may be as large as the dataset's table.
+    ``ended``: set once the job is done, failed or cancelled.
     """
 
     id: str
@@ -138,8 +138,8 @@ class DatasetWorker:
         """Return the job for this key, after waiting at most ``wait`` seconds for its end; begin one if there is none.
 
         A failed job is begun again. A cancelled job stays cancelled unless ``revive`` is given, or it was removed by
-        ``forget``. ``rank``: how soon it runs; ``heavy``: its result is as large as a table. Raises DosimeterError if a
-        job would have to begin and the server is stopping.
+        ``forget``. ``rank``: how soon it runs; ``heavy``: its result may be as large as the dataset's table. Raises
+        DosimeterError if a job would have to begin and the server is stopping.
         """
         with self._guard:
             job: Job[Result] | None = self._jobs.get(key)

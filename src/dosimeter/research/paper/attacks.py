@@ -39,8 +39,9 @@ class Attack:
     """A test that tells from one release whether a person is in the table, and how it did with and without this person.
 
     ``test``: the test in words. ``releases``: how many were drawn from each table, ``present`` with the person and
-    ``absent`` without. ``exact``: the probability that the test says yes with the person, divided by the probability
-    without, by formula. ``proven``: a lower bound on this ratio from the counts, with 99.8 % confidence.
+    ``absent`` without. ``exact``: by formula, the probability that the test says yes to a release with the person,
+    divided by the probability that it says yes to one without. ``proven``: a lower bound on this ratio from the counts,
+    with 99.8 % confidence.
     """
 
     query: str

@@ -1,6 +1,6 @@
 """The points where the paper, its authors' code and sound practice differ, each with a demonstration that runs.
 
-The entries follow the paper's sections. ``docs/paper.md`` explains the same at more length.
+The points are in the order of the paper's sections. ``docs/paper.md`` explains the same at more length.
 """
 
 from __future__ import annotations

@@ -47,9 +47,10 @@ _SERIES = ("authors, published", "here, their conventions", "here, own defaults"
 
 
 def draw_thresholds(study: Thresholds) -> Figure:
-    """Draw ε against τ_p, the least ratio of the smallest to the largest RDR: a row per mechanism, a panel per query.
+    """Draw ε against τ_p, the share of the largest RDR that the smallest RDR must reach.
 
-    A dot inside a ring is an ε that came out as published.
+    There is a row of panels per mechanism, and a panel per query. A dot inside a ring is an ε that came out as
+    published.
     """
     import altair as alt
 

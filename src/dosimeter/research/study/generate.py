@@ -34,7 +34,7 @@ class Assignment:
 
 
 def draw_sample(rows: int, size: int, *, seed: int) -> list[int]:
-    """Return the row numbers of a sample of ``size`` of ``rows`` rows: without replacement, in ascending order.
+    """Draw ``size`` rows from a table of ``rows`` rows, each at most once; return their indices, from 0, ascending.
 
     Raises DataError if there are too few rows.
     """

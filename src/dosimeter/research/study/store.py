@@ -67,7 +67,7 @@ _PARTICIPANTS = sa.Table(
 
 @dataclass(frozen=True, slots=True)
 class StudySettings:
-    """What decides which participant sees what. ``sample`` is a digest of the rows shown."""
+    """What decides which participant sees what. ``sample``: the digest of the sample of the data."""
 
     seed: int
     groups: tuple[str, ...]

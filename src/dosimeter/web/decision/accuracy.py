@@ -39,7 +39,7 @@ class AccuracyCell:
 class AccuracyRow:
     """How good an answer is at one ε, with a cell for each column. ``selected``: whether the slider is at this ε.
 
-    ``meets``: whether ε meets the preference; None without one. ``open``: whether the account still grants it.
+    ``meets``: whether ε meets the preference; None without one. ``open``: whether the account still grants this ε.
     """
 
     epsilon: str

@@ -3,9 +3,9 @@
 A decision claims the query by comparing and setting its status in one transaction; whoever comes second is told who was
 first. The claim of an approval is a reference that the ledger's entry carries too, so that after a crash at any instant
 ``reconcile`` finds the outcome. No charge: the query waits again. A charge and an answer: the query is released. A
-charge for a noisy test that found no ε: the query is denied. Any other charge without an answer: the query says so, and
-may be answered again. The same is done when somebody opens a claimed query whose release ended without writing its
-status.
+charge for a noisy test that found no ε: the query is denied. Any other charge without an answer: the query counts as
+interrupted, and a controller decides it again. The same is done when somebody opens a claimed query whose release ended
+without writing the query's status.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class AlreadyDecided(DosimeterError):
 class Approval:
     """A controller's approval. ``epsilon``: None where the noisy test will find it. ``reason``: words for the record.
 
-    ``preference``: from which ε was found, as text; None where ε is set in another way. ``continued``: go on although
-    the account was neither opened nor continued for this schema and these data.
+    ``preference``: the one that ε was found from, as text; None where ε is set in another way. ``continued``: go on
+    although the account was neither opened nor continued for this schema and these data.
     """
 
     epsilon: float | None
@@ -143,8 +143,8 @@ def _try_release(
 ) -> DosimeterError | None:
     """Release; return the error if it failed, else None.
 
-    Nobody can stop a release, so an interrupt was meant for another job: the release is tried once more, unless the
-    ledger already has its entry.
+    An interrupt during a release was meant for another job, because nobody can stop a release. After one, the release
+    is tried once more, unless the ledger already has its entry.
     """
     for again in (True, False):
         try:
@@ -178,8 +178,8 @@ def settle_claim(
 ) -> QueryStatus:
     """Set the query's status from the ledger's entry with this claim. Return the new status.
 
-    A query that was withdrawn meanwhile becomes withdrawn, unless its answer was released. ``problem``: the error with
-    which the release failed, if it did.
+    If its analyst withdrew the query meanwhile, the status is withdrawn, unless the answer was released. ``problem``:
+    the error with which the release failed, if it did.
     """
     outcome = find_outcome(find_claimed(state, dataset, claim), problem)
     with state.database.writing() as connection:
@@ -236,9 +236,9 @@ def reconcile(state: ServerState) -> int:
 
 
 def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry | None:
-    """Return the entry with the latest released answer to the same plan on the same data; None if there is none.
+    """Return the entry with the latest released answer to a query with the same plan as ``sql``, on the same data.
 
-    That answer can be given again at no cost.
+    None if there is none. That answer can be given again at no cost.
     """
     account = state.account(served.name)
     if account is None:

@@ -73,7 +73,7 @@ def find_measurement(
     """Return the job that measures the risk, after starting it if need be. The job records the look in the ledger.
 
     It runs once per query and state of the data. ``wait``: how many seconds to wait for it at most. ``renew``: find out
-    first whether the data changed; otherwise the state that the latest job saw counts.
+    first whether the data changed; otherwise they are taken to be as the latest job saw them.
     """
 
     def work(dataset: Dataset, meter: JobMeter) -> MeasuredQuery:

@@ -76,7 +76,7 @@ def describe_account(charges: RequestCharges) -> str:
 def count_cost(offer: Offer, epsilon: float) -> CostWords:
     """Say what approving at this ε costs, or why the account does not grant it.
 
-    With the noisy test, ``epsilon`` is ignored, and the largest ε that the test can find counts.
+    With the noisy test, ``epsilon`` is ignored, and the cost is that of the largest ε that the test can find.
     """
     charges, at = offer.charges, offer.worst if offer.testing else epsilon
     shortage = offer.find_shortage(at)
@@ -164,7 +164,7 @@ def count_more(charges: RequestCharges, reading: Reading, candidates: Sequence[f
 class BlindError:
     """The 95 % error of one column, as far as it is known without looking at the data.
 
-    ``in_rows``: it counts rows, because the column is drawn by rank (E3).
+    ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3).
     """
 
     value: float
@@ -175,9 +175,10 @@ class BlindError:
 class BlindChoice:
     """One candidate with what a controller can know of it without looking at the data.
 
-    ``errors``: of each column; None where it depends on the data. ``suspicion``: what a suspicion of 1 % can become, in
-    percent (P3); empty where the noise promises no such limit. ``after``: what is spent afterwards. ``threshold``: how
-    many people give a group that nobody declared an even chance to be shown (H1); None if the groups are declared.
+    ``errors``: the error of each column; None where it depends on the data. ``suspicion``: what a suspicion of 1 % can
+    become, in percent (P3); empty where the noise promises no such limit. ``after``: what is spent afterwards.
+    ``threshold``: with how many people a thresholded group has an even chance to be shown (H1); None if the groups are
+    declared.
     """
 
     epsilon: float
@@ -189,7 +190,10 @@ class BlindChoice:
 
 @dataclass(frozen=True, slots=True)
 class BlindColumn:
-    """The 95 % errors of one column, one per choice. ``people``: they hold for a group of so many; None: for any."""
+    """The 95 % errors of one column, one per choice.
+
+    ``people``: how many people are in a group for which these errors hold; None if they hold for any group.
+    """
 
     name: str
     people: int | None

@@ -53,8 +53,8 @@ class MeasuredQuery:
 
     By ε: ``ratios`` and ``variances``, which common preferences compare, and ``accuracies``. ``drawn``: the classes of
     people that pictures are drawn from. By column of the answer: ``exact``, its exact numbers, and ``sizes``, their
-    median absolute value. ``groups``: a row for each group, with its exact numbers. ``fingerprint``: the digest of the
-    measured data. ``shown``: how many groups would be shown, where nobody declared them (H1).
+    median absolute value. ``groups``: the answer's row of each group, with exact numbers. ``fingerprint``: the digest
+    of the measured data. ``shown``: how many groups would be shown, where nobody declared them (H1).
     """
 
     risk: Risk
@@ -245,9 +245,9 @@ def _require_same(dataset: Dataset, digest: str) -> str:
 
 
 def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping[str, Any], ...]]:
-    """Return the exact numbers by column of the answer, and the exact rows of the groups (none without groups).
+    """Return the exact numbers by column of the answer, and the answer's rows with exact numbers, one per group.
 
-    Private: for errors relative to the numbers, and never released.
+    Without groups there are no rows. Private: for errors relative to the numbers, and never released.
     """
     rows = [row for block, numbers in _list_shown(risk) for row in assemble_groups(block, numbers.keys, numbers.values)]
     names = [output.name for output in plan_outputs(risk)]

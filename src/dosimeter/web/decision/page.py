@@ -97,7 +97,7 @@ class PageHead:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnseenPage:
-    """What a controller can choose by without looking at the data: the account, and what query and schema decide.
+    """What a controller knows without looking at the data: the account, and what query and schema decide.
 
     ``barred``: why nothing can be approved; "" if something can. ``choices``: the candidates that are offered;
     ``missing``: a sentence on the others. ``columns``: the errors by column; ``more``: how many columns are left out.
@@ -391,7 +391,7 @@ class Gain:
 def describe_gain(case: Case, offer: Offer, epsilon: float | None) -> Gain:
     """Say how many people the answer is about, what the analyst would get at this ε, and what warns against it.
 
-    If nobody looked at the risk, or it is not measured yet, only what query and schema decide is said. ``epsilon``:
+    If nobody looked at the risk, or it is not measured yet, this says only what query and schema decide. ``epsilon``:
     None where the noisy test will find it; then only two things are said, how many people the query touches and what an
     attacker could learn in the worst case.
     """

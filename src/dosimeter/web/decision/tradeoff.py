@@ -233,7 +233,7 @@ def _write_ticks(axis: Axis) -> tuple[Tick, ...]:
 
 
 def _find_room(left: Tick, right: Tick, letter: float) -> float:
-    """Return how far apart two ticks must be for their texts, where a letter is as wide as this."""
+    """Return how far apart two ticks must be for their texts. ``letter``: the width of a letter, in percent."""
     return (len(left.text) + len(right.text)) / 2.0 * letter + SPACE
 
 
@@ -328,7 +328,7 @@ def _find_parts(ordered: Sequence[float], offer: Offer, step: float) -> tuple[tu
 def _turn_apart(merged: Mapping[float, Sequence[str]]) -> tuple[Tick, ...]:
     """Return the marks. Their texts run away from a near neighbour, and inwards at the ends of the slider.
 
-    Where the right one of two neighbours has no room for its text on its right, it has the texts of both on its left.
+    If the right one of two neighbours has no room for its text on its right, the texts of both stand on its left.
     ``merged``: the words at each position, in percent.
     """
     places = sorted(merged)
@@ -373,7 +373,7 @@ def draw_histogram(bins: Sequence[Bin], people: int, *, linear: bool) -> Histogr
 def write_error(typical: float | None, worst: float | None, *, in_rows: bool) -> str:
     """Write a 95 % error: the ``typical`` one, or else the ``worst``, as in "± 12"; "none" if both are None.
 
-    ``in_rows``: it counts rows, because the column is drawn by rank (E3).
+    ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3).
     """
     size = worst if typical is None else typical
     if size is None:

@@ -208,7 +208,7 @@ def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int 
     A preference that every candidate meets finds none (F4): then the largest ε with a small membership advantage counts
     as found. If nothing is found, the slider starts at the smallest ε. A start that the account does not grant is
     rounded down to one that it does. ``enough``: the smallest ε with the wanted error; None if there is none.
-    ``touched``: how many people the query touches; where nobody, the reason says so.
+    ``touched``: how many people the query touches; if it touches nobody, the reason says so.
     """
     left = offer.remaining or offer.candidates
     found, why = offer.found, "the largest ε that meets the preference"

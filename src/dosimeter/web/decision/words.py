@@ -285,9 +285,9 @@ def _find_accuracy(measured: MeasuredQuery, epsilon: float) -> AnswerAccuracy:
 
 
 def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
-    """Yield a warning if a number drawn by rank may be off by half of the people in an average group, or by more.
+    """Yield a warning if the rank of a number may be off by half the size of an average group, or by more.
 
-    It could then be almost any value. Nothing is said where an individual may have several rows.
+    The number could then be almost any value. Nothing is said where an individual may have several rows.
     """
     plan, touched = measured.risk.plan, measured.risk.matched
     rows = max((error for error, in_rows in line.errors if in_rows and error is not None), default=0.0)
@@ -335,7 +335,10 @@ def _list_icons(absolute: AbsoluteRisk) -> Iterator[tuple[str, float]]:
 
 
 def describe_person(person: ExposedPerson) -> dict[str, Any]:
-    """Return a row of "most exposed": how many share the record, how exposed they are, their own guarantee, and why."""
+    """Return a row of the page's table of the most exposed.
+
+    It says how many people share the record, how exposed they are, their own guarantee, and why.
+    """
     people, why = person.people, person.why
     if person.sensitivity == 0.0 and person.own_epsilon > 0.0:  # drawn by rank
         why = "without them the ranks of the others shift"

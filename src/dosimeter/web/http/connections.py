@@ -51,7 +51,7 @@ class Capacity:
 
     @classmethod
     def of_system(cls) -> Capacity:
-        """Return a capacity that takes at most half of the process's file descriptors, but never fewer than 8.
+        """Return a capacity that takes at most half of the process's file descriptors, or 8 if that is more.
 
         A batch is small, because asyncio accepts a whole one before any of its connections can be counted here.
         """

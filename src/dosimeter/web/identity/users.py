@@ -53,7 +53,11 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _nobodys_password() -> str:
-    """Return the hash that is verified for an unknown name, so that it is refused no sooner than a wrong password."""
+    """Return the hash that is verified for an unknown name.
+
+    Without it, an unknown name would be refused sooner than a wrong password, which would tell that nobody has this
+    name.
+    """
     return _hasher().hash(make_password())
 
 

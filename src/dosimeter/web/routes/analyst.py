@@ -96,7 +96,7 @@ async def _ask_page(
 def _find_schema(state: ServerState, served: ServedDataset, words: str) -> PublicSchema:
     """Return the public facts of a dataset, with the columns whose name, type or description has these words.
 
-    At most as many columns are returned, and values of each, as a page can list.
+    At most ``MOST_COLUMNS`` columns are returned, and at most ``MOST_VALUES`` values of each.
     """
     dataset = state.public(served)
     found = [column for column in dataset.columns if _is_about(column, words)]

@@ -52,7 +52,10 @@ router = APIRouter()
 
 
 class ApproveForm(BaseModel):
-    """The form of an approval. ``confirmed`` repeats the ε; without it a page first asks whether this is meant."""
+    """The form of an approval. ``confirmed``: the same ε again, or "test" where the noisy test will find it.
+
+    Without that, a page first asks whether the approval is meant.
+    """
 
     epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
     preference: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] = ""

@@ -150,7 +150,7 @@ def _describe(state: ServerState, query: StoredQuery) -> WaitingQuery:
 
 @dataclass(frozen=True, slots=True)
 class DecidedQuery:
-    """A decided query as it is listed. ``epsilon``: the approved ε, or else the ε of its answer; "" without both."""
+    """A decided query as it is listed. ``epsilon``: the approved ε, or else its answer's ε; "" if it has neither."""
 
     query: StoredQuery
     epsilon: str
@@ -216,8 +216,8 @@ def show_settings(request: Request, state: StateOf, user: Controller, saved: boo
 class PriorityThreshold:
     """A controller's threshold on least ÷ most exposed for queries of a priority, and what it means for counts (R3).
 
-    ``percent``: the threshold. ``one``, ``ten``: the largest candidate that meets it for a COUNT of one group, and of
-    ten; None if none does.
+    ``percent``: the threshold. ``one``, ``ten``: the largest candidate that meets it for a COUNT without groups, and
+    for one with ten groups; None if none does.
     """
 
     priority: str
@@ -230,7 +230,7 @@ def _exemplify(state: ServerState, thresholds: Mapping[str, float]) -> list[Prio
     candidates = sorted(next(iter(state.datasets.values())).candidates)
 
     def allow(percent: float, numbers: int) -> float | None:
-        """Return the largest candidate at which least ÷ most exposed is at least ``percent`` for a COUNT (R3).
+        """Return the largest candidate at which least ÷ most exposed is at least ``percent`` % for a COUNT (R3).
 
         This ratio is k/(k + ε). ``numbers``: k, how many noisy numbers the answer has.
         """

@@ -169,7 +169,7 @@ def move_query(
     """Give a query the status ``to``, and its columns these ``changes``, if its status is one of ``since``.
 
     Returns whether that was done. ``claimed_by``: it is done only if the query has this claim. Compares and sets in one
-    statement, so that only one caller wins. Raises ValueError if ``to`` may not follow each of ``since``.
+    statement, so that only one caller wins. Raises ValueError if one of ``since`` may not become ``to``.
     """
     if any(to not in status.following for status in since):
         raise ValueError(f"A query cannot become {to} from each of: {', '.join(sorted(since))}.")
