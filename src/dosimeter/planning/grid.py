@@ -8,9 +8,7 @@ hold for any data. From there on only integers are added and multiplied, so that
 from __future__ import annotations
 
 import math
-from collections.abc import Set
 from dataclasses import replace
-from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from typing import cast
@@ -18,6 +16,7 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
+from dosimeter.planning.date_ends import find_ends
 from dosimeter.planning.steps import (
     LARGEST_SNAPPED,
     AlwaysNull,
@@ -45,7 +44,6 @@ from dosimeter.sql import (
     clause_of,
     column_tree,
     constant_tree,
-    distinct_values,
     evaluate_row,
     find_date_part,
     make_total,
@@ -53,8 +51,6 @@ from dosimeter.sql import (
     round_places,
     wrap,
 )
-
-_MOST_BRANCHES = 256  # of the CASEs of one date expression, multiplied
 
 
 def put_on_grid(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
@@ -295,55 +291,3 @@ def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridde
         numbers.append(int(evaluate_row(make_total(at_end, schema), {})))
     low, high = numbers
     return clamped(total, (whole(low), whole(high)), total.copy(), (low, high))
-
-
-def find_ends(tree: exp.Expression, schema: Schema) -> tuple[date, date] | None:
-    """Return the first and the last date or timestamp that a tree gives at its columns' bounds; None if there are none.
-
-    Each branch of a CASE is tried, since a branch taken between the bounds may be taken at neither of them; None is
-    returned if that makes too many trials. The caller clamps to the two dates, whatever the data hold.
-    """
-    bare = cast(exp.Expression, tree.unnest())
-    names = {node.name for node in bare.find_all(exp.Column)}
-    cases = list(bare.find_all(exp.Case))
-    if math.prod(len(_list_results(each)) for each in cases) > _MOST_BRANCHES:
-        return None
-    if isinstance(bare, (exp.Coalesce, exp.Greatest, exp.Least)) and (cases or len(names) > 1):
-        parts = [bare.this, *bare.expressions]
-    elif cases:
-        parts = [_with_result(bare, cases[0], result) for result in _list_results(cases[0])]
-    else:
-        return _ends_of_one(bare, names, schema)
-    found = [find_ends(part, schema) for part in parts if not isinstance(part, exp.Null)]
-    known = [ends for ends in found if ends is not None]
-    if not known or len(known) < len(found):
-        return None
-    return min(first for first, _ in known), max(last for _, last in known)
-
-
-def _list_results(tree: exp.Case) -> list[exp.Expression]:
-    """Return what a CASE gives, one tree for each branch; without ELSE, NULL is left out."""
-    default = tree.args.get("default")
-    return [branch.args["true"] for branch in tree.args["ifs"]] + ([] if default is None else [default])
-
-
-def _with_result(tree: exp.Expression, written: exp.Case, result: exp.Expression) -> exp.Expression:
-    """Return a copy of a tree in which the result of one branch stands in place of a CASE."""
-    if written is tree:
-        return result
-    place = [node is written for node in tree.walk()].index(True)
-    found = tree.copy()
-    list(found.walk())[place].replace(wrap(result.copy()))
-    return found
-
-
-def _ends_of_one(tree: exp.Expression, names: Set[str], schema: Schema) -> tuple[date, date] | None:
-    domains = {}
-    for name in names:
-        column = schema.columns[name]
-        if column.bounds is None or column.type not in (ColumnType.DATE, ColumnType.TIMESTAMP):
-            return None
-        ends = [f"({constant_tree(end).sql(dialect='duckdb')})" for end in column.bounds]
-        domains[name] = f"VALUES {', '.join(ends)}, (NULL)"
-    moments = distinct_values(make_total(tree, schema), domains)
-    return (moments[0], moments[-1]) if moments else None
