@@ -119,9 +119,9 @@ class CoarserQuery:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConditionRange:
-    """One of the conditions that AND joins, with the smallest and the largest candidate that meets it. Private.
+    """One of the conditions that a preference joins by AND, with the range of the candidates that meet it. Private.
 
-    ``smallest`` and ``largest`` are None if no candidate meets it.
+    ``smallest`` and ``largest``: the smallest and the largest of these candidates; None if there are none.
     """
 
     condition: str
