@@ -339,7 +339,7 @@ class CellErrors:
         """Return a formula's value as the embedded engine computes it; NULL is NaN. Raises KeyError if it is no number.
 
         ``columns``: the aggregates that it reads, by name, as arrays. ``chosen``: for each position along the first
-        axis of these arrays, the index of the row that it belongs to.
+        axis of these arrays, the index of the released row that it belongs to.
         """
         shape = np.broadcast_shapes(*(array.shape for array in columns.values()))
         count, released = math.prod(shape), [self._released[at % len(self._released)] for at in chosen.tolist()]
