@@ -307,8 +307,8 @@ def explain_change(
 ) -> str:
     """Return a sentence on which numbers of the answer change, from what to what, without one individual of this row.
 
-    ``norm``: the norm that the contributions are scaled for. ``reveal``: whether to show the values of groups that
-    identify people.
+    ``row``: the index of a row of the profile. ``norm``: the norm that the contributions are scaled for. ``reveal``:
+    whether to show the values of groups that identify people.
     """
     start, stop = contributions.starts[row], contributions.starts[row + 1]
     if start == stop:

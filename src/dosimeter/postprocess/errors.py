@@ -394,7 +394,7 @@ def _is_double(node: exp.Expression) -> bool:
 
 
 def _is_clip(estimate: Estimate) -> bool:
-    """Return whether an aggregate only puts the result of its ``smooth`` back into a range.
+    """Return whether an aggregate's last step only puts the result of ``Estimate.smooth`` back into a range.
 
     That never enlarges the error.
     """

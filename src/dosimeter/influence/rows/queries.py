@@ -167,7 +167,7 @@ def people_query(
 def held_values_query(
     plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression | None, *, alone: bool
 ) -> exp.Select:
-    """Return the query for an expression's values that several individuals have; if ``alone``, that exactly one has.
+    """Return the query for those values of ``tree`` that several individuals have or, if ``alone``, exactly one has.
 
     Only individuals who meet the plan's WHERE and ``within`` are counted.
     """

@@ -50,9 +50,9 @@ Near = Mapping[str, tuple[tuple[int, ...], ...]]  # for each field v…: the val
 class Layout:
     """The form of an individual's contribution in a row of the unit profile: in columns (``wide``), or as one text.
 
-    ``near``: for each quantile field that has one column per value near its quantile, by the field's name, these values
-    in each group. They come from the data: a layout is as private as its profile. ``all_declared``: whether all rows
-    that meet the WHERE are known to be in declared groups, so that they need not be tested.
+    ``near``, by the name of a quantile field: the values near its quantile in each group, for fields that have a column
+    for each of these values. They come from the data: a layout is as private as its profile. ``all_declared``: whether
+    all rows that meet the WHERE are known to be in declared groups, so that they need not be tested.
     """
 
     plan: QueryPlan
