@@ -147,7 +147,7 @@ class Dataset:
 
     @property
     def n(self) -> int:
-        """Return n (N2): how many individuals a reviewed schema declares; otherwise how many the table holds, or 1."""
+        """Return n (N2): how many people a reviewed schema declares; otherwise how many the table holds, at least 1."""
         declared = self.schema.individuals
         if self.schema.reviewed and not self.drafted and declared is not None:
             return declared

@@ -10,7 +10,7 @@
     │   │   └── SourceUnreachable     a source that is not there: a missing file, a lost connection
     │   ├── DatasetClosed         a dataset that is used after it was closed
     │   ├── LedgerError           a ledger that is unclear, newer, full, busy, or belongs to other data
-    │   ├── LimitError            more at a time than one user may have; later, or fewer
+    │   ├── LimitError            more at a time than one user may have: try later, or with fewer
     │   └── ServerError           a server that refuses, or does not answer as a Dosimeter server does; knows its code
     ├── DatasetStopped        exit 1: an incident stopped the dataset until a controller clears it
     └── Interrupted           exit 130: the user pressed Ctrl-C

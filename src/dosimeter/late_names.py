@@ -7,7 +7,7 @@ from importlib import import_module
 
 
 def load_late(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a ``__getattr__`` for the package: it imports the module that has the name asked for.
+    """Return a ``__getattr__`` for the package, which imports the module that defines the name asked for.
 
     ``homes``: for each name, its module within the package.
     """

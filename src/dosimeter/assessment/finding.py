@@ -34,7 +34,7 @@ def find_choice(
 
     ``epsilons``: the candidates to test. ``available``: those that the account's reading allows. ``classes``:
     everybody's sensitivities, in classes split by the preference's FILTERs. ``filters``: the conditions of these
-    FILTERs. ``refuse``: says why the account admits none of the candidates it is given.
+    FILTERs. ``refuse``: a function of candidates that says why the account admits none of them.
     """
     foresee_each(risk, epsilons)  # all in one pass
     tested: list[tuple[float, Verdict]] = []

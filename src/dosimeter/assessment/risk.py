@@ -87,10 +87,10 @@ class Risk:
 
     ``n``: the number of slots (N2). ``present``: how many individuals are in the table (N5); averages and other numbers
     over people are over these. ``matched``: how many of them the query touches; None in a study. ``method``: how
-    contributions were computed. ``candidates``: the ε's to look at. ``odd_cells``: how many odd cells columns have, by
-    name, as far as that is known. ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only ``people``,
-    ``by``, a preference with FILTER and an exact answer that the profile does not hold go back to the data, through
-    ``data``: these need the dataset open and unchanged.
+    contributions were computed. ``candidates``: the ε's to look at. ``odd_cells``: by column name, how many odd cells
+    the column has, as far as that is known. ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only
+    ``people``, ``by``, a preference with FILTER and an exact answer that the profile does not hold go back to the data,
+    through ``data``: these need the dataset open and unchanged.
     """
 
     plan: QueryPlan
@@ -205,7 +205,8 @@ class Risk:
         Args:
             epsilon: the ε whose noise would be drawn.
             clamp: whether released numbers would be put back into their bounds.
-            read: read the exact numbers even if no error depends on them, to compare both; a study has none.
+            read: read the exact numbers, to compare them with the errors, even if no error depends on them. A study has
+                none.
         """
         return foresee_each(self, [epsilon], clamp=clamp, read=read)[0]
 
@@ -278,7 +279,7 @@ class Risk:
             threshold: what a callable's number must reach.
             candidates: the ε's to try, instead of those the risk was made with.
             available: a function that returns which of these ε's the account's reading allows (O2); by default all.
-            refuse: a function that says why the account allows none of the ε's it is given, for ``words``.
+            refuse: a function of ε's that says why the account allows none of them, for ``words``.
 
         Returns:
             The choice: its ε (None where no candidate meets the preference), the exact limit, a line per candidate.

@@ -139,7 +139,7 @@ class Engine(Protocol):
         ...
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return texts that identify the stored data that are read, whatever their names (``engines/identities.py``).
+        """Return the identities of the stored data that the engine reads, as ``engines/identities.py`` explains them.
 
         They cover the table itself and the private tables that the schema declares beside it, whether or not a query
         joins them; with ``public``, only the declared public tables. A declared table that does not exist has none.

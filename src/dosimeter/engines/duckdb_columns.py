@@ -65,7 +65,7 @@ _DAYS = (
 
 
 def guess_type(native: str) -> ColumnType | None:
-    """Return the column type of a DuckDB type without a schema; None where there is no equivalent: times, lists."""
+    """Return the column type that a DuckDB type has if there is no schema; None without an equivalent: times, lists."""
     return _TYPES.find_type(_bare(native))
 
 
@@ -152,7 +152,10 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
 
 
 def is_read_as(native: str, kind: ColumnType) -> bool:
-    """Return whether a CSV column to which DuckDB gives its type ``native`` surely has no odd cells as ``kind``."""
+    """Return whether a CSV column, read as ``kind``, surely has no odd cells.
+
+    ``native``: the type that DuckDB itself found for the column.
+    """
     return kind not in FORMS or _bare(native) in _TYPES.fits[kind]
 
 

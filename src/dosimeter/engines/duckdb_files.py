@@ -152,8 +152,9 @@ def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapp
 def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
     """Return the form unchanged, unless DuckDB's sniffer saw one column and the header line names several.
 
-    Then return a form with these columns. The sniffer sees a single column because of a malformed row, which is then
-    found when the file is read. Raises OptionError if a delimiter was given and the header line shows another.
+    In that case, return a form with the several columns. The sniffer sees a single column because of a malformed row,
+    which is then found when the file is read. Raises OptionError if a delimiter was given and the header line shows
+    another.
     """
     if len(form.columns) != 1:
         return form

@@ -67,6 +67,6 @@ def name_table(path: str) -> str:
 
 
 def say_how(start: str) -> Hint:
-    """Return the hint to give the options for how a CSV file is written. ``start``: the hint's first words."""
+    """Return the hint that there are options to say how a CSV file is written. ``start``: the hint's first words."""
     options = (Option("delimiter"), ", ", Option("encoding"), ", ", Option("decimal"), " and ", Option("null"))
     return for_controller(f"{start} say how it is written with ", *options, ".")

@@ -80,8 +80,8 @@ def open_postgres(url: str, options: ReadOptions | None = None) -> PostgresEngin
 class PostgresEngine:
     """An engine over one table of a PostgreSQL server. Other threads may call ``interrupt``.
 
-    Queries see the data as of the first one. After an error or ``refresh`` the next query takes a new snapshot, by a
-    new connection where the old one was lost.
+    All queries see the data as they were at the first query. After an error or ``refresh`` the next query takes a new
+    snapshot, by a new connection where the old one was lost.
     """
 
     name = "postgres"
@@ -449,9 +449,9 @@ def _array(values: Sequence[Any], oid: int) -> pa.Array:
 
 
 def _refused(error: psycopg.Error, server: str) -> OptionError:
-    """Return the error for a refused connection, by phrases in its message: there is no SQLSTATE.
+    """Return our own error for a refused connection, chosen by phrases in psycopg's message: there is no SQLSTATE.
 
-    The message itself can quote the user, so it is not passed on.
+    That message can quote the user, so it is not passed on.
     """
     text = str(error)
     option = re.search(r'invalid (\w+) value|connection option "(\w+)"|bad value for (\w+)', text)

@@ -190,8 +190,8 @@ def match_columns(columns: Mapping[str, Column], attributes: Mapping[str, Native
 def _find_attribute(name: str, attributes: Mapping[str, NativeColumn]) -> str | None:
     """Return the attribute that a declared name means: as written, in lower case as SQL reads it, or ignoring case.
 
-    An attribute is a column of PostgreSQL's table. Refuse a name that several attributes match only when case is
-    ignored; return None where no attribute matches.
+    An attribute is a column of PostgreSQL's table. The three ways to read the name are tried in this order. If only the
+    third finds attributes and they are several, the name is refused. None if no way finds any.
     """
     for known in (name, name.lower()):
         if known in attributes:

@@ -140,7 +140,8 @@ def inference_query(
 def infer_types(names: Mapping[str, object], row: Mapping[str, int]) -> dict[str, ColumnType]:
     """Return for each column the first type of INFERRED that all its cells can be read as; otherwise, text.
 
-    A column without cells is text. ``names``: the columns that ``inference_query`` counted. ``row``: its counts.
+    A column without cells is text. ``names``: the columns that ``inference_query`` counted. ``row``: the only row of
+    that query's result.
     """
     kinds = {}
     for at, name in enumerate(names):

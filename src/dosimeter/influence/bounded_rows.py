@@ -92,7 +92,10 @@ def _rows_per_unit_query(unit: str, relation: exp.Expression) -> exp.Subquery:
 
 
 def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict[int, int]:
-    """Return how many individuals have each number of rows, fewest rows first. Rows with a NULL unit are left out."""
+    """Return, for each number of rows, how many individuals have that many rows; the smallest number comes first.
+
+    Rows with a NULL unit are left out.
+    """
     somebody = exp.Not(this=exp.Is(this=exp.column(UNIT), expression=exp.Null()))
     query = (
         exp.select(exp.column("n"), exp.alias_(exp.Count(this=exp.Star()), "people"))
@@ -174,7 +177,7 @@ def _is_busy(schema: Schema) -> exp.Expression:
 def _choice_keys(schema: Schema) -> list[exp.Expression]:
     """Return the keys by which an individual's rows are ordered; the first ``max_rows_per_unit`` rows count.
 
-    These are md5 of (unit, row key), then the row key, then all other cells; without a row key, the other cells alone.
+    These are md5 of (unit, row key), then the row key, then all other columns; without a row key, these columns alone.
     """
     cells: list[exp.Expression] = [_own(name) for name in schema.columns if name not in (schema.unit, schema.row_key)]
     if schema.row_key is None:

@@ -73,10 +73,11 @@ class Contributions:
     ) -> Contributions:
         """Return the contributions of people from their entries (N2). An entry is what they move in one group.
 
-        ``changes``: a row per entry, a column per measure. ``owners``: for each entry, the index of its row in
-        ``people``. ``group``: the group index of each entry, among ``groups`` groups. ``people`` and ``attributes``:
-        one value per row of people. ``slots``: the number of all slots; those that nobody fills contribute nothing.
-        ``shares``: the share of ε of each entry, added up over the entries of a row.
+        ``changes``: a row per entry, a column per measure. ``owners``: for each entry, the index in ``people`` of those
+        who have it. ``group``: the group index of each entry, among ``groups`` groups. ``people``: how many individuals
+        have the same entries and attributes; each such set of people becomes one row of the contributions.
+        ``attributes``: by name, one value per item of ``people``. ``slots``: the number of all slots; those that nobody
+        fills contribute nothing. ``shares``: the share of ε of each entry, added up over the entries of a row.
         """
         entries, columns = np.nonzero(changes)
         per_row = np.bincount(owners[entries], minlength=len(people))
@@ -141,7 +142,7 @@ class Contributions:
         )
 
     def entry_rows(self) -> IntArray:
-        """Return, for each element of ``cells`` and ``changes``, the row that it belongs to."""
+        """Return, for each element of ``cells`` and ``changes``, the index of the row whose change it is."""
         return np.repeat(np.arange(len(self.people)), np.diff(self.starts))
 
     def normalise(self) -> Contributions:

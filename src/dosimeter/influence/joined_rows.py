@@ -46,7 +46,7 @@ class JoinedEngine(EngineInFront):
         return joined_relation(self._plan.joins, self._engine.relation(), self._plan.schema, self._others[1])
 
     def _rows(self, table: JoinTable | None) -> exp.Expression:
-        """Return the rows of a table that may be joined (``bound_table``); None stands for the first table."""
+        """Return those rows of a table that may be joined (``bound_table``); None stands for the first table."""
         return self._first.relation() if table is None else bound_table(self._engine, table, self._base)
 
     def keeping_everybody(self) -> tuple[QueryPlan, JoinedEngine]:
@@ -75,7 +75,7 @@ class JoinedEngine(EngineInFront):
 
 
 def bound_table(engine: Engine, table: JoinTable, base: Schema) -> exp.Expression:
-    """Return the rows of a table that may be joined: of a private table, at most m per individual.
+    """Return those rows of a table that may be joined: if the table is private, at most m of each individual.
 
     m is the table's own ``max_rows_per_unit``. A public table keeps all rows; its key must be unique, otherwise
     SchemaError is raised. ``base``: the schema of the first table.

@@ -41,7 +41,7 @@ class JointProfile:
 
     @property
     def inside(self) -> NDArray[np.bool_]:
-        """Return, for each row, whether it is inside the WHERE of at least one block."""
+        """Return, for each row of the profile, whether its individuals are inside the WHERE of at least one block."""
         found: NDArray[np.bool_] = np.any([part.inside for part in self.parts], axis=0)
         return found
 

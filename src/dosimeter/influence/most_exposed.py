@@ -40,9 +40,9 @@ MASK = "•••"
 class ExposedRecord:
     """A group of identical records, or of individuals who contribute the same.
 
-    ``row``: their row of the Contributions. ``people``: how many they are. ``sensitivity``: their PIS. ``why``: a
-    sentence on what changes when one of them is left out. ``columns``: the cells shown, masked where they identify
-    people.
+    ``row``: the index of their row in the Contributions. ``people``: how many they are. ``sensitivity``: their PIS.
+    ``why``: a sentence on what changes when one of them is left out. ``columns``: what to show of the data, by column
+    name; what identifies people is masked unless it was to be revealed.
     """
 
     row: int
@@ -108,7 +108,7 @@ def _asked(parts: Sequence[Profile]) -> QueryPlan:
 
 
 def _most_exposed_first(parts: Sequence[Profile], norms: FloatArray) -> NDArray[np.intp]:
-    """Return the indices of the rows, largest norm first; rows outside the WHERE of every block come last.
+    """Return the indices of the profile's rows, largest norm first; rows outside the WHERE of every block come last.
 
     Among rows with equal norms those with fewer people come first. Rows that are still equal are ordered by group and
     inputs, so that the order in which the engine gave them does not matter.
@@ -164,7 +164,7 @@ def _own_texts(profile: UnitProfile | JointProfile) -> UnitProfile:
 
 
 def _most_exposed_units(profile: UnitProfile | JointProfile, norms: FloatArray, count: int) -> list[int]:
-    """Return the indices of up to ``count`` rows, largest norm first, without rows outside the WHERE.
+    """Return the indices of up to ``count`` rows of the profile, largest norm first, without rows outside the WHERE.
 
     Among rows with equal norms those with fewer people come first. Rows that are still equal are ordered by what they
     contribute, so that the order in which the engine gave them does not matter.
@@ -207,9 +207,9 @@ def show_cell(value: Any) -> JsonScalar:
 
 
 def take_row(contributions: Contributions, row: int) -> Contributions:
-    """Return the contribution of one individual of this row, as Contributions with one row of one person.
+    """Return the contribution of one individual of the row with index ``row``, as Contributions with this row alone.
 
-    The attributes are left out.
+    Its ``people`` is 1, and the attributes are left out.
     """
     entries = slice(int(contributions.starts[row]), int(contributions.starts[row + 1]))
     cells = contributions.cells[entries]
@@ -307,8 +307,8 @@ def explain_change(
 ) -> str:
     """Return a sentence on which numbers of the answer change, from what to what, without one individual of this row.
 
-    ``norm``: the norm that the contributions are scaled for. ``reveal``: whether to show the values of groups that
-    identify people.
+    ``row``: the index of a row of the profile. ``norm``: the norm that the contributions are scaled for. ``reveal``:
+    whether to show the values of groups that identify people.
     """
     start, stop = contributions.starts[row], contributions.starts[row + 1]
     if start == stop:
@@ -337,7 +337,8 @@ def _explain_part(
 ) -> str:
     """Return a sentence on which numbers of one block (SELECT that measures) change.
 
-    ``entries``: pairs of a cell, counted from the block's first, and its change, scaled by ``plan.weights(norm)``.
+    ``entries``: pairs of a cell's index, counted from the block's first cell, and the change of this cell, scaled by
+    ``plan.weights(norm)``.
     """
     plan = profile.plan
     weights = plan.weights(norm)
@@ -378,7 +379,10 @@ def _describe(
 
 
 def _show_key(plan: QueryPlan, tree: exp.Expression, value: Any, reveal: bool) -> str:
-    """Return a group's value as text. It is masked if an identifying column is part of the group, unless ``reveal``."""
+    """Return a value of the GROUP BY expression ``tree`` as text, masked if that reads an identifying column.
+
+    ``reveal``: do not mask it.
+    """
     columns = (plan.schema.columns.get(node.name) for node in tree.find_all(exp.Column))
     if not reveal and any(column is not None and column.identifying for column in columns):
         return MASK

@@ -22,7 +22,7 @@ def _plain(value: Any) -> Any:
 
 
 def _merge_equal(codes: IntArray, values: list[Any]) -> IntArray:
-    """Return codes in which equal values have one code. ``codes``: for each row, an index into ``values``.
+    """Return ``codes`` with one code for equal values. A code is the index in ``values`` of the value of one row.
 
     0 and −0 are equal: engines group them together, and Arrow distinguishes them.
     """
@@ -31,9 +31,9 @@ def _merge_equal(codes: IntArray, values: list[Any]) -> IntArray:
 
 
 def observe_keys(columns: Sequence[tuple[IntArray, list[Any]]]) -> tuple[tuple[GroupKey, ...], IntArray]:
-    """Return the distinct group keys, sorted with NULL last, and for each row the index of its key among them.
+    """Return the distinct group keys, sorted with NULL last, and for each row of a query's result the index of its key.
 
-    ``columns``: for each GROUP BY expression, each row's index into a list of values, and that list.
+    ``columns``: a pair for each GROUP BY expression: for each row the index of its value in a list, and this list.
     """
     if not len(columns[0][0]):
         return (), np.zeros(0, dtype=np.int64)

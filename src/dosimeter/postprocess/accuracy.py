@@ -177,7 +177,7 @@ def _foresee(
 
 
 def _summarise(errors: FloatArray) -> tuple[list[float | None], list[float | None]]:
-    """Return the median and the largest of the finite numbers in each row; None for a row without any."""
+    """Return the medians and the maxima of the finite numbers in each row of ``errors``; None for a row without any."""
     ordered = np.sort(np.where(np.isfinite(errors), errors, np.inf), axis=1)
     finite = np.isfinite(ordered).sum(axis=1)
     rows = np.arange(len(ordered))

@@ -219,10 +219,10 @@ def _list_shown(parts: Sequence[_BlockTable], places: Sequence[tuple[int, int]] 
 def _find_errors(
     parts: Sequence[_BlockTable], rows: Sequence[JsonRow], places: Sequence[tuple[int, int]] | None
 ) -> tuple[dict[str, float | None], ...]:
-    """Return, for each row, the 95 % error of each aggregate column, taken from the released row that it shows.
+    """Return, for each row of the answer, the 95 % error of each aggregate column.
 
-    ``places``: where each row comes from (see ``_run``). If that is None, each column's largest error over all released
-    rows is returned for every row. A NULL has no error.
+    It is the error in the released row that the row shows. ``places``: where each row comes from (see ``_run``). If
+    that is None, each column's largest error over all released rows is returned for every row. A NULL has no error.
     """
     if places is None:
         found = [part.column_errors(part.released) for part in parts]
@@ -327,8 +327,8 @@ def _released_table(
 ) -> dict[str, Values]:
     """Return the released table by column: for each row its index, its group's values and its aggregates.
 
-    With ROLLUP and the like, also whether the row adds up over each group column. ``first``: the index of the first
-    row; the others count on from it.
+    With ROLLUP and the like, also for each group column whether the row is a total over it. ``first``: the index of the
+    first row; the others count on from it.
     """
     estimates = _estimate(plan, released, has_enough, clamp)
     table = {CELL: Values(Type.INTEGER, range(first, first + len(released)))}

@@ -339,7 +339,7 @@ class CellErrors:
         """Return a formula's value as the embedded engine computes it; NULL is NaN. Raises KeyError if it is no number.
 
         ``columns``: the aggregates that it reads, by name, as arrays. ``chosen``: for each position along the first
-        axis of these arrays, the index of the row that it belongs to.
+        axis of these arrays, the index of the released row that it belongs to.
         """
         shape = np.broadcast_shapes(*(array.shape for array in columns.values()))
         count, released = math.prod(shape), [self._released[at % len(self._released)] for at in chosen.tolist()]
@@ -394,7 +394,7 @@ def _is_double(node: exp.Expression) -> bool:
 
 
 def _is_clip(estimate: Estimate) -> bool:
-    """Return whether an aggregate only puts the result of its ``smooth`` back into a range.
+    """Return whether an aggregate's last step only puts the result of ``Estimate.smooth`` back into a range.
 
     That never enlarges the error.
     """

@@ -54,7 +54,7 @@ class SourceNumbers:
 def propagate(
     sources: SourceNumbers, compute: Compute, tail: float, *, rough: bool = False, divisors: Sequence[Compute] = ()
 ) -> FloatArray:
-    """Return, for each row, a bound that the computed number's error exceeds with probability ``tail`` at most.
+    """Return a bound on the computed number's error in each released row, exceeded with probability ``tail`` at most.
 
     ∞ if there is no such bound. The truth is taken to be the noisy numbers less noise, which is symmetric. For a smooth
     function the bound is a quantile over directions and sizes of the noise. For a ``rough`` one (CASE, GREATEST …) it
@@ -145,10 +145,11 @@ def _move(
 
 
 def _find_largest(moves: FloatArray, log_tails: FloatArray, log_tail: float) -> FloatArray:
-    """Return, for each row, the largest change by noise of a size that is exceeded with the probability sought.
+    """Return, for each row, the largest change by noise of any direction and at most the size s.
 
-    ``moves``: the changes, rows × sizes × directions, each by noise of at most that size. ``log_tails``: for each size,
-    the logarithm of the probability that noise exceeds it. ``log_tail``: the logarithm of the probability sought.
+    s is the smallest size that noise exceeds with at most the probability sought. ``moves``: the changes, rows × sizes
+    × directions, each by noise of at most that size. ``log_tails``: for each size, the logarithm of the probability
+    that noise exceeds it. ``log_tail``: the logarithm of the probability sought.
     """
     outermost = int(np.searchsorted(-log_tails, -log_tail))
     largest: FloatArray = moves[:, outermost].max(axis=1)

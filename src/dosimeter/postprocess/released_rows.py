@@ -35,7 +35,7 @@ class ReleasedRow:
 
 
 def look_up(plan: QueryPlan, released: Sequence[ReleasedRow]) -> dict[str, Values]:
-    """Return the values that each row's group looks up in public tables, by their column names in formulas: p0, p1 ….
+    """Return what each released row's group looks up in public tables, by the columns' names in formulas: p0, p1 ….
 
     A value is NULL if the public table has no row for the group.
     """

@@ -53,11 +53,11 @@ def calibrate(
     epsilon: Fraction | Decimal | float,
     shares: int = 1,
 ) -> Calibrated:
-    """Return the noise of one of ``shares`` measures that spend (ε, δ) together in equal parts.
+    """Return the noise of one measure, if several measures spend (ε, δ) together in equal parts.
 
-    ``sensitivity``: in grid steps. Laplace measures share ε; Gaussian ones share the ρ that OpenDP's conversion
-    certifies at (ε, δ). A float ε or δ is taken for itself or for its shortest decimal, whichever is smaller, so that a
-    ledger's charge is never exceeded.
+    ``shares``: the number of these measures, 1 for a measure alone. ``sensitivity``: in grid steps. Laplace measures
+    share ε; Gaussian ones share the ρ that OpenDP's conversion certifies at (ε, δ). A float ε or δ is taken for itself
+    or for its shortest decimal, whichever is smaller, so that a ledger's charge is never exceeded.
     """
     drawn = _find_drawn(mechanism)
     if shares < 1:
@@ -133,11 +133,12 @@ class CalibratedSelection:
 def calibrate_selection(
     *, shift: int, rows: int, epsilon: Fraction | Decimal | float, shares: int = 1
 ) -> CalibratedSelection:
-    """Return how one of ``shares`` measures is drawn by rank, if all of them spend ε together in equal parts (M4).
+    """Return how one measure is drawn by rank, if several measures spend ε together in equal parts (M4).
 
-    ``shift``: by how much one row moves a score. ``rows``: the most rows that one individual has in all cells together.
-    In every cell, an individual's loss is at most the loss of one row times the number of their rows in it. So over all
-    cells it is at most ``rows`` times the loss of one row.
+    ``shares``: the number of these measures, 1 for a measure alone. ``shift``: by how much one row moves a score.
+    ``rows``: the most rows that one individual has in all cells together. In every cell, an individual's loss is at
+    most the loss of one row times the number of their rows in it. So over all cells it is at most ``rows`` times the
+    loss of one row.
     """
     if shares < 1:
         raise OptionError("The number of measures that share a budget must be at least 1.")
@@ -175,7 +176,7 @@ def _map_selection(scale: float, shift: int) -> float:
 class Drawn:
     """The functions by which OpenDP draws and certifies the noise of one mechanism.
 
-    ``measurement``: makes OpenDP's measurement, which adds the noise, from OpenDP's modules, a domain and a scale.
+    ``measurement``: makes, from OpenDP's modules, a domain and a scale, the OpenDP measurement that adds the noise.
     ``round_up``: turns a sensitivity into a number that OpenDP's metric takes, never a smaller one. ``budget``: gives
     the privacy loss that (ε, δ) allows, as OpenDP's map counts it: ε or ρ. ``start``: gives the scale at which the
     search for a certified one begins, from a sensitivity and a loss.

@@ -135,7 +135,7 @@ def _draw_noise(
     columns: Sequence[GroupColumn | None],
     calibrated: Calibrated | CalibratedSelection,
 ) -> list[Fraction]:
-    """Return the numbers of measure ``at``, one per group, rounded to its grid and with noise added.
+    """Return the numbers of the measure with index ``at``, one per group, rounded to its grid and with noise added.
 
     A total is first cut to what the declared number of individuals can reach, so that no table, however many people it
     holds, exceeds the range that the noise was checked for (N4). Cutting never moves two numbers further apart, so Δ
@@ -155,7 +155,7 @@ def _draw_rank(
     columns: Sequence[GroupColumn | None],
     calibrated: Calibrated | CalibratedSelection,
 ) -> list[Fraction]:
-    """Return the numbers of measure ``at``, one per group, each drawn by rank among its candidates (M4, M5)."""
+    """Return a number per group of the measure with index ``at``, drawn by rank among its candidates (M4, M5)."""
     assert isinstance(calibrated, CalibratedSelection)
     rank = plan.ranks[at]
     scores = [rank.scores(rank.count(column), calibrated.share).tolist() for column in columns]
@@ -164,7 +164,10 @@ def _draw_rank(
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The functions that draw a kind of measure: ``calibrate`` reads public facts, ``draw`` exact numbers or counts."""
+    """The functions that draw a kind of measure.
+
+    ``calibrate`` reads public facts alone; ``draw`` also reads exact numbers, or counts of values.
+    """
 
     calibrate: Callable[[QueryPlan, Measure, Mechanism, Decimal], Calibrated | CalibratedSelection]
     draw: Callable[

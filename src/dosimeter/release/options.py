@@ -81,7 +81,7 @@ _LOOK = (
 
 
 def read_options(options: Mapping[str, Any], caller: str) -> tuple[LookOptions, ReleaseOrder]:
-    """Return the options of the query and the order of the release. ``caller``: the function named in a TypeError.
+    """Return the options of the query and the order of the release. ``caller``: the function's name, for a TypeError.
 
     Raises:
         TypeError: an option is not declared, as for any other function.

@@ -64,14 +64,15 @@ class ReleaseOrder:
 class Answer:
     """The outcome of a release. ``describe`` gives what the analyst may see, and only that.
 
-    ``answer``: the rows. ``epsilon_svt``: the ε that finding ε costs. ``error_95``: the largest 95 % error of each
-    aggregate column; ``errors``: the 95 % error of each in each row, None for a number that has none (E1).
-    ``rank_errors``: for each column drawn by rank, the 95 % error of the rank, in rows (E3). ``about``: public facts
-    that a reader of the numbers needs. ``guarantee``: the sentence on privacy. ``violation``: the promised probability
-    of releasing an ε that violates the threshold (V7). ``entry``: its id in the ledger. ``repeated``: whether it was
-    given before, and now again at no charge. ``earlier``: the id of an entry that answered the same query by other
-    settings; this answer was charged anew. ``notes``: what the controller should know of the account; not for the
-    analyst. Fields are None, empty or false where they do not apply.
+    ``answer``: the rows that the analyst gets. ``epsilon_svt``: the ε that finding ε costs. ``error_95``: the largest
+    95 % error of each aggregate column; ``errors``: for each of these rows, the 95 % error of each such column, None
+    for a number that has none (E1). ``rank_errors``: for each column drawn by rank, the 95 % error of the rank, in rows
+    (E3). ``about``: public facts that a reader of the numbers needs. ``guarantee``: the sentence on privacy.
+    ``violation``: the promised probability of releasing an ε that violates the threshold (V7). ``entry``: the id of the
+    ledger's entry for this answer. ``repeated``: whether the answer was given before, and now again at no charge.
+    ``earlier``: the id of an entry that answered the same query by other settings; this answer was charged anew.
+    ``notes``: what the controller should know of the account; not for the analyst. Fields are None, empty or false
+    where they do not apply.
     """
 
     status: Literal["released", "denied"]
@@ -108,7 +109,7 @@ class Answer:
 
     @property
     def table(self) -> pa.Table | None:
-        """Return the released rows as an Arrow table; None for a denial."""
+        """Return, as an Arrow table, the rows that the analyst gets; None for a denial."""
         import pyarrow as pa
 
         return None if self.answer is None else pa.Table.from_pylist(self.answer)

@@ -71,7 +71,7 @@ def _require_reviewed(schema: Schema) -> int:
 def _try_on_empty_groups(
     plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]
 ) -> None:
-    """Try, on empty groups, what a release does after its charge, to refuse before the charge what cannot work.
+    """Do with empty groups what a release does after its charge, so that what cannot work is refused before the charge.
 
     At most two groups are tried: with two, ORDER BY has something to compare.
     """

@@ -25,9 +25,9 @@ _LABEL = "a public value"
 class Cost:
     """The cost of an answer to its account. A reading that is infinite is None.
 
-    ``charge``: what the answer adds to the reading, in ε. ``reading`` and ``reading_after``: before and after it.
-    ``epsilon``: ε plus what finding it costs, which a policy ``budget:E`` would charge. ``rho``: what a policy
-    ``budget:E@D`` would charge (O4).
+    ``charge``: what the answer adds to the reading, in ε. ``reading`` and ``reading_after``: the reading before and
+    after the answer. ``epsilon``: ε plus what finding it costs, which a policy ``budget:E`` would charge. ``rho``: what
+    a policy ``budget:E@D`` would charge (O4).
     """
 
     charge: float | None

@@ -112,9 +112,9 @@ def lee_clifton(n: int, epsilon: float, sensitivity: float, largest_difference: 
 def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float, bool]:
     """Return P2's Δv, the largest ‖c_i − c_j‖ over pairs of individuals, or an upper bound, and whether it is exact.
 
-    A cluster is a set of rows that share cells, directly or through other rows. The distance of rows in different
-    clusters follows from their two norms, so only rows of one cluster are compared pair by pair. If nobody is in
-    several groups, the clusters are the groups.
+    A cluster is a set of rows of the contributions that are connected by shared cells, directly or through other rows.
+    The distance of rows in different clusters follows from their two norms, so only rows of one cluster are compared
+    pair by pair. If nobody is in several groups, the clusters are the groups.
     """
     rows = _merge_attributes(contributions).normalise()
     if rows.n < 2:
@@ -138,7 +138,7 @@ def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float,
 
 
 def _merge_attributes(contributions: Contributions) -> Contributions:
-    """Return the rows that stand for at least one individual, without attributes.
+    """Return the contributions without attributes, and without rows that stand for no individual.
 
     If there were attributes, rows that are equal without them are merged.
     """

@@ -119,9 +119,9 @@ class CoarserQuery:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConditionRange:
-    """One of the conditions that AND joins, with the smallest and the largest candidate that meets it. Private.
+    """One of the conditions that a preference joins by AND, with the range of the candidates that meet it. Private.
 
-    ``smallest`` and ``largest`` are None if no candidate meets it.
+    ``smallest`` and ``largest``: the smallest and the largest of these candidates; None if there are none.
     """
 
     condition: str
@@ -144,10 +144,10 @@ class Advice:
     if it gives none. ``up`` and ``down``: the next larger and the next smaller candidate. ``decides``: whether some
     candidate meets the preference and another does not (F4); None without a preference. ``met``: whether any candidate
     meets it. ``safe``: the largest candidate at which nobody's membership advantage exceeds 0.25. ``coarser``: the
-    query with fewer groups and a smaller share of numbers that are at most as large as their errors. ``exposed``: how
-    many people are most exposed, by PIS or, if something is drawn by rank, by share of ε. ``touched``: how many
-    individuals the query touches (N5). ``by_cell``: the ε that the cell indicator finds; ``cell_differs``: whether that
-    ε is smaller than the one found, or the cell indicator finds none (R11).
+    query with fewer groups, if that loses a smaller share of its numbers in noise. ``exposed``: how many people are
+    most exposed, by PIS or, if something is drawn by rank, by share of ε. ``touched``: how many individuals the query
+    touches (N5). ``by_cell``: the ε that the cell indicator finds; ``cell_differs``: whether that ε is smaller than the
+    one found, or the cell indicator finds none (R11).
     """
 
     columns: tuple[str, ...]

@@ -37,8 +37,8 @@ _WIDEST = 2.0**200
 class JudgedCandidates:
     """The verdict on each available candidate, in the order given, and the largest that meets the preference (F1).
 
-    ``epsilon``: this largest; None if no available candidate meets it. ``stopped``: whether it is None although some
-    candidate that is not available meets the preference.
+    ``epsilon``: this largest; None if no available candidate meets the preference. ``stopped``: whether candidates meet
+    the preference, but none of them is available.
     """
 
     epsilon: float | None

@@ -210,9 +210,10 @@ def _falls_on_zero(aggregate: PeopleAggregate, sensitivities: Sensitivities) -> 
 
 
 def _note_outcome(found: JudgedCandidates, limit: ExactLimit, *, rising: bool = False) -> Iterator[str]:
-    """Yield what the exact limit says about the ε that was found, or why none was, unless the account is the reason.
+    """Yield what the exact limit says about the ε that was found, or why none was found.
 
-    ``rising``: whether the preference also asks for accuracy, which more noise makes worse.
+    If none was found because of the account, that is not said here. ``rising``: whether the preference also asks for
+    accuracy, which more noise makes worse.
     """
     if limit.every:
         yield "Every ε meets this preference."

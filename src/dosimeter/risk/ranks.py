@@ -163,7 +163,10 @@ def compute_rank_rdr(
 
 
 def keep_cells(vectors: Contributions, kept: IntArray) -> Contributions:
-    """Return the contributions to the cells in ``kept`` alone; these cells are numbered 0, 1 … in that order."""
+    """Return the contributions to some cells alone, which get the indices 0, 1 … in the order of ``kept``.
+
+    ``kept``: the present indices of these cells.
+    """
     place = np.full(vectors.k, -1)
     place[kept] = np.arange(len(kept))
     inside = place[vectors.cells] >= 0

@@ -23,10 +23,11 @@ _EXACT_INTEGERS = 2.0**53
 
 
 def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_vectors: bool) -> Sensitivities:
-    """Merge rows into classes of equal PIS and attributes, ascending by PIS, with the number of people in each.
+    """Merge the rows of contributions into classes of equal PIS and attributes, ascending by PIS.
 
-    If something is drawn by rank, the shares of ε must be equal too. ``keep_vectors``: also tell apart rows that differ
-    in any cell, and keep each class's contributions (C9).
+    ``counts`` of the result has the number of people in each. If something is drawn by rank, the shares of ε in a class
+    are equal too. ``keep_vectors``: also tell apart rows that differ in any cell, and keep each class's contributions
+    (C9).
 
     A PIS that needed no rounding (one cell, or integers) is merged only with an equal one. Any other PIS within a
     relative 1e-12 of the next smaller one counts as the same number, and the smallest stands for all; but if a run of

@@ -132,10 +132,11 @@ class AbsoluteRisk:
 
     ``own_epsilon``: the person's own guarantee. ``identification``: the probability with which one individual can be
     picked out of ``people``; ``identification_exact``: whether it rests on an exact distance and not on an upper bound
-    of it. ``posterior``: the largest probability that a belief of ``prior`` that somebody is in the data can become.
-    Both probabilities are None unless the answer is purely differentially private; ``identification`` is also None if
-    something is drawn by rank. ``advantage``: the membership advantage. All hold for an ε that was fixed beforehand or
-    selected by a noisy test: an ε found by algorithm 1 tells something by itself (G2).
+    of it. ``prior``: how probable somebody thinks it beforehand that a person is in the data; ``posterior``: the
+    largest probability that this can become by the answer. ``identification`` and ``posterior`` are None unless the
+    answer is purely differentially private; ``identification`` is also None if something is drawn by rank.
+    ``advantage``: the membership advantage. All hold for an ε that was fixed beforehand or selected by a noisy test: an
+    ε found by algorithm 1 tells something by itself (G2).
     """
 
     epsilon: float

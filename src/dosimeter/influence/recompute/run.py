@@ -250,7 +250,7 @@ def _leave_out_here(
 def _gather(effects: Iterable[Effects], people: IntArray, k: int, empty_slots: int) -> Contributions:
     """Return Contributions with one row per distinct vector of changes (C9).
 
-    Those who move nothing and empty slots share one row without cells (N2). ``effects``: what leaving out one
+    Empty slots and people who move nothing share one row without cells (N2). ``effects``: what leaving out one
     individual of each kind changes; those with identical records are of one kind. ``people``: how many are of each.
     ``k``: how many cells there are.
     """

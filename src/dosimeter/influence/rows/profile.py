@@ -109,8 +109,8 @@ class Measured:
 def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None) -> Profile:
     """Run the profile query of a plan with one block (SELECT that measures), and return its result.
 
-    ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name. With them everybody is
-    profiled, not only those who meet the WHERE.
+    ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name. With them people who do not
+    meet the WHERE are profiled too.
     """
     (profile,) = measure_profiles(plan, engine, attributes)
     return profile
@@ -122,7 +122,7 @@ def measure_profiles(
     """Run the profile query, and return one profile per block (SELECT that measures).
 
     Row r of every profile stands for the same individuals. ``attributes``: conditions of a preference's FILTERs and the
-    ``--by`` column, by name. With them everybody is profiled, not only those who meet the WHERE.
+    ``--by`` column, by name. With them people who do not meet the WHERE are profiled too.
     """
     query, blocks = profile_query(plan, engine.relation(), attributes), plan.blocks
     if attributes is None and len(blocks) == 1 and _count_contributions(plan) <= FEW:
@@ -206,7 +206,7 @@ def _index_groups(plan: QueryPlan, table: pa.Table | FewRows) -> tuple[tuple[Gro
 
 
 def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
-    """Return one value per row: the values of the ``--by`` column, or whether a FILTER holds (for NULL it does not)."""
+    """Return a value per profile row: that of the ``--by`` column, or whether a FILTER holds (for NULL it does not)."""
     import pyarrow as pa
 
     if name != BY and pa.types.is_boolean(column.type):

@@ -28,9 +28,10 @@ def profile_query(
 ) -> exp.Select:
     """Return the query for distinct contributions and how many individuals have each.
 
-    With attributes (conditions of FILTERs, the ``--by`` column) everybody is profiled: the WHERE becomes the column
-    ``inside``. A plan with several blocks (SELECTs that measure) has one row for what an individual contributes to all
-    of them; the names of a block's columns then begin with the block's index: 0_, 1_ ….
+    With attributes (conditions of FILTERs, the ``--by`` column) people outside the WHERE are profiled too: the WHERE
+    becomes the column ``inside``. For a plan with several blocks (SELECTs that measure), one row of the result says
+    what an individual contributes to all of them; the names of a block's columns then begin with the block's index: 0_,
+    1_ ….
     """
     blocks = plan.blocks
     where = None if attributes is not None else find_common_where(blocks)
@@ -166,7 +167,7 @@ def people_query(
 def held_values_query(
     plan: QueryPlan, relation: exp.Expression, tree: exp.Expression, within: exp.Expression | None, *, alone: bool
 ) -> exp.Select:
-    """Return the query for an expression's values that several individuals have; if ``alone``, that exactly one has.
+    """Return the query for those values of ``tree`` that several individuals have or, if ``alone``, exactly one has.
 
     Only individuals who meet the plan's WHERE and ``within`` are counted.
     """

@@ -60,8 +60,8 @@ def joint_profile_query(
     """Return the query for distinct contributions of individuals to all blocks, and how many individuals have each.
 
     Whoever has no row in a block has NULL for its text, or zeros in its columns. With attributes (conditions of
-    FILTERs, the ``--by`` column) everybody is profiled; whoever is in no block has NULL in all columns. ``everybody``:
-    the rows that attributes are read from, if not those of ``relation``.
+    FILTERs, the ``--by`` column) people outside every WHERE are profiled too: whoever is in no block has NULL in all
+    columns. ``everybody``: the rows that attributes are read from, if not those of ``relation``.
     """
     names = [name for at in range(len(plan.blocks)) for name in list_columns(plan, at)]
     per_unit = _per_unit(plan, relation)
@@ -76,8 +76,8 @@ def joint_units_query(
 ) -> exp.Select:
     """Return the query for up to ``limit`` individuals whose contribution to all blocks is ``identity``.
 
-    ``identity``: a value for each column of the profile. It names individuals: only for a controller who asked to
-    reveal them.
+    ``identity``: a value for each column of the profile. The query names individuals: only for a controller who asked
+    to reveal them.
     """
     return matching_units_query(_per_unit(plan, relation), identity, limit)
 

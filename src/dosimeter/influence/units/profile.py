@@ -119,9 +119,9 @@ def measure_unit_profile(
 ) -> UnitProfile:
     """Run the unit profile query of a plan with one block (SELECT that measures), and return its result.
 
-    ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name; with them everybody is
-    profiled. ``everybody``: the rows that attributes are read from, if not the plan's own. Raises SourceUnreachable if
-    the data changed meanwhile.
+    ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name; with them people outside the
+    WHERE are profiled too. ``everybody``: the rows that attributes are read from, if not the plan's own. Raises
+    SourceUnreachable if the data changed meanwhile.
     """
     observed = None if plan.threshold is None else _observe_groups(plan, engine)
     undeclared = _count_undeclared(plan, engine)
@@ -144,8 +144,8 @@ def measure_unit_profiles(
     """Run the profile query of a plan with several blocks (SELECTs that measure), and return one profile per block.
 
     Row r of every profile stands for the same individuals. ``attributes``: conditions of a preference's FILTERs and the
-    ``--by`` column, by name; with them everybody is profiled. ``everybody``: the rows that attributes are read from, if
-    not the plan's own.
+    ``--by`` column, by name; with them people outside the WHERE are profiled too. ``everybody``: the rows that
+    attributes are read from, if not the plan's own.
     """
     table = engine.fetch(joint_profile_query(plan, engine.relation(), attributes, everybody))
     names = [list_columns(plan, at) for at in range(len(plan.blocks))]
@@ -171,9 +171,9 @@ def _read_profile(
 ) -> UnitProfile:
     """Return the profile of one block, read from the table that the profile query gave.
 
-    ``own``: the block's columns, as ``layout`` names them. ``table``: all columns. ``identities``: the columns of all
-    blocks that tell rows apart. ``undeclared``: how many rows are in no declared group. ``observed``: the groups of the
-    data, where groups are thresholded.
+    ``own``: the block's columns, as ``layout`` names them. ``table``: all columns. ``identities``: the columns, of all
+    blocks, that tell profile rows apart. ``undeclared``: how many rows of the data are in no declared group.
+    ``observed``: the groups of the data, where groups are thresholded.
     """
     plan = layout.plan
     keys = plan.group_keys if observed is None else observed.keys

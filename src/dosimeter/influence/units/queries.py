@@ -50,9 +50,9 @@ Near = Mapping[str, tuple[tuple[int, ...], ...]]  # for each field v…: the val
 class Layout:
     """The form of an individual's contribution in a row of the unit profile: in columns (``wide``), or as one text.
 
-    ``near``: for each quantile field that has one column per value near its quantile, by the field's name, these values
-    in each group. They come from the data: a layout is as private as its profile. ``all_declared``: whether all rows
-    that meet the WHERE are known to be in declared groups, so that they need not be tested.
+    ``near``, by the name of a quantile field: the values near its quantile in each group, for fields that have a column
+    for each of these values. They come from the data: a layout is as private as its profile. ``all_declared``: whether
+    all rows that meet the WHERE are known to be in declared groups, so that they need not be tested.
     """
 
     plan: QueryPlan
@@ -122,8 +122,8 @@ def unit_profile_query(
     """Return the query for distinct contributions of individuals, and how many individuals have each.
 
     ``Layout.identity_columns`` names the columns that say what they contribute. With attributes (conditions of FILTERs,
-    the ``--by`` column) everybody is profiled; whoever is outside the WHERE has NULL in all these columns.
-    ``everybody``: the rows that attributes are read from, if not those of ``relation``.
+    the ``--by`` column) people outside the WHERE are profiled too, with NULL in all these columns. ``everybody``: the
+    rows that attributes are read from, if not those of ``relation``.
     """
     per_unit = _per_unit(layout, relation)
     names = layout.identity_columns()
@@ -346,7 +346,7 @@ def with_attributes(
     """Return one row per individual of ``relation``: their attributes, and the columns ``names`` of ``per_unit``.
 
     Individuals without a row in ``per_unit`` have NULL in these columns. A FILTER holds for an individual if it holds
-    for one of their rows. A ``--by`` column has its value if all their rows agree, and otherwise NULL.
+    for at least one of their rows. A ``--by`` column has its value if all their rows agree, and otherwise NULL.
     """
     columns: list[exp.Expression] = [alias(column_tree(plan.schema.unit), UNIT)]
     for name, tree in attributes.items():

@@ -54,7 +54,10 @@ class RecordedWay:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The part of a release that SQL, schema and options decide; a way checks it. ``n``: the declared individuals."""
+    """The part of a release that SQL, schema and options decide; a way checks it.
+
+    ``n``: how many individuals are declared.
+    """
 
     plan: QueryPlan
     look: LookOptions
