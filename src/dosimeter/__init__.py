@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dosimeter import late_names
 from dosimeter.errors import (
     DataError,
     DatasetClosed,
@@ -31,7 +32,6 @@ from dosimeter.errors import (
     ServerError,
     SourceUnreachable,
 )
-from dosimeter.late_names import load_late
 from dosimeter.version import __version__
 
 __all__ = [
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from dosimeter.risk import Choice
     from dosimeter.schema import Schema
 
-__getattr__ = load_late(
+__getattr__ = late_names.load_late(
     __name__,
     {
         "Answer": "release",

@@ -95,7 +95,7 @@ def test_a_reviewed_schema_is_not_overwritten(run: Run, wards: Path, tmp_path: P
     target.write_text(reviewed, encoding="utf-8")
     refused = run("schema", wards, "-o", target)
     assert refused.status == 2
-    assert "reviewed = true" in refused.err
+    assert "is not a draft: it does not say reviewed = false" in refused.err
     assert "--force" in refused.err
     assert target.read_text(encoding="utf-8") == reviewed
     before = wards.read_bytes()

@@ -320,6 +320,7 @@ def test_package_exports_nothing_else() -> None:
         "TYPE_CHECKING",
         "annotations",
         "errors",
+        "late_names",
         "problems",
         "version",
     }

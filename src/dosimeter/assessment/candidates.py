@@ -141,7 +141,11 @@ def measure_absolutes(
 
 
 def _find_highest(risk: Risk) -> tuple[FloatArray, FloatArray | None]:
-    """Return the largest PIS and, if something is drawn by rank, the largest share of ε (R12); arrays of one number."""
+    """Return the highest PIS and, if something is drawn by rank, the highest share of ε; arrays of one number.
+
+    An individual's share of ε: their own guarantee is at most this share times ε (R12). None if nothing is drawn by
+    rank. The two can belong to different people.
+    """
     found = risk.sensitivities
     return found.values[-1:], None if found.shares is None else np.array([found.shares.max(initial=0.0)])
 

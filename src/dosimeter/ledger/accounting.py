@@ -98,9 +98,10 @@ class Policy(ABC):
 
     @abstractmethod
     def admits(self, charge: Charge, reading: Reading) -> bool:
-        """Return whether this policy allows the charge at this reading.
+        """Return whether this policy's own rule allows the charge at this reading; δ is not tested here.
 
-        The reading must be finite, also after the charge: ``find_broken_rule`` checks first that the charge's δ fits.
+        The caller makes sure that the charge's δ still fits, as ``find_broken_rule`` does: the reading is finite before
+        the charge and after it. (It is infinite once the charged δ's exceed the account's δ_g.)
         """
 
     def left(self, reading: Reading) -> Decimal | None:

@@ -90,10 +90,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The replacement of an argument in the profile by the few values that its measures read.
+    """The columns by which the profile replaces an argument: they hold only what its measures need of it.
 
-    ``stages``: for each of several nested queries, the innermost first, the columns that it adds, by name. ``columns``:
-    the columns that then replace the argument, by name.
+    For a quantile these are the values, clamped to the few around it (C3); for COUNT(DISTINCT x), a flag that says
+    whether one individual alone has the value (C4). ``stages``: helper columns, by name. Each stage wraps the query so
+    far in one more SELECT that adds its columns; the first stage is the innermost. ``columns``: the replacing columns,
+    by name, computed from the argument and the helper columns.
     """
 
     stages: tuple[dict[str, exp.Expression], ...]

@@ -76,9 +76,11 @@ class Rank(OrderStatistic):
 
     @classmethod
     def among(cls, argument: Argument, label: str, facts: SensitivityFacts, fraction: Fraction, step: int) -> Rank:
-        """Return the measure. Its sensitivity is the largest change of the exact answer (R12): U − L in each cell.
+        """Return the order statistic at ``fraction`` (0.5: the median), to be drawn by rank from candidates (M4).
 
-        L and U: the bounds. An individual with several rows can change several cells.
+        ``step``: how far apart candidates lie, in grid steps. Its sensitivity is the largest change of the exact answer
+        (R12): the distance between the bounds, in as many cells as one individual can change. These are no more than
+        their rows, and no more than the groups.
         """
         moved = min(facts.rows, facts.groups)
         delta = argument.width * argument.unit
@@ -181,9 +183,10 @@ class Rank(OrderStatistic):
     # ------------------------------------------------------------ what is drawn
 
     def scale(self, epsilon: float) -> float:
-        """Return the scale 2Δ_s/ε of the draw, in b-ths of a row: the larger, the likelier are high scores (M4).
+        """Return the scale 2Δ_s/ε of the draw (M4), in the unit of the scores: 1/``parts`` of a row.
 
-        ``epsilon``: the share of ε that this number gets.
+        The larger it is, the less the draw favours candidates whose rank is close to the one sought. ``epsilon``: the
+        share of ε that this number gets.
         """
         return selection_scale(self.score_sensitivity, epsilon)
 

@@ -73,7 +73,10 @@ def _is_bending(node: exp.Expr) -> bool:
 
 
 def _is_about_plain_columns(test: exp.Expr) -> bool:
-    """Return whether a test compares only columns, or asks whether a column is NULL."""
+    """Return whether a test has only columns as operands (a = b, but not a = 7), or is a column's IS NULL.
+
+    Such a test singles nobody out. A column inside an expression, as in ABS(a) = b, is not such an operand.
+    """
     operands = [operand.unnest() for operand in test.iter_expressions()]
     if isinstance(test, exp.Is) and isinstance(operands[-1], exp.Null):
         operands.pop()

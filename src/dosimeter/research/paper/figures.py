@@ -133,11 +133,12 @@ _WIDTH, _GAP = 1.05, 4.0  # one column's width, and the distance from one thresh
 
 
 def draw_variance(study: VarianceStudy) -> Figure:
-    """Draw what the noisy tests release: a row of panels per mechanism, a panel per query.
+    """Draw how often the noisy tests release each ε: a row of panels per mechanism, in it a panel per query.
 
-    A panel has three columns for each threshold: runs of the paper's test, its exact probabilities, and those of the
-    sharp selection. Candidates are evenly spaced on the axis, so that the areas of a column's bars are in proportion to
-    probabilities.
+    The vertical axis has the candidates, evenly spaced, and below them the denial. For each threshold a panel has three
+    columns: runs of the paper's test (a box, and a dot per run), the exact probabilities of that test, and those of the
+    sharp selection (V5). Probabilities are horizontal bars: within a column, widths and so areas are in proportion to
+    them.
     """
     import altair as alt
 

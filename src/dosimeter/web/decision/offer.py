@@ -62,7 +62,10 @@ class Offer:
 
     @property
     def found(self) -> float | None:
-        """Return the largest remaining ε that meets the preference; None if there is none."""
+        """Return the largest candidate that the account still grants and that meets the preference; None if none.
+
+        Also None if the preference was not evaluated.
+        """
         return max((epsilon for epsilon in self.remaining if epsilon in (self.meeting or ())), default=None)
 
     @property

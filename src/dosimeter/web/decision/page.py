@@ -143,14 +143,16 @@ NAMED = tuple(NamedSentence(name, each.words, parse_preference(name).text) for n
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DecisionPage:
-    """The complete page. A step of the slider shows some of its parts again: those in ``PARTS``.
+    """The complete page. Moving the slider renews only those of its parts that ``PARTS`` lists.
 
-    ``problem``: why the preference cannot be used; ``waiting``: the job that evaluates it. In both cases the page shows
-    what the controller's own threshold gives meanwhile, and nothing can be approved. ``touches``: how many people the
-    query touches, in words. ``percent``: the threshold on least ÷ most exposed in the form; ``offered``: the
-    controller's threshold for this priority, if it is another. ``two_way_columns``: by which a preference can compare
-    two groups, with their values. ``columns``: by which people can be grouped. ``many``: there are so many classes of
-    people that some are averaged in pictures.
+    ``problem``: what is wrong in the form, or why its preference cannot be used; ``waiting``: the job that evaluates
+    the preference. In both cases nothing can be approved; if there is no result of the preference to show, the page
+    shows what the controller's usual threshold gives. ``touches``: how many people the query touches, in words.
+    ``percent``: the threshold on least ÷ most exposed in the form, at first the controller's usual one. ``offered``:
+    the threshold that the controller set for queries of this one's priority (high, normal …); None if it equals
+    ``percent``. ``two_way_columns``: the columns by which a preference can compare two groups, with their values.
+    ``columns``: the columns by which people can be grouped. ``many``: there are so many classes of people that some are
+    averaged in pictures.
     """
 
     template: ClassVar[str] = "decide.html"
