@@ -108,6 +108,17 @@ def test_answer_worth_little_has_one_error_and_no_better_epsilon(site: Site, ann
     assert "At ε = 2 the number would be larger than its error." in three  # ± 1 beside 3 people; ± 3 at ε = 1
 
 
+def test_confirmation_repeats_what_warns(site: Site, anna: Guest, carol: Guest) -> None:
+    """Three people have the disease; their preference of 50 % is looser than the threshold of 95 %."""
+    loose = {"epsilon": "1", "preset": "ratio", "percent": "50"}
+    query_id = anna.ask()
+    carol.get(f"/decide/{query_id}", params=loose)
+    asked = read_text(carol.get(f"/decide/{query_id}/confirm", params=loose).text).replace("\xa0", " ")
+    assert "This question touches only 3 people: whatever it answers is about them." in asked
+    assert "Looser than your own threshold: at least 95 %, which admits ε = 0.05 at most." in asked
+    assert "The analyst is told neither ε nor these errors." in asked
+
+
 def test_each_state_has_words_of_its_own(site: Site, anna: Guest, carol: Guest) -> None:
     query_id, nobody = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE age < 0")
     page = carol.get(f"/decide/{query_id}").text

@@ -331,10 +331,10 @@ def test_wide_queries_and_long_looks_are_left_out(
     path = f"/decide/{query_id}/others"
     monkeypatch.setattr(displaced, "MOST_NUMBERS", 5)
     text = read_text(fetch(carol, f"{path}?epsilon=0.01").text)
-    assert "1 of 2 waiting queries were looked at" in text
+    assert "1 of 2 waiting queries were checked for this" in text
     monkeypatch.setattr(displaced, "LONGEST", -1.0)
     text = read_text(fetch(carol, f"{path}?epsilon=0.02").text)
-    assert "0 of 2 waiting queries were looked at" in text
+    assert "0 of 2 waiting queries were checked for this" in text
 
 
 # ---------------------------------------------------------------- data that change under a running server

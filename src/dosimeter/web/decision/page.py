@@ -46,7 +46,7 @@ from dosimeter.web.decision.measured import MeasuredQuery, find_measured
 from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.undeclared import view_groups
 from dosimeter.web.decision.view import DecisionView, build_view
-from dosimeter.web.decision.words import MOST_ERRORS, OwnThreshold
+from dosimeter.web.decision.words import MOST_ERRORS, OwnThreshold, compare_thresholds, list_cautions
 from dosimeter.web.http import is_own, render
 from dosimeter.web.public import PHRASES, AnswerShape, PublicAnswer, ShownAnswer, show_answer
 from dosimeter.web.question import AnswerPreview, QueryInWords, describe_question, preview_answer
@@ -101,8 +101,8 @@ class UnseenPage:
 
     ``barred``: why nothing can be approved; "" if something can. ``choices``: the candidates that are offered;
     ``missing``: a sentence on the others. ``columns``: the errors by column; ``more``: how many columns are left out.
-    ``enough``: the smallest ε that gives the wanted error. ``cost``: what an approval costs. ``preview``: the answer as
-    its analyst will see it.
+    ``enough``: the smallest ε that gives the wanted error. ``cost``: what an approval costs. ``risk``: what an attacker
+    could learn, where the noisy test finds ε. ``preview``: the answer as its analyst will see it.
     """
 
     template: ClassVar[str] = "decide_blind.html"
@@ -115,6 +115,7 @@ class UnseenPage:
     more: int  # columns that are not among them
     enough: float | None  # the smallest of the choices with the wanted accuracy
     cost: CostWords
+    risk: str
     preview: AnswerPreview
 
 
@@ -321,6 +322,7 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
         more=count - len({column.name for column in columns}),
         enough=enough,
         cost=count_cost(offer, offer.worst),
+        risk=word_suspicion(offer, case.prepared, None) if offer.testing else "",
         preview=preview_for_analyst(state, case, offer, head.form.epsilon or enough or offer.worst, chosen=False),
     )
 
@@ -390,12 +392,14 @@ class Gain:
     warnings: tuple[str, ...] = ()
 
 
-def describe_gain(case: Case, offer: Offer, epsilon: float | None) -> Gain:
+def describe_gain(
+    state: ServerState, case: Case, user: User, offer: Offer, epsilon: float | None, preference: Preference | None
+) -> Gain:
     """Say how many people the answer is about, what the analyst would get at this ε, and what warns against it.
 
     If nobody looked at the risk, or it is not measured yet, this says only what query and schema decide. ``epsilon``:
     None where the noisy test will find it; then only two things are said, how many people the query touches and what an
-    attacker could learn in the worst case.
+    attacker could learn in the worst case. ``preference``: the one that the answer depends on; None if there is none.
     """
     risk = word_suspicion(offer, case.prepared, epsilon)
     job = find_measured(case.served.worker, case.query.id)
@@ -407,7 +411,13 @@ def describe_gain(case: Case, offer: Offer, epsilon: float | None) -> Gain:
     advice = job.result.advise(epsilon)
     shown = view_groups(job.result, epsilon)
     words = (word_gain(advice.columns, advice.at, most=MOST_ERRORS), *(() if shown is None else shown.sentences))
-    return Gain(risk, touches, " ".join(words), tuple(warn_of_noise(advice, advice.at)))
+    choice = None if preference is None else job.result.recall(preference)
+    warnings = [*warn_of_noise(advice, advice.at)]
+    if preference is not None and choice is not None:
+        own = find_own_threshold(state, case, user, job.result)
+        warnings[:0] = [caution.words for caution in list_cautions(job.result, choice, "")]
+        warnings += compare_thresholds(preference, offer.prefer(choice), own)
+    return Gain(risk, touches, " ".join(words), tuple(warnings))
 
 
 def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMeter) -> Choice:

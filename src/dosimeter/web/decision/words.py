@@ -182,7 +182,7 @@ def list_states(
             f"Stopped by the account, not by the preference: ε = {format_epsilon(best)} would meet it, but "
             f"{explain_shortage(offer.charges, best)}."
         )
-    yield from _compare_thresholds(preference, offer, own)
+    yield from compare_thresholds(preference, offer, own)
 
 
 def _does_not_depend(choice: Choice) -> bool:
@@ -190,7 +190,7 @@ def _does_not_depend(choice: Choice) -> bool:
     return len(values) > 1 and max(values) - min(values) <= 1e-12 * abs(max(values))
 
 
-def _compare_thresholds(preference: Preference, offer: Offer, own: OwnThreshold | None) -> Iterator[str]:
+def compare_thresholds(preference: Preference, offer: Offer, own: OwnThreshold | None) -> Iterator[str]:
     """Yield a warning if the preference, which may come from a link, is looser than the controller's own threshold."""
     if own is None or preference.text == own.choice.preference:
         return

@@ -102,7 +102,8 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
     return render(
         request, "confirm.html", user, query=case.query, epsilon=epsilon, at=at, asked=asked,
         preference=preference or "", wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
-        cost=count_cost(offer, at), gain=describe_gain(case, offer, epsilon), question=describe_question(case.prepared),
+        cost=count_cost(offer, at), gain=describe_gain(state, case, user, offer, epsilon, condition),
+        question=describe_question(case.prepared),
         told="" if condition is None else word_condition(condition),
         other_data=_is_other_data(state, case), blind=needs_consent(case),
         svt=case.served.settings.svt, variance=case.served.settings.variance,
