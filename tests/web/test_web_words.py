@@ -101,6 +101,7 @@ def test_answer_worth_little_has_one_error_and_no_better_epsilon(site: Site, ann
     450 % or more, and up to ε = 2, with ± 1, three of the six numbers are no larger than their error."""
     island = anna.ask("SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis")
     page = read_text(carol.get(f"/decide/{island}", params={"epsilon": "0.5"}).text).replace("\xa0", " ")
+    assert "The smallest group holds 1 person: its numbers are about them." in page
     assert page.count("450 %") == 3  # in the picture, in the sentence, in the table
     assert "600 %" not in page
     assert "It is worth little at every ε that the account still allows." in page

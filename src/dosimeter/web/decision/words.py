@@ -89,6 +89,9 @@ def list_cautions(measured: MeasuredQuery, choice: Choice, alarm: str) -> Iterat
     if touched is not None and touched < FEW:
         who = "1 person" if touched == 1 else f"only {touched} people"
         yield Caution(f"This question touches {who}: whatever it answers is about them.", grave=True)
+    elif measured.shown is None and (smallest := measured.risk.smallest_group()) is not None and smallest < FEW:
+        who = "1 person" if smallest == 1 else f"only {smallest} people"
+        yield Caution(f"The smallest group holds {who}: its numbers are about them.", grave=False)
     if is_undecided(choice):
         yield Caution(_word_undecided(measured, choice), grave=False)
 
