@@ -5,6 +5,7 @@ Takes values; gives text. Never computes a risk and never reads data.
 
 from dosimeter.show.advice import (
     advise,
+    join_names,
     warn_of_noise,
     word_absolute,
     word_advice,
@@ -50,6 +51,7 @@ __all__ = [
     "format_percent",
     "format_range",
     "format_times",
+    "join_names",
     "note_accuracy",
     "note_untold",
     "order_candidates",

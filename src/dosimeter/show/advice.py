@@ -299,15 +299,15 @@ def warn_of_noise(advice: Advice, shown: RiskAndAccuracy) -> Iterator[str]:
     better = advice.coarser
     if better is not None:
         yield (
-            f"At the same ε, without {_join(better.dropped)}, "
+            f"At the same ε, without {join_names(better.dropped)}, "
             f"{_word_drowned(better.drowned, better.numbers, 'would be')}"
             f"{' than its error' if better.numbers == 1 else ''}."
         )
 
 
-def _join(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Write names one after another: "a", "a and b", "a, b and c"."""
-    return " and ".join((", ".join(names[:-1]), names[-1]) if len(names) > 1 else names)
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _round_up(value: float, most: float = math.inf) -> str:

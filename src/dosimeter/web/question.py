@@ -11,7 +11,7 @@ from dosimeter.measures import Count, CountDistinct, CountRows, Measure
 from dosimeter.planning import QueryPlan, read_where
 from dosimeter.release import Fixed, Found, PreparedRelease, Selected
 from dosimeter.schema import ColumnType
-from dosimeter.show import format_epsilon, format_number
+from dosimeter.show import format_epsilon, format_number, join_names
 from dosimeter.web.figures import show_small
 from dosimeter.web.public import WITHHELD
 
@@ -54,8 +54,8 @@ def _warn_of_singling_out(plan: QueryPlan) -> str:
     """Return a warning if the query is about single persons; otherwise ""."""
     if not plan.singled_out:
         return ""
-    names = _join([name for name, _ in plan.singled_out])
-    clauses = _join([clause for _, clause in plan.singled_out])
+    names = join_names([name for name, _ in plan.singled_out])
+    clauses = join_names([clause for _, clause in plan.singled_out])
     return (
         f"This query singles people out by {names}: {clauses}. Whatever it answers is about one person, or very few, "
         "and the analyst knows who they are."
@@ -77,7 +77,7 @@ def _put_in_words(plan: QueryPlan) -> str:
     if plan.groups:
         keys = plan.group_keys
         count = f" ({len(keys):,} groups)" if keys is not None else " that enough people share"
-        groups = f", for each {_join([group.name for group in plan.groups])}{count}"
+        groups = f", for each {join_names([group.name for group in plan.groups])}{count}"
     among = " among people with" if verb is None else " with"
     asked = read_where(plan)
     where = "" if asked is None else f"{among} {_write_where(asked.sql(dialect='duckdb'))}"
@@ -95,7 +95,7 @@ def _ask_for(names: list[str]) -> str:
     """Return the beginning of a question for these numbers: "What are A and B". Of many, only the first is named."""
     if len(names) > MOST_NAMED:
         return f"What are {len(names):,} numbers, such as {names[0]}"
-    return f"What {'is' if len(names) == 1 else 'are'} {_join(names)}"
+    return f"What {'is' if len(names) == 1 else 'are'} {join_names(names)}"
 
 
 def _name(label: str, plan: QueryPlan) -> str:
@@ -138,10 +138,6 @@ def _compare(condition: str) -> str:
 def _plain(sql: str) -> str:
     """Return SQL without the quotation marks around ordinary names; string literals stay as they are."""
     return re.sub(r"('(?:[^']|'')*')|\"([A-Za-z_]\w*)\"", lambda found: found[1] or found[2], sql)
-
-
-def _join(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -411,13 +411,14 @@ def describe_gain(
     advice = job.result.advise(epsilon)
     shown = view_groups(job.result, epsilon)
     words = (word_gain(advice.columns, advice.at, most=MOST_ERRORS), *(() if shown is None else shown.sentences))
+    noisy = warn_of_noise(advice, advice.at)
     choice = None if preference is None else job.result.recall(preference)
-    warnings = [*warn_of_noise(advice, advice.at)]
-    if preference is not None and choice is not None:
-        own = find_own_threshold(state, case, user, job.result)
-        warnings[:0] = [caution.words for caution in list_cautions(job.result, choice, "")]
-        warnings += compare_thresholds(preference, offer.prefer(choice), own)
-    return Gain(risk, touches, " ".join(words), tuple(warnings))
+    if preference is None or choice is None:
+        return Gain(risk, touches, " ".join(words), tuple(noisy))
+    cautions = (caution.words for caution in list_cautions(job.result, choice, ""))
+    own = find_own_threshold(state, case, user, job.result)
+    looser = compare_thresholds(preference, offer.prefer(choice), own)
+    return Gain(risk, touches, " ".join(words), (*cautions, *noisy, *looser))
 
 
 def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMeter) -> Choice:

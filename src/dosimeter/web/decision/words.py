@@ -87,13 +87,15 @@ def list_cautions(measured: MeasuredQuery, choice: Choice, alarm: str) -> Iterat
         yield Caution(f"Nobody is in this query: the answer is noise{idle}.", grave=False)
         return
     if touched is not None and touched < FEW:
-        who = "1 person" if touched == 1 else f"only {touched} people"
-        yield Caution(f"This question touches {who}: whatever it answers is about them.", grave=True)
+        yield Caution(f"This question touches {_name_few(touched)}: whatever it answers is about them.", grave=True)
     elif measured.shown is None and (smallest := measured.risk.smallest_group()) is not None and smallest < FEW:
-        who = "1 person" if smallest == 1 else f"only {smallest} people"
-        yield Caution(f"The smallest group holds {who}: its numbers are about them.", grave=False)
+        yield Caution(f"The smallest group holds {_name_few(smallest)}: its numbers are about them.", grave=False)
     if is_undecided(choice):
         yield Caution(_word_undecided(measured, choice), grave=False)
+
+
+def _name_few(people: int) -> str:
+    return format_people(people) if people == 1 else f"only {format_people(people)}"
 
 
 def is_undecided(choice: Choice) -> bool:
