@@ -154,7 +154,7 @@ class Client:
 
     def datasets(self) -> list[JsonObject]:
         """Return the datasets and what is publicly known of them."""
-        with _expecting_ours():
+        with _refusing_malformed():
             return [dict(read_object(dataset)) for dataset in read_list(self._call("GET", "/datasets"))]
 
     def check(self, sql: str, *, dataset: str | None = None) -> JsonObject:
@@ -165,7 +165,7 @@ class Client:
             dataset: its dataset; may be left out where there is only one.
         """
         checked = self._call("POST", "/check", {"dataset": self._dataset(dataset), "sql": sql})
-        with _expecting_ours():
+        with _refusing_malformed():
             return dict(read_object(checked))
 
     def submit(
@@ -219,7 +219,7 @@ class Client:
         while len(found) < limit:
             part = min(limit - len(found), MOST_LISTED)
             document = self._call("GET", f"/queries?{urlencode({'limit': part, 'place': place})}")
-            with _expecting_ours():
+            with _refusing_malformed():
                 listed = read_object(document)
                 found += [self._read(query) for query in read_list(listed["queries"])]
                 place = read_optional_text(listed.get("following")) or ""
@@ -243,14 +243,14 @@ class Client:
     def _dataset(self, name: str | None) -> str:
         if name is not None:
             return name
-        with _expecting_ours():
+        with _refusing_malformed():
             names = [str(dataset["name"]) for dataset in self.datasets()]
         if len(names) != 1:
             raise OptionError(f"Say which dataset: {', '.join(names)}.")
         return names[0]
 
     def _read(self, found: JsonValue) -> Submitted:
-        with _expecting_ours():
+        with _refusing_malformed():
             document = read_object(found)
             query = Submitted(
                 id=read_text(document["id"]),
@@ -358,8 +358,11 @@ def _not_ours() -> ServerError:
 
 
 @contextmanager
-def _expecting_ours() -> Iterator[None]:
-    """Turn an error over a missing or malformed field into a ServerError: no Dosimeter server gave this answer."""
+def _refusing_malformed() -> Iterator[None]:
+    """Raise a ServerError if the block finds a missing or malformed field in what the server sent.
+
+    A Dosimeter server sends none, so the address is probably that of another server.
+    """
     try:
         yield
     except (KeyError, TypeError, AttributeError):

@@ -175,9 +175,9 @@ class Dataset:
         return digest
 
     def plan(self, sql: str, options: PlanOptions | None = None, *, mentioned: str = "") -> QueryPlan:
-        """Return what the query would measure. Without a schema, the columns that the query mentions are drafted first.
+        """Return what the query would measure. Without a schema, first draft the facts of the columns that it names.
 
-        ``mentioned``: further text, such as a preference, whose column names are drafted too.
+        ``mentioned``: further text, such as a preference; the facts of the columns that it names are drafted too.
         """
         schema = self._schema_for(f"{sql} {mentioned}")
         key = sql, options or PlanOptions()
@@ -258,9 +258,9 @@ class Dataset:
             sensitivity: a Δ given by hand, for study.
             min_rows: a public lower bound on the rows that an AVG matches.
             quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
-            group_delta: with thresholded groups, the δ with which somebody may show up alone.
+            group_delta: with thresholded groups, the probability (δ) that somebody alone in a group makes it appear.
             progress: called with (done, all) while records are left out one by one.
-            mentioned: without a schema: text whose column names are drafted too, such as a preference.
+            mentioned: further text, such as a preference. Without a schema, the columns that it names are drafted too.
 
         Raises:
             QueryError: the query cannot be analysed; the message names the clause.
@@ -430,7 +430,7 @@ class Dataset:
             groups: declared groups; thresholded ones; or those observed in the data (for study).
             min_rows: a public lower bound on the rows that an AVG matches.
             quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
-            group_delta: with thresholded groups, the δ with which somebody may show up alone.
+            group_delta: with thresholded groups, the probability (δ) that somebody alone in a group makes it appear.
 
         Raises:
             QueryError: the query cannot be answered; the message names the clause.

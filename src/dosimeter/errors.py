@@ -60,8 +60,8 @@ class SchemaError(InputError):
 class QueryError(InputError):
     """The SQL cannot be analysed. ``clause`` is the offending text, so that a screen can underline it.
 
-    ``undeclared``: whether the only trouble is that it groups by values nobody declared: thresholded groups would do
-    (H1).
+    ``undeclared``: whether the SQL was refused because it groups by values that the schema does not declare. With
+    thresholded groups it may be analysed (H1).
     """
 
     def __init__(self, *pieces: Piece, clause: str | None = None, undeclared: bool = False) -> None:

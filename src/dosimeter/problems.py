@@ -32,9 +32,10 @@ class Audience(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option to be mentioned, by its name in Python.
+    """An option that a message or a help text mentions. ``name``: the option's name in Python.
 
-    ``value``: the value to give it. ``text``: where there is none, a word to show in its place, such as FILE.
+    ``value``: the value to show with the option; None for none. ``text``: if there is no value, a word to show in place
+    of one, such as FILE.
     """
 
     name: str

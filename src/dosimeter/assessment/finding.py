@@ -67,7 +67,11 @@ def find_choice(
 
 
 def _add_measured(risk: Risk, every: Sequence[RDRs], classes: Sensitivities, preference: Preference) -> Sequence[RDRs]:
-    """Return the RDRs at each ε together with the other columns and numbers that the preference names (P1, P4)."""
+    """Return the RDRs at each ε, each with what else the preference reads at this ε.
+
+    That can be everybody's own guarantees (P1) and membership advantages (P4), and the answer's error and relative
+    error. ``every``: the RDRs at each ε, of the people in ``classes``.
+    """
     names = preference.measured
     if not names:
         return every
@@ -120,8 +124,9 @@ def _word(
 ) -> tuple[str, ...]:
     """Return the advice in sentences: what the preference gives, the conflict if there is one, then everything else.
 
-    Only one sentence where no candidate meets the preference because one of its FILTERs matches nobody. ``stopped``:
-    why the account admits none of the candidates that meet it, if that is so.
+    Only one sentence where no candidate meets the preference because one of its FILTERs matches nobody. ``conflict``:
+    conditions of the preference that no candidate meets together; empty if there are none. ``stopped``: why the account
+    admits none of the candidates that meet the preference, if that is so and the reason is known; otherwise None.
     """
     if choice.empty_filters and choice.epsilon is None:
         return (note_empty_filter(choice.empty_filters[0]),)

@@ -200,13 +200,13 @@ class Risk:
     def foresee(self, epsilon: float, *, clamp: bool = False, read: bool = False) -> tuple[ColumnAccuracy, ...]:
         """Return the accuracy of each aggregate column of the answer at one ε, over its groups (E1).
 
-        Exact numbers come from the profile if it holds them, and from the data if errors depend on them.
+        Exact numbers are used if the profile holds them. Otherwise they are read from the data, but only if an error
+        depends on them or ``read`` is true. Without exact numbers, there are no relative errors.
 
         Args:
             epsilon: the ε whose noise would be drawn.
             clamp: whether released numbers would be put back into their bounds.
-            read: read the exact numbers, to compare them with the errors, even if no error depends on them. A study has
-                none.
+            read: read the exact numbers even if no error depends on them. In a study this has no effect.
         """
         return foresee_each(self, [epsilon], clamp=clamp, read=read)[0]
 
@@ -250,8 +250,9 @@ class Risk:
     ) -> Advice:
         """Return what to know before ``epsilon`` is taken.
 
-        By default it is the largest ε of ``lines`` that meets the preference; if none does, the largest of all.
-        ``decides``: whether the preference tells candidates apart (F4); None without a preference.
+        ``lines``: the candidates. ``epsilon``: by default the largest candidate that meets the preference; if none
+        does, the largest of all. ``decides``: whether the preference tells candidates apart (F4); None without a
+        preference.
         """
         return build_advice(self, lines, epsilon=epsilon, decides=decides)
 
@@ -279,7 +280,7 @@ class Risk:
             threshold: what a callable's number must reach.
             candidates: the ε's to try, instead of those the risk was made with.
             available: a function that returns which of these ε's the account's reading allows (O2); by default all.
-            refuse: a function of ε's that says why the account allows none of them, for ``words``.
+            refuse: a function of ε's that says why the account allows none of them. The choice's ``words`` quote it.
 
         Returns:
             The choice: its ε (None where no candidate meets the preference), the exact limit, a line per candidate.
@@ -399,7 +400,10 @@ class Risk:
         )
 
     def _list_groups(self) -> list[int]:
-        """Return how many groups each block of the plan has; only declared groups, if there are several blocks."""
+        """Return how many groups each block of the plan has.
+
+        The groups of a single block can be declared ones or those in the data. Several blocks have declared groups.
+        """
         if not self.plan.further:
             return [self.k // len(self.plan.measures)]
         return [len(block.group_keys or ()) for block in self.plan.blocks]

@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, str] = {
 
 
 def build_app(only: str | None = None) -> typer.Typer:
-    """Return the application with all its commands; if ``only`` names one, with that one alone, to start sooner."""
+    """Return the application with all its commands, or with the command ``only`` alone, which is faster to build."""
     app = typer.Typer(
         name="dosimeter",
         cls=PlainGroup,

@@ -40,7 +40,10 @@ def verify(
     ] = None,
     json: o.Json = False,
 ) -> int:
-    """Tell whether any record was altered, left out or put in. Exit status 1 if one was."""
+    """Tell whether any record of the audit log was altered, left out or put in. Exit status 1 if one was.
+
+    Records cut off at the end are found only with --head, the digest that an earlier verify printed as the head.
+    """
     with _open(config, database) as opened:
         from dosimeter.web.store import check_audit
 

@@ -28,7 +28,10 @@ def demo(
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where the picture goes; default a new folder.")
     ] = None,
 ) -> int:
-    """The paper's three patients, then a clinic: from a query to a chosen ε, a picture and a release. Offline."""
+    """Show on bundled data how an ε is found and an answer is released. Works offline.
+
+    Two examples: the paper's three patients, then a clinic with 4,000 patients. Writes a picture and a ledger.
+    """
     from dosimeter.cli.printing import make_console
 
     folder = _make_folder(output)

@@ -20,7 +20,10 @@ def explain(
     group_delta: o.GroupDelta = None,
     json: o.Json = False,
 ) -> int:
-    """What a query would measure, stage by stage, without touching data: Δ, k, groups, errors, or why it is refused."""
+    """Explain what a query would measure, or why it is refused, from the schema alone. Reads no data.
+
+    Prints one stage after the other: rows, people, noisy numbers (sensitivity, 95 % error), what follows the noise.
+    """
     from dosimeter.cli.explained import print_explanation
     from dosimeter.planning import PlanOptions, explain_plan, plan_query
     from dosimeter.postprocess import note_errors

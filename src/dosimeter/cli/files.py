@@ -47,11 +47,11 @@ def save_picture(
     selected: float | None = None,
     words: Sequence[str] | None = None,
 ) -> None:
-    """Save the range plot of the candidates ``lines``; an .html page also holds a histogram and sentences.
+    """Save the range plot of the candidates ``lines``: as a picture, or on a page if ``path`` ends in .html.
 
-    ``selected``: the ε to highlight, at which the histogram is drawn too; without it, the histogram is drawn at the
-    first of ``lines``. ``words``: the sentences, by default the advice without a preference. ``path``: None saves
-    nothing.
+    The page also has a histogram, the SQL, sentences of advice and the notes on the risk ``found``. ``selected``: the ε
+    to highlight, at which the histogram is drawn; without it, the histogram is drawn at the first of ``lines``.
+    ``words``: the sentences of advice, by default those for no preference. Saves nothing if ``path`` is None.
     """
     if path is None:
         return

@@ -58,9 +58,11 @@ def ledger(
     ] = None,
     json: o.Json = False,
 ) -> int:
-    """Readings and entries; whether anything was altered; all records as JSON Lines; the end of a stop.
+    """Show accounts with their readings and entries; or verify, export, list answers, clear a stopped dataset.
 
-    For the controller, but for what answers prints: every analyst may see that.
+    verify tells whether a record was altered. export writes all records as JSON Lines. answers prints the released
+    answers of a dataset, which every analyst may see. clear lets a stopped dataset answer releases again. Everything
+    but answers is for the controller.
     """
     from dosimeter.ledger import Ledger
 
@@ -127,10 +129,10 @@ def _clear(open_ledger: Ledger, dataset: str | None, by: str | None, reason: str
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Options of ``ledger show``, each as the command has it.
+    """The values of four options of ``ledger show``.
 
-    ``plot``: where to save a staircase; None: nowhere. ``by_time``: draw it over time, not entry by entry. ``last``:
-    how many entries of each account to print. ``before``: print only entries before this one.
+    ``plot``: where to save a staircase; None: nowhere. ``by_time``: draw the staircase over time, not entry by
+    entry. ``last``: how many entries of each account to print. ``before``: print only entries before this one.
     """
 
     plot: Path | None

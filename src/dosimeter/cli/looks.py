@@ -31,8 +31,8 @@ ReleaseId = Annotated[
 def check_ledger_options(target: str | None, release: str | None, schema: object, **others: object) -> None:
     """Refuse ``--ledger`` without ``--schema``, ``--release`` without ``--ledger``, and ``others`` with ``--release``.
 
-    ``others``: by name, the options that say which ε's to look at, and what to show or save of them. ``--release``
-    shows one answer, at the ε of its entry.
+    ``target``: the value of ``--ledger``. ``others``: the values of further options by name, such as ``top`` and
+    ``plot``; None or empty if one was not given. ``--release`` excludes them, as it shows one answer at its own ε.
     """
     if target is not None and schema is None:
         raise OptionError("--ledger goes with --schema: an account belongs to the table that the schema names.")

@@ -30,10 +30,10 @@ class LedgerAction(StrEnum):
     CLEAR = "clear"
 
 
-def declare(name: str, *, wanted: str | None = None) -> Any:
-    """Return a Typer option as ``dosimeter.options`` declares it. ``wanted``: a help text in place of its own."""
+def declare(name: str, *, help_text: str | None = None) -> Any:
+    """Return the option ``name`` of ``dosimeter.options`` as a Typer option. ``help_text``: replaces its help text."""
     option = OPTIONS[name]
-    return typer.Option(Option(name).flag, metavar=option.metavar, help=wanted or option.help)
+    return typer.Option(Option(name).flag, metavar=option.metavar, help=help_text or option.help)
 
 
 Data = Annotated[
@@ -66,7 +66,7 @@ Null = Annotated[str | None, declare("null")]
 Decimal = Annotated[str | None, declare("decimal")]
 DateFormat = Annotated[str | None, declare("date_format")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Save the picture: .svg, .png or .html.")]
-Prefer = Annotated[str, declare("prefer", wanted="The preference: ratio:0.95, or a condition on rdr.")]
+Prefer = Annotated[str, declare("prefer", help_text="The preference: ratio:0.95, or a condition on rdr.")]
 All = Annotated[bool, typer.Option("--all", help="Show every candidate, not a selection.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 

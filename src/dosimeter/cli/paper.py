@@ -72,7 +72,7 @@ Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The seed of the 
 
 @app.command("example")
 def example(json: o.Json = False) -> int:
-    """Three patients, one of them ill: everybody's RDR at each ε."""
+    """Print everybody's RDR at each ε in the paper's first example: three patients, one of them ill."""
     from dosimeter.research.paper.example import SQL, compute_example
 
     found = compute_example()
@@ -90,7 +90,10 @@ def example(json: o.Json = False) -> int:
 def thresholds(
     data: AdultData = None, split: SplitOption = SplitName.TRAIN, output: Folder = None, json: o.Json = False
 ) -> int:
-    """ε found for five ratios, five queries and two mechanisms, beside the authors' 50 numbers."""
+    """Find ε for five ratios, five queries and two mechanisms, and compare with the authors' 50 numbers.
+
+    A ratio of 0.95 demands that the smallest RDR is at least 0.95 times the largest.
+    """
     from dosimeter.research.paper.queries import MECHANISMS, open_adult
     from dosimeter.research.paper.thresholds import compare_thresholds
 
@@ -126,7 +129,11 @@ def variance(
     output: Folder = None,
     json: o.Json = False,
 ) -> int:
-    """ε found privately for four variances: runs, the exact chance of every outcome, and the sharp selection."""
+    """Find ε by a noisy test, for four limits on the variance of everybody's normalised RDR.
+
+    Prints the median ε, denials and violations of the limit: in runs of the paper's test, by the exact probabilities of
+    that test, and by those of this package's own test, the sharp selection.
+    """
     from dosimeter.research.paper.queries import MECHANISMS, open_adult
     from dosimeter.research.paper.variance import study_variance
 
@@ -237,7 +244,10 @@ def everything(
     seed: Seed = 1,
     json: o.Json = False,
 ) -> int:
-    """Everything, and one self-contained HTML page with pictures, tables, versions, machine and time."""
+    """Run example, thresholds, variance, scalability and differences, and write one HTML page about all of them.
+
+    The page is self-contained, and also tells versions, machine and time. Pictures and tables are written beside it.
+    """
     from dosimeter.research.paper import figures, report
     from dosimeter.research.paper.differences import show_differences
     from dosimeter.research.paper.example import compute_example

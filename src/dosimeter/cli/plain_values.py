@@ -39,7 +39,10 @@ class PlainGroup(TyperGroup):
 
 
 def _take_plainly(param: Any) -> Any:
-    """Make a Typer parameter try ``read_plainly`` first, and build its own adapter only if that fails; return it."""
+    """Make ``param``, a Typer parameter, read its value by ``read_plainly`` first; return the same ``param``.
+
+    Typer's own adapter is built only if ``read_plainly`` fails.
+    """
     name = "get_runtime_param"
     if hasattr(param, name) and name not in vars(param):
         built = getattr(param, name)

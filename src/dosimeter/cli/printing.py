@@ -196,8 +196,8 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
 def _word_errors(answer: Answer, columns: Sequence[str], *, several: bool) -> str:
     """Return in words the largest 95 % error of each column, and which columns have no bound on their error.
 
-    Errors of columns drawn by rank are left out: ``answer.about`` tells these. ``several``: the answer has several
-    rows.
+    Columns drawn by rank are left out, because ``answer.about`` has their errors. ``several``: whether the answer has
+    several rows.
     """
     ranked = answer.rank_errors or {}
     errors = {name: error for name, error in zip(columns, answer.error_95 or (), strict=False) if name not in ranked}

@@ -149,9 +149,9 @@ def _print_answer(answer: Answer, columns: Sequence[str], *, json: bool) -> None
 
 
 def _note_for_controller(answer: Answer) -> str | None:
-    """Return a sentence for the controller on what the ledger did; None if there is nothing to say.
+    """Return a sentence for the controller about a denial, or about an earlier answer to the same query.
 
-    It is never printed on standard output, which is the analyst's.
+    None if there was neither. The sentence goes to standard error, because the analyst sees standard output.
     """
     if answer.status == "denied":
         return "dosimeter find or --dry-run shows why."

@@ -64,7 +64,7 @@ def risk(
     date_format: o.DateFormat = None,
     json: o.Json = False,
 ) -> int:
-    """Everyone's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
+    """Measure everybody's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
     from dosimeter.planning import LookOptions
 
     if epsilon and candidates:

@@ -96,7 +96,7 @@ def export(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the CSV here; default standard output.")
     ] = None,
 ) -> int:
-    """The answers as a CSV, one line per participant."""
+    """Write the answers as a CSV, one line per participant."""
     from dosimeter.research.study.answers import write_answers
     from dosimeter.research.study.store import StudyStore
     from dosimeter.show.charts import write_page
@@ -125,7 +125,10 @@ def analyse(
     ] = None,
     json: o.Json = False,
 ) -> int:
-    """Who chose which ε, and whether the groups differ in place (Mann–Whitney) and spread (Brown–Forsythe)."""
+    """Count how often each ε was chosen, and test whether the groups chose differently.
+
+    The Mann–Whitney test compares where the groups' ε's lie, the Brown–Forsythe test how far they spread.
+    """
     from dosimeter.research.study.analysis import analyse_answers
     from dosimeter.research.study.answers import read_answers
 

@@ -46,7 +46,7 @@ def _open(config: Path) -> Iterator[Database]:
 
 @users.command("add")
 def add(name: UserName, config: Config, role: Role, json: o.Json = False) -> int:
-    """Make an account. Its password is printed once; the user can change it."""
+    """Add a user of the web application. The password is printed once; the user can change it."""
     from dosimeter.web.identity import add_user
 
     with _open(config) as database:
@@ -57,7 +57,7 @@ def add(name: UserName, config: Config, role: Role, json: o.Json = False) -> int
 
 @users.command("reset")
 def reset(name: UserName, config: Config, json: o.Json = False) -> int:
-    """A new password; every session and token of theirs ends, and a disabled user is enabled again."""
+    """Give a user a new password and end all their sessions and tokens. A disabled user is enabled again."""
     from dosimeter.web.identity import reset_password
 
     with _open(config) as database:
@@ -68,7 +68,10 @@ def reset(name: UserName, config: Config, json: o.Json = False) -> int:
 
 @users.command("disable")
 def disable(name: UserName, config: Config) -> int:
-    """No more sign-ins; sessions and tokens end at once. Queries and records stay."""
+    """Disable a user: no more sign-ins; all their sessions and tokens end at once.
+
+    The user's queries stay, and so do all records of the ledger and of the audit log.
+    """
     from dosimeter.web.identity import disable_user
 
     with _open(config) as database:
@@ -79,7 +82,7 @@ def disable(name: UserName, config: Config) -> int:
 
 @users.command("list")
 def list_all(config: Config, json: o.Json = False) -> int:
-    """Who has an account."""
+    """List all users with their roles, and say who is disabled."""
     from dosimeter.web.identity import list_users
 
     with _open(config) as database:

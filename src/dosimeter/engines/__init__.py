@@ -1,8 +1,8 @@
 """Engines run SQL trees where the data are and return Arrow tables: DuckDB, PostgreSQL, Spark.
 
-Takes a source and trees that the planner wrote; gives Arrow tables or few rows, and their columns as arrays. Never runs
-the text of an analyst, never draws noise. ``base`` is the protocol; each engine has a file, and its helpers are beside
-it.
+Takes a source and trees that the planner wrote. Gives Arrow tables, or for results of few rows a ``FewRows``, which
+holds lists of Python values; ``read_integers`` and the like read a column of either as an array. Never runs the text of
+an analyst, never draws noise. ``base`` is the protocol; each engine has a file, and its helpers are beside it.
 """
 
 from dosimeter.engines.arrow_columns import fetch_rows, read_booleans, read_codes, read_integers, read_values

@@ -1,8 +1,9 @@
-"""Read columns as NumPy arrays and Python values: Arrow columns straight from their buffers, or lists of few values.
+"""Read a column as a NumPy array or as Python values. It is a column of an Arrow table, or a list from a FewRows.
 
-Arrow's conversions to NumPy load pandas where it is installed, and its functions load a module of their own, which
-costs a command a fifth of a second: both are avoided where they can be. Arrow's errors on dates that Python cannot
-represent quote these dates, so they are not passed on.
+Arrow columns are read straight from their buffers where that can be done. Arrow's own conversions to NumPy load pandas
+where it is installed, and Arrow's compute functions load a module of their own. Such loading costs a command a fifth of
+a second, so these conversions and functions are avoided where they can be. Arrow's errors on dates that Python cannot
+represent quote these dates, so the errors are not passed on.
 """
 
 from __future__ import annotations

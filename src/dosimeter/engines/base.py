@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class ReadOptions:
     """The options for reading a source. ``table``: the table to read in a database, or the name to give a file's table.
 
-    ``tables``: further tables in memory, by name, for joins. ``one_row_each``: whether each row is one individual,
-    which decides how queries are run and what is read again; no answer depends on it. All others are for CSV.
+    ``tables``: further tables in memory, by name, for joins. ``one_row_each``: whether each row is one individual. This
+    only saves DuckDB time, in counting rows and in ``refresh``; no answer depends on it. All others are for CSV.
     """
 
     table: str | None = None

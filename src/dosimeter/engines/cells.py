@@ -50,9 +50,10 @@ FORMS = {
 
 
 def read_cell(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.Expression:
-    """Return SQL that reads a text as a value of the type ``kind``, one of ``FORMS``; NULL where it is odd (N4).
+    """Return SQL that reads a text as a value of the type ``kind``; NULL where the text is odd (N4).
 
-    ``native``: the engine's own type for such values.
+    ``kind``: a key of ``FORMS``, which has every type but text and category. ``native``: the engine's own type for
+    values of this type.
     """
     value = _parse(text, kind, native)
     match kind:

@@ -13,9 +13,9 @@ Kinds = Mapping[ColumnType, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class NativeColumn:
-    """A column of the source. ``written``: the engine's own type of it, as people write that type.
+    """The type of a column in the source. ``written``: the type as messages write it, such as decimal(10,0) in Spark.
 
-    ``kind``: the same type by the name under which NativeTypes lists it.
+    ``kind``: the same type by the name under which NativeTypes lists it, such as whole decimal.
     """
 
     written: str

@@ -106,7 +106,7 @@ class DuckDBEngine:
         self._joined: dict[str, str] = {}
         self._headers = self._read_headers()
         self._targets = self._find_targets()  # the files that DuckDB may read, whatever links lead to them
-        self._attached = attached  # what _read_place said of a DuckDB file when it was opened
+        self._attached = attached  # what _stat_file said of a DuckDB file when it was opened
         self.generation = 0
         self._seen: tuple[State, ...] | None = None  # the states of the files of this generation, where they tell
         self._declared: Mapping[str, JoinTable] = {}
@@ -142,7 +142,7 @@ class DuckDBEngine:
         if not Path(path).is_file():
             raise DataError(f"There is no DuckDB file {path}.")
         connection = _connect(one_row_each=options.one_row_each)
-        place = _read_place(path)
+        stat = _stat_file(path)
         try:
             connection.execute(f"ATTACH {quote_text(path)} AS {_ATTACHED} (READ_ONLY)")
             connection.execute(f"USE {_ATTACHED}")
@@ -161,7 +161,7 @@ class DuckDBEngine:
             connection.close()
             raise DataError(f"{path} has no table {table}. Name one with ", Option("table"), ".") from None
         _lock(connection)
-        return cls(connection, table, native, Files("duckdb", (path,)), options, None, attached=place)
+        return cls(connection, table, native, Files("duckdb", (path,)), options, None, attached=stat)
 
     @classmethod
     def _over_table(cls, table: pa.Table, options: ReadOptions) -> DuckDBEngine:
@@ -201,7 +201,10 @@ class DuckDBEngine:
         return {name: native.split("(")[0] for name, native in self._native.items() if name not in described}
 
     def _infer_types(self) -> dict[str, str]:
-        """Return DuckDB types for the columns of a CSV whose decimal commas or dates DuckDB itself cannot recognise."""
+        """Return by name, for each column of a CSV, the DuckDB type that all its cells can be read as: one scan.
+
+        This is for a CSV with decimal commas or with dates in a given format, which DuckDB itself cannot recognise.
+        """
         cells = {name: exp.column(exp.to_identifier(name, quoted=True)) for name in self._native}
         query = inference_query(cells, exp.Table(this=exp.to_identifier("cells")), self._writing, native_type)
         text = query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
@@ -370,7 +373,7 @@ class DuckDBEngine:
             return
         moved = self._find_targets() != self._targets
         if self._files.kind == "duckdb":
-            moved = moved or _read_place(self._files.paths[0]) != self._attached
+            moved = moved or _stat_file(self._files.paths[0]) != self._attached
         if moved:
             raise DataError(f"{self._files.paths[0]} leads to another file now. Open it again, or start again.")
         if self._files.kind == "parquet" and self._describe_files() != self._native:
@@ -495,8 +498,8 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def _read_place(path: str) -> tuple[int, ...]:
-    """Return a file's device, inode, size and time of change: another file in its place has others."""
+def _stat_file(path: str) -> tuple[int, ...]:
+    """Return a file's device, inode, size and time of change. They differ once another file has replaced it."""
     try:
         return read_state(path)[:4]  # without the inode's time, which a change of access rights moves
     except OSError:
@@ -562,7 +565,10 @@ def _without_zones(table: pa.Table) -> pa.Table:
 
 
 def _digest_table(table: pa.Table) -> str:
-    """Return a digest of a table's content: of its Arrow stream, written as one chunk, with its dictionaries."""
+    """Return a digest of a table as an Arrow stream: its columns' names and types, and its rows as one chunk.
+
+    The dictionaries of dictionary-encoded columns are part of the stream. The table's metadata are not.
+    """
     import pyarrow as pa
 
     sink = _HashingSink()

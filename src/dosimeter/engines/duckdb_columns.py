@@ -102,7 +102,7 @@ def _advise_days(column: Column, native: NativeColumn) -> str:
 def read_text_column(name: str, kind: ColumnType, writing: CellWriting) -> exp.Expression:
     """Return SQL for the value of a column whose cells are text, read as this type; odd cells are NULL.
 
-    ``writing``: how the cells are written.
+    ``writing``: how the cells are written: the decimal mark, and the form of dates.
     """
     column = exp.column(exp.to_identifier(name, quoted=True))
     if kind not in FORMS:

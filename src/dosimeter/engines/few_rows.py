@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FewRows:
-    """The columns of a result, each a list of Python values, None for NULL. It is read like an Arrow table."""
+    """A result of few rows. ``columns``: by name, each column's values as a list, None for NULL.
+
+    It has ``num_rows``, ``column_names``, ``column`` and ``slice``, as an Arrow table has.
+    """
 
     columns: Mapping[str, list[Any]]
     num_rows: int

@@ -84,5 +84,5 @@ def _fetch_one(connection: psycopg.Connection[Any], query: str, arguments: list[
 
 
 def _as_text(value: object) -> str:
-    """Return a PostgreSQL "char", which the driver gives as bytes, as text."""
+    """Return as text a value of PostgreSQL's type "char". The driver gives such values as bytes."""
     return value.decode("ascii") if isinstance(value, bytes) else str(value)

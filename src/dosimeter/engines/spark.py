@@ -292,10 +292,10 @@ class SparkEngine:
 
     @contextmanager
     def _tagged(self) -> Iterator[None]:
-        """Tag the jobs that run meanwhile, so that ``interrupt`` can cancel them.
+        """Tag the Spark jobs that start while the block runs, so that ``interrupt`` can cancel them.
 
-        A classic session's own tags do not reach the thread that collects Arrow: in such a session the tag is set on
-        the Spark context instead.
+        In a Connect session the tag is set on the session. In a classic session it is set on the Spark context: the
+        tags of such a session do not reach the thread that collects Arrow.
         """
         if is_remote(self._session):
             self._session.addTag(self._tag)

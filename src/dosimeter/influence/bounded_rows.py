@@ -131,9 +131,9 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
 def bounded_relation(schema: Schema, relation: exp.Expression, *, once: bool) -> exp.Expression:
     """Return the rows that count: all rows of individuals with at most m, and m chosen rows of each of the others.
 
-    m is the schema's ``max_rows_per_unit``. Written with two joins rather than IN and NOT IN, which engines run very
-    differently. ``once``: find the individuals with more than m rows in a WITH that both joins read, for engines that
-    run it once.
+    m is the schema's ``max_rows_per_unit``. The query has two joins rather than IN and NOT IN, which engines run very
+    differently. ``once``: whether to find the individuals with more than m rows in a WITH query that both joins read,
+    for engines that run a WITH query only once.
     """
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
     source, found, same = _aliased(relation, "own"), _find_busy(schema, relation), _is_busy(schema)
@@ -177,7 +177,8 @@ def _is_busy(schema: Schema) -> exp.Expression:
 def _choice_keys(schema: Schema) -> list[exp.Expression]:
     """Return the keys by which an individual's rows are ordered; the first ``max_rows_per_unit`` rows count.
 
-    These are md5 of (unit, row key), then the row key, then all other columns; without a row key, these columns alone.
+    These are md5 of (unit, row key), then the row key, then all other columns. Without a row key they are all
+    columns but the unit, or the unit if there is no other column.
     """
     cells: list[exp.Expression] = [_own(name) for name in schema.columns if name not in (schema.unit, schema.row_key)]
     if schema.row_key is None:

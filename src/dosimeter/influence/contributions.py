@@ -71,11 +71,11 @@ class Contributions:
         slots: int,
         shares: FloatArray | None = None,
     ) -> Contributions:
-        """Return the contributions of people from their entries (N2). An entry is what they move in one group.
+        """Return the contributions made up of these entries (N2). An entry is what one individual moves in one group.
 
-        ``changes``: a row per entry, a column per measure. ``owners``: for each entry, the index in ``people`` of those
-        who have it. ``group``: the group index of each entry, among ``groups`` groups. ``people``: how many individuals
-        have the same entries and attributes; each such set of people becomes one row of the contributions.
+        ``changes``: a row per entry, a column per measure. ``owners``: for each entry, the index in ``people`` of the
+        individuals who have it. ``group``: the group index of each entry, among ``groups`` groups. ``people``: how many
+        individuals have the same entries and attributes; each such set of people becomes one row of the contributions.
         ``attributes``: by name, one value per item of ``people``. ``slots``: the number of all slots; those that nobody
         fills contribute nothing. ``shares``: the share of ε of each entry, added up over the entries of a row.
         """

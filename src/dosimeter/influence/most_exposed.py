@@ -150,13 +150,14 @@ def _query_alike(profile: UnitProfile | JointProfile, relation: exp.Expression, 
     """Return the query for up to ``count`` of the individuals whom this row of the profile stands for."""
     if isinstance(profile, UnitProfile):
         return units_query(profile.layout, relation, profile.identity(row), count)
-    return joint_units_query(profile.plan, relation, _own_texts(profile).identity(row), count)
+    return joint_units_query(profile.plan, relation, _part_with_identities(profile).identity(row), count)
 
 
-def _own_texts(profile: UnitProfile | JointProfile) -> UnitProfile:
-    """Return the UnitProfile from which to read what the individuals of each row contribute (``identities``).
+def _part_with_identities(profile: UnitProfile | JointProfile) -> UnitProfile:
+    """Return the UnitProfile whose ``identities`` say what the individuals of each row contribute.
 
-    It is the profile itself, or the first part of a JointProfile, all of whose parts have the same ``identities``.
+    For a UnitProfile it is the profile itself. For a JointProfile it is the first part: all parts have the same
+    ``identities``.
     """
     part = profile if isinstance(profile, UnitProfile) else profile.parts[0]
     assert isinstance(part, UnitProfile)
@@ -172,7 +173,7 @@ def _most_exposed_units(profile: UnitProfile | JointProfile, norms: FloatArray, 
     inside = np.flatnonzero(profile.inside)
     least = np.sort(norms[inside])[-count:][:1]
     rows = inside[norms[inside] >= least] if len(inside) else inside
-    found = _own_texts(profile).identities.take(rows).to_pylist()
+    found = _part_with_identities(profile).identities.take(rows).to_pylist()
     identities = [["" if value is None else value for value in each.values()] for each in found]
     people = profile.people[rows]
     order = sorted(range(len(rows)), key=lambda at: (-norms[rows[at]], people[at], identities[at]))
@@ -275,9 +276,10 @@ def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:
 def _see(
     profile: Profile, row: int, measure: ArgumentMeasure, engine: Engine, grouped: Sequence[exp.Expression]
 ) -> Seen | None:
-    """Return what one row of the profile says about a measure's argument; None if the argument is NULL there.
+    """Return what one row of the profile holds of a measure's argument (see ``Seen``); None if the argument is NULL.
 
-    ``row``: the row's index. ``grouped``: the conditions that a record is in the row's group.
+    ``row``: the row's index. ``engine``: the engine whose rows ``Seen.held`` queries. ``grouped``: the conditions that
+    a record is in the row's group.
     """
     plan = profile.plan
     name = input_column(plan, measure)
@@ -379,9 +381,9 @@ def _describe(
 
 
 def _show_key(plan: QueryPlan, tree: exp.Expression, value: Any, reveal: bool) -> str:
-    """Return a value of the GROUP BY expression ``tree`` as text, masked if that reads an identifying column.
+    """Return a value of the GROUP BY expression ``tree`` as text, masked if ``tree`` reads an identifying column.
 
-    ``reveal``: do not mask it.
+    ``reveal``: whether to show the value instead of masking it.
     """
     columns = (plan.schema.columns.get(node.name) for node in tree.find_all(exp.Column))
     if not reveal and any(column is not None and column.identifying for column in columns):

@@ -22,9 +22,10 @@ def _plain(value: Any) -> Any:
 
 
 def _merge_equal(codes: IntArray, values: list[Any]) -> IntArray:
-    """Return ``codes`` with one code for equal values. A code is the index in ``values`` of the value of one row.
+    """Return ``codes`` with the same code wherever the values are equal: the index of the first equal value.
 
-    0 and −0 are equal: engines group them together, and Arrow distinguishes them.
+    ``codes``: for each row, the index of its value in ``values``. 0 and −0 are equal: engines group them together,
+    and Arrow distinguishes them.
     """
     first: dict[Any, int] = {}
     return np.array([first.setdefault(value, at) for at, value in enumerate(values)], dtype=np.int64)[codes]

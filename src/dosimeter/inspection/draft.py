@@ -94,8 +94,9 @@ class ColumnFacts:
     """Facts read off one column. ``present``: how many cells have a value; ``distinct``: how many different values.
 
     ``low`` and ``high``: the smallest and the largest value; None for text and for TRUE and FALSE. ``is_whole``:
-    whether the numbers are floats that are all whole. ``places``: −2 if all numbers are multiples of 0.01 = 10^−2, or
-    nearly so, and not all of 0.1; likewise for other powers of ten, from 10^0 down; None if none was found.
+    whether the numbers are floats that are all whole. ``places``: the exponent of the largest power of ten, at most 1,
+    of which all floats are multiples, or nearly so; None if none was found. It is −2 for 3.25 and 0.5: both are
+    multiples of 0.01 = 10^−2, but not both of 0.1.
     """
 
     present: int
@@ -166,8 +167,9 @@ def _find_places(
     """Return the facts of each column for which a grid is found, with ``places`` and ``is_whole`` set.
 
     A column's grid is the largest power of ten, at most 1, of which all its numbers are multiples, or nearly so.
-    ``tolerance``: how far a number may lie from a multiple, as a share of the number. ``digits``: how many powers of
-    ten are tried below the place of the largest number's first digit (``_exponents`` has the exceptions).
+    ``tolerance``: how far a number may lie from a multiple, as a share of the number. ``digits``: how many digits after
+    the first digit of the largest number a grid may keep: with 3, the finest grid that is tried for 25.75 is 0.01.
+    (``_exponents`` has the exceptions.)
     """
     tried = {name: exponents for name, facts in columns.items() if (exponents := _exponents(facts, digits))}
     items: list[exp.Expr] = [
@@ -188,14 +190,14 @@ def _find_places(
 
 
 def _exponents(facts: ColumnFacts, digits: int) -> range:
-    """Return the exponents of the powers of ten to try as a column's grid, descending.
+    """Return the exponents of the powers of ten to try as a column's grid: 0, −1, −2 to try 1, 0.1 and 0.01.
 
-    Let 10^s be the place of the first digit of the largest absolute value.
+    Let 10^s be the place of the first digit of the largest absolute value: s is 2 for 250, and −2 for 0.03.
 
-    - The first exponent is 0 (steps of 1), or s if s is negative.
-    - The last is s − ``digits``, or lower if there would be fewer than three exponents.
-    - But exponents after the first are left out below s − 14, and all below a schema's finest resolution. So the range
-      can be empty.
+    - The first exponent is 0, or s if s is negative.
+    - The last exponent is s − ``digits``, or lower, so that there are at least three.
+    - But exponents below s − 14 are left out, except for the first one.
+    - All exponents below −30, a schema's finest resolution, are left out. So the range can be empty.
     """
     size = _size(float(facts.low), float(facts.high))
     coarsest = min(size, 0)
@@ -204,16 +206,20 @@ def _exponents(facts: ColumnFacts, digits: int) -> range:
 
 
 def _size(low: float, high: float) -> int:
-    """Return s, where 10^s is the place of the first digit of the larger absolute value; 0 if both are zero."""
+    """Return s, where 10^s is the place of the first digit of the larger absolute value: 2 for 250, −2 for 0.03.
+
+    Return 0 if both numbers are zero.
+    """
     widest = max(abs(low), abs(high))
     return math.floor(math.log10(widest)) if widest > 0.0 else 0
 
 
 def _level(column: exp.Expression, exponents: Sequence[int], tolerance: str) -> exp.Expression:
-    """Return an SQL expression that gives, for a number, the first power of ten of which it is a multiple.
+    """Return an SQL expression that says which is the first of several powers of ten of which a number is a multiple.
 
-    The power is given by the position of its exponent in ``exponents``, counted from 1. A whole number gives 0; a
-    number that is a multiple of none gives the last position plus 1; NULL gives NULL.
+    It gives the position of the power's exponent in ``exponents``, counted from 1: with 0, −1 and −2, it gives 3 for
+    3.25, which is a multiple of 0.01 and not of 0.1. A whole number gives 0. A number that is a multiple of none of the
+    powers gives the last position plus 1. NULL gives NULL. ``tolerance``: as for ``_is_multiple``.
     """
     value = as_double(column)
     branches = [

@@ -86,9 +86,10 @@ def write_draft(engine: Engine, surface: Surface = Surface.PYTHON) -> WrittenDra
 
 
 def _ask_about_values(schema: Schema, facts: TableFacts) -> dict[str, str]:
-    """Return comments that ask what the values of a column of text are: people's names, or entries of a public list.
+    """Return the comments that ask what a column's values are: people's names, or entries of a public list.
 
-    There is one for each column of which only the controller can tell, by its key in the TOML, ``columns.NAME``.
+    They ask about the columns of ``_ask_about_many``, and about every category whose name suggests people's names. Each
+    comment is given by its column's key in the TOML, ``columns.NAME``.
     """
     asked = _ask_about_many(schema, facts)
     for name, column in schema.columns.items():

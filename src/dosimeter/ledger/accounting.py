@@ -263,7 +263,10 @@ class ZcdpBudget(Policy):
         )
 
     def charge(self, price: Price) -> Charge:
-        """Return the charge with its ρ, which stands for the noise, and with the δ of thresholded groups alone (O4)."""
+        """Return what an entry of this price is charged (O4).
+
+        Its δ is that of thresholded groups alone. The δ of the noise is left out, since ρ already counts the noise.
+        """
         return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
 
     def start(self, delta_total: Decimal) -> Reading:

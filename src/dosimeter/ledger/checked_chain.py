@@ -212,10 +212,11 @@ class RecordWriter:
         self._at = at
 
     def append(self, kind: str, payload: Mapping[str, object], entry: str = "") -> None:
-        """Append a record, with a random salt.
+        """Append a record. A random salt is added to ``payload``.
 
-        Digests get out: the last record's is noted beside an answer, and an entry's name is made from one. Without a
-        salt, somebody who guesses what a record holds could check the guess against its digest.
+        ``entry``: the name of the entry that the record belongs to; empty if it belongs to none. The salt is there
+        because digests get out: the last record's is noted beside an answer, and an entry's name is made from one.
+        Without a salt, somebody who guesses what a record holds could check the guess against its digest.
         """
         self._append(self._dataset, kind, {**payload, "salt": secrets.token_hex(SALT_BYTES)}, entry)
 

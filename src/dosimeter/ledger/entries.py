@@ -259,10 +259,10 @@ class Entry:
 
     @property
     def finding_epsilon(self) -> Decimal | None:
-        """Return the ε_svt of the noisy test that selected this entry's ε; None if no noisy test did.
+        """Return ε_svt, the ε that the noisy test costs by which this request selects ε; None if it has no such test.
 
-        If this entry used the number of an earlier test again, it did not pay for the test; ε_svt is returned even so
-        (V8).
+        ε_svt is also returned if the entry did not pay it: because it used the number of an earlier test again (V8), or
+        was denied before the test.
         """
         asked = self.request.settings.get("svt")
         return self.epsilon_svt if asked is None else exact_decimal(str(asked))

@@ -220,7 +220,7 @@ class Reservation:
 
 
 def write_decision(reservation: Reservation) -> JsonObject:
-    """Return the optional fields of a reservation's record: those that have a value."""
+    """Return the fields ``reason``, ``kept`` and ``rho`` of a reservation's record, without those that are None."""
     given = {
         "reason": reservation.reason,
         "kept": None if reservation.kept is None else reservation.kept.to_payload(),

@@ -30,7 +30,7 @@ class _AnyCount(Total, ABC):
 
     @abstractmethod
     def _field(self) -> UnitField:
-        """Return the field of a profile entry that holds how many rows of one individual count in one group."""
+        """Return the field of a profile entry that holds how many rows of one individual are counted in one group."""
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         return Fraction(int(people.sum()))
@@ -39,15 +39,15 @@ class _AnyCount(Total, ABC):
         return np.ones(len(values))
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the one field that the profile must hold: how many rows of an individual count in a group."""
+        """Return the one field that the profile must hold: how many rows of an individual are counted in a group."""
         return (self._field(),)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many rows of each individual count in each of their groups, as floats."""
+        """Return how many rows of each individual are counted in each of their groups, as floats."""
         return entries.numbers(self._field())
 
     def unit_steps(self, entries: Entries) -> WholeNumbers:
-        """Return how many rows of each individual count in each of their groups, as exact integers."""
+        """Return how many rows of each individual are counted in each of their groups, as exact integers."""
         return entries.whole(self._field())
 
 
@@ -67,7 +67,7 @@ class CountRows(_AnyCount):
         return exp.Count(this=exp.Star())
 
     def native(self) -> Native:
-        """Return COUNT(*), run with and without somebody's records to check their computed effect."""
+        """Return COUNT(*), which ``influence.recompute`` runs with and without somebody's records."""
         return Native(self.total(), float(self.unit), 0, exact=True)
 
     def _field(self) -> UnitField:
@@ -90,7 +90,7 @@ class Count(ArgumentMeasure, _AnyCount):
         return exp.Count(this=self.column())
 
     def native(self) -> Native:
-        """Return COUNT(x), run with and without somebody's records to check their computed effect."""
+        """Return COUNT(x), which ``influence.recompute`` runs with and without somebody's records."""
         return Native(exp.Count(this=self.column()), float(self.unit), 0, exact=True)
 
     def _field(self) -> UnitField:

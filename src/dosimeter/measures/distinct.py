@@ -55,7 +55,7 @@ class CountDistinct(Reducible, Total):
         return self.total()  # the profile keeps who holds a value alone, not how many values there are
 
     def native(self) -> Native:
-        """Return COUNT(DISTINCT x), run with and without somebody's records to check their computed effect."""
+        """Return COUNT(DISTINCT x), which ``influence.recompute`` runs with and without somebody's records."""
         counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
         return Native(counted, float(self.unit), 0, exact=True)
 
@@ -142,7 +142,7 @@ class CountIndividuals(ArgumentMeasure, Total):
         return self.total()  # the profile counts rows, and an individual may have several
 
     def native(self) -> Native:
-        """Return COUNT(DISTINCT unit), run with and without somebody's records to check their computed effect."""
+        """Return COUNT(DISTINCT unit), which ``influence.recompute`` runs with and without somebody's records."""
         counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
         return Native(counted, float(self.unit), 0, exact=True)
 

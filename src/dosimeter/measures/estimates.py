@@ -70,9 +70,10 @@ class Estimate(ABC):
         """
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the variances in the estimate's divisors, as such or under a square root; by default there are none.
+        """Return the variances by which, or by whose square roots, the estimate divides; by default there are none.
 
-        If the noise leaves open whether one of them is positive, the estimate is NULL (E1).
+        CORR(x, y) has two, the variances of x and of y; REGR_SLOPE(y, x) has one, that of x. If the noise leaves open
+        whether such a variance is positive, the estimate is NULL (E1).
         """
         return ()
 
@@ -177,7 +178,7 @@ class FromSums(Estimate, ABC):
 
     @property
     def counted(self) -> int:
-        """Return 0, which is subtracted from the count: the estimate divides by the count itself (E1)."""
+        """Return 0: the estimate divides by the count itself, from which nothing is subtracted (E1)."""
         return 0
 
     @property
@@ -266,13 +267,16 @@ class DeviationFromSums(VarianceFromSums):
 
 
 class SampleVariance(VarianceFromSums):
-    """VAR_SAMP(x): the variance times n/(n − 1), a factor of at most 2; 0 where the count is not above 1."""
+    """VAR_SAMP(x): the variance times n/(n − 1), where n is the count; 0 if n is not above 1.
+
+    The factor n/(n − 1) is at most 2, since n is a whole number.
+    """
 
     __slots__ = ()
 
     @property
     def counted(self) -> int:
-        """Return 1, which is subtracted from the count n: the estimate divides by n − 1 (E1)."""
+        """Return 1: the estimate divides by n − 1, one less than the count n (E1)."""
         return 1
 
     @property

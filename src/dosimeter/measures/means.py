@@ -1,4 +1,8 @@
-"""AVG: one noisy quotient, with a floor on rows (S2) or a sensitivity given by hand (S7); otherwise through sums."""
+"""AVG: one quotient that itself gets noise, or a mean that is computed from a noisy sum and a noisy count.
+
+The quotient gets noise in two cases: every group is publicly known to have at least ``min_rows`` rows with a
+value (S2), or the controller gives a sensitivity by hand (S7).
+"""
 
 from __future__ import annotations
 
@@ -121,7 +125,7 @@ class BoundedMean(_AnyMean):
         return self.min_rows
 
     def native(self) -> Native:
-        """Return SQL that is run with and without somebody's records to check their computed effect.
+        """Return SQL for the mean, which ``influence.recompute`` runs with and without somebody's records.
 
         It gives how far the mean lies from the middle of the bounds, Σ(2v − (L + U))/max(N, r), in half grid steps
         (S2).
@@ -152,7 +156,7 @@ class Mean(_AnyMean):
         return 1
 
     def native(self) -> Native:
-        """Return AVG(x), run with and without somebody's records to check their computed effect."""
+        """Return AVG(x), which ``influence.recompute`` runs with and without somebody's records."""
         return Native(exp.Avg(this=self.column()), float(self.unit), float(self.empty / self.unit))
 
 

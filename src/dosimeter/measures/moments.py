@@ -110,7 +110,7 @@ class Variance(_Spread):
         return _measure_variance(self._centre(values), people) * (self.unit / 2) ** 2
 
     def native(self) -> Native:
-        """Return VAR_POP(x), run with and without somebody's records to check their computed effect."""
+        """Return VAR_POP(x), which ``influence.recompute`` runs with and without somebody's records."""
         return Native(exp.VariancePop(this=self.column()), float(self.unit) * float(self.unit), 0.0)
 
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
@@ -134,7 +134,7 @@ class Deviation(_Spread):
         return Fraction(math.sqrt(found) * float(self.unit) / 2)
 
     def native(self) -> Native:
-        """Return STDDEV_POP(x), run with and without somebody's records to check their computed effect."""
+        """Return STDDEV_POP(x), which ``influence.recompute`` runs with and without somebody's records."""
         return Native(exp.StddevPop(this=self.column()), float(self.unit), 0.0)
 
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:

@@ -63,7 +63,8 @@ def _read_fraction(node: exp.Expression) -> Fraction:
 def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> SingleMeasure:
     """Read the order statistic at this fraction: add its measure to the query, and return its estimate.
 
-    ``given``: the names of what the call may have besides the values, such as the fraction of a quantile.
+    ``given``: the names of the sqlglot arguments that the call may have besides ``this``, its values. A quantile's
+    fraction is in ``expression``. A call with any other argument is refused.
     """
     expect_only(call.node, "this", *given)
     if not collector.by_ranks:

@@ -45,7 +45,7 @@ class FromPairs(Estimate, ABC):
 
     @property
     def counted(self) -> int:
-        """Return 0, which is subtracted from the count: the estimate divides by the count itself (E1)."""
+        """Return 0: the estimate divides by the count itself, from which nothing is subtracted (E1)."""
         return 0
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
@@ -75,13 +75,16 @@ class Covariance(FromPairs):
 
 
 class SampleCovariance(Covariance):
-    """COVAR_SAMP(x, y): the covariance times n/(n − 1), a factor of at most 2."""
+    """COVAR_SAMP(x, y): the covariance times n/(n − 1), where n is the count; 0 if n is not above 1.
+
+    The factor n/(n − 1) is at most 2, since n is a whole number.
+    """
 
     __slots__ = ()
 
     @property
     def counted(self) -> int:
-        """Return 1, which is subtracted from the count n: the estimate divides by n − 1 (E1)."""
+        """Return 1: the estimate divides by n − 1, one less than the count n (E1)."""
         return 1
 
     @property

@@ -56,7 +56,7 @@ class OrderStatistic(Bounded, ABC):
     def native(self) -> Native:
         """Return SQL's MIN, MAX or, for other fractions, QUANTILE_CONT.
 
-        It is run with and without somebody's records, to check their computed effect.
+        ``influence.recompute`` runs it with and without somebody's records.
         """
         return Native(self._native_tree(), float(self.unit), float(self.empty / self.unit))
 
@@ -104,7 +104,10 @@ class OrderStatistic(Bounded, ABC):
         codes, lists = entries.whole(field), entries.values[field.name]
 
         def leave_out(indices: EntryIndices) -> FloatArray:
-            """Return the effect of each entry of one group, at these indices (C3). Equal entries are computed once."""
+            """Return the effect of each entry of one group (C3). Equal entries are computed once.
+
+            ``indices``: the indices of these entries in the arrays of ``entries``.
+            """
             distinct, where = np.unique(codes[indices], return_inverse=True)
             own = [lists[code] for code in distinct]
             people = np.zeros(len(distinct), dtype=np.int64)

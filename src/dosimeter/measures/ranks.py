@@ -33,9 +33,9 @@ HIGHEST_SCORE = 2**61
 def candidate_step(width: int, cells: int) -> int:
     """Return how many grid steps apart candidates lie (M4).
 
-    ``width``: the distance between the bounds, in grid steps. ``cells``: the most numbers of the SELECT's answer that
-    are drawn by rank. There is a limit on the candidates of one such number, and another on those of all together: the
-    more numbers there are, the farther apart their candidates can lie.
+    ``width``: the distance between the bounds, in grid steps. ``cells``: how many numbers of the SELECT's answer
+    are drawn by rank, at most; MIN and MAX in 8 groups are 16. The candidates of one number are limited, and so are
+    those of all numbers together. So the more numbers there are, the farther apart their candidates can lie.
     """
     most = max(2, min(MOST_CANDIDATES, MOST_OVER_CELLS // cells))
     return max(1, -(-width // (most - 1)))
@@ -78,9 +78,9 @@ class Rank(OrderStatistic):
     def among(cls, argument: Argument, label: str, facts: SensitivityFacts, fraction: Fraction, step: int) -> Rank:
         """Return the order statistic at ``fraction`` (0.5: the median), to be drawn by rank from candidates (M4).
 
-        ``step``: how far apart candidates lie, in grid steps. Its sensitivity is the largest change of the exact answer
-        (R12): the distance between the bounds, in as many cells as one individual can change. These are no more than
-        their rows, and no more than the groups.
+        ``step``: how far apart candidates lie, in grid steps. The measure's sensitivity is the largest change of the
+        exact answer (R12): in each cell that one individual can change, the distance between the bounds. An individual
+        can change as many cells as they can have rows, but no more cells than there are groups.
         """
         moved = min(facts.rows, facts.groups)
         delta = argument.width * argument.unit

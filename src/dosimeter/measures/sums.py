@@ -58,7 +58,7 @@ class _AnySum(ArgumentMeasure, Total, ABC):
     def native(self) -> Native:
         """Return SUM of what each value adds.
 
-        It is run with and without somebody's records, to check their computed effect.
+        ``influence.recompute`` runs it with and without somebody's records.
         """
         return Native(exp.Sum(this=self._term(self.column())), float(self.unit), 0, exact=True)
 

@@ -1,8 +1,8 @@
 """The base class of every mechanism. Pure formulas: nothing is drawn, no data is read.
 
 A scale computed here informs the controller; the scale that backs a release is certified again, and if need be
-enlarged, where noise is drawn. A new mechanism is one class with these methods, a row in ``MECHANISMS`` and, if it may
-back a release, a row in the table of what is drawn.
+enlarged, where noise is drawn. A new mechanism is one class with these methods, a row in ``PURE`` or ``WITH_DELTA``
+(``mechanisms/table.py``) and, if it may back a release, a row in ``DRAWN`` (``release/noise.py``).
 """
 
 from __future__ import annotations
@@ -250,8 +250,8 @@ class Mechanism(ABC):
     def loss_unit(self, scale: float) -> float:
         """Return b for Laplace noise and 2σ² for Gaussian noise: the divisor in the privacy loss of an output o (R2).
 
-        What is divided is the sum of ``mass`` over all cells of o − q(x₋ᵢ), less that of o − q(x): the answer without
-        individual i and the answer with everybody are each compared with o.
+        The loss is (A − B) divided by this number. A: the sum over all cells of ``mass`` of o − q(x₋ᵢ), where q(x₋ᵢ) is
+        the answer without individual i. B: the same sum for o − q(x), where q(x) is the answer with everybody.
         """
 
     # ------------------------------------------------------------ the exact limit (F2)
@@ -300,11 +300,11 @@ class Mechanism(ABC):
 
     @abstractmethod
     def tested_values(self, relative: FloatArray) -> FloatArray:
-        """Return t in [0, 1] for each individual: what the sharp noisy test reads of their PIS/Δ (``relative``).
+        """Return t in [0, 1] for each individual, from their PIS/Δ (``relative``).
 
-        The test (V5, V6) adds noise to the variance of t among individuals. t does not depend on ε, so one noisy number
-        serves every ε: the variance of the normalised RDRs (RDR divided by the ceiling) is at most the square of
-        ``tested_slope`` at that ε, times the variance of t.
+        The sharp selection (V5, V6), which finds ε by a noisy test, adds noise to the variance of t among individuals.
+        t does not depend on ε, so this one noisy number serves every ε: the variance of the normalised RDRs (RDR
+        divided by the ceiling) is at most the square of ``tested_slope`` at that ε, times the variance of t.
         """
 
     @abstractmethod

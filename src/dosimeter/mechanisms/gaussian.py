@@ -133,8 +133,9 @@ class _AnyGaussian(Mechanism):
     def expect(
         self, norms: FloatArray, k: int, *, scale: float, grids: FloatArray, vectors: SparseRows | None
     ) -> FloatArray:
-        """Compute R6 as an integral: stable for every k and every ‖c‖/σ, where ₁F₁ overflows or cancels.
+        """Return the exact RDR (R6), computed as an integral that is stable for every k and every ‖c‖/σ.
 
+        c: what the person changes; ‖c‖ is in ``norms``. σ: ``scale``. The formula with ₁F₁ overflows or cancels.
         E√Y = π^(−½) ∫ t^(−½) (−dφ/dt) dt with φ the Laplace transform of Y = ‖c + N(0, σ²I)‖². Put sin²θ for
         2σ²t/(1 + 2σ²t), R² = ‖c‖² + kσ² (R4 squared), p = σ/R, a = ‖c‖²/R²:
 
@@ -160,7 +161,7 @@ class _AnyGaussian(Mechanism):
         return results[codes]
 
     def find_ratio_warning(self, low: float, high: float, *, grids: FloatArray, scale: float) -> RatioWarning | None:
-        """Return ALWAYS unless all PIS are equal: the smaller the PIS, the more the bound exceeds R6 (R7)."""
+        """Return ALWAYS; None if all PIS are equal. The smaller the PIS, the more the bound exceeds the RDR (R7)."""
         return None if low == high else RatioWarning.ALWAYS
 
     def mass(self, values: FloatArray) -> FloatArray:

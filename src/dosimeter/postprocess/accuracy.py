@@ -244,7 +244,7 @@ def _list_errors(plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow])
 def _list_public(plan: QueryPlan) -> tuple[ReleasedRow, ...]:
     """Return what is known of the released rows without reading data: one row per grouping set, its numbers all 0.
 
-    Its ``terms``: how many groups each total of this grouping set adds up.
+    The row's ``terms`` says how many groups each total of this grouping set adds up; it is 1 for single groups.
     """
     sizes = [len(group.values or ()) for group in plan.groups]
     empty = [Fraction(0)] * len(plan.measures)

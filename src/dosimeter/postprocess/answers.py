@@ -190,8 +190,9 @@ def _withheld(
 ) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
     """Set columns of ``rows`` to NULL where they divide by a number with too few people to tell.
 
-    Columns that give something else for NULL, such as by COALESCE, stay. ``places``: where each row comes from (see
-    ``_run``); if None, nothing is changed. Return the rows, ``places`` and False, as ``_run`` does if no SQL failed.
+    A column that can turn NULL into something else, such as by COALESCE, is not changed. ``places``: where each row
+    comes from (see ``_run``); if it is None, no column is changed. Returns what ``_run`` returns: the rows, ``places``,
+    and False, since no SQL failed.
     """
     for row, (block, place) in zip(rows, places or (), strict=False):
         part = parts[block]

@@ -68,9 +68,11 @@ class Noise:
 
     @property
     def telling_tail(self) -> float:
-        """Return the tail for divisors: one has enough people to tell if it exceeds its error at this tail (E1).
+        """Return the tail by which a computed divisor is judged (E1).
 
-        It is the smaller of ``tail`` and the probability that continuous noise exceeds three noise scales.
+        The divisor has enough people to tell if it is larger than its error, an error that is exceeded with this
+        probability. The tail is the smaller of ``tail`` and the probability that continuous noise exceeds three noise
+        scales.
         """
         three = math.exp(-_SCALES) if self.mechanism.norm == 1 else math.erfc(_SCALES / math.sqrt(2.0))
         return min(self.tail, three)
@@ -149,7 +151,10 @@ class CellErrors:
         return found
 
     def _least_divisor(self, measure: int) -> FloatArray:
-        """Return what a measure must exceed to be divided by: the larger of three noise scales and its own error."""
+        """Return what a measure must exceed to be divided by: the larger of three noise scales and its own error.
+
+        In a total of t groups, three noise scales are multiplied by √t.
+        """
         three = _SCALES * self._scales[:, measure] * np.sqrt(self._terms)
         return np.maximum(three, self._list_errors(measure))
 
@@ -163,8 +168,8 @@ class CellErrors:
     def _divisor_has_enough(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
         """Return where a computed divisor of an aggregate exceeds its own error.
 
-        ``number``: its index among ``Estimate.divisors``. ``candidates``: the rows to look at; the result is false for
-        all others.
+        ``number``: the divisor's index in the result of ``Estimate.divisors``. ``candidates``: true for the rows to
+        look at; the result is false for all others.
         """
         sources = self._sources(estimate.measures, candidates)
 
@@ -254,7 +259,7 @@ class CellErrors:
     def _estimate(self, at: int, tail: float) -> FloatArray:
         """Return the error of the aggregate with index ``at``, exceeded with at most the probability ``tail``.
 
-        For an aggregate that is itself one measure, the tail of the noise is used instead of ``tail``.
+        For an aggregate that is itself one measure, ``Noise.tail`` is used instead of ``tail``.
         """
         estimate = self._plan.estimates[at]
         everywhere = np.ones(len(self._everywhere), dtype=bool)

@@ -121,6 +121,7 @@ def _move(
     """Return how far noise moves the computed number: an array of rows × sizes × directions.
 
     Each item is the largest change by noise of this direction and at most this size; ∞ if a divisor changes its sign.
+    ``chosen``: the indices of the rows to look at. ``compute``: the function that computes the number.
     """
     spread = np.sqrt(sources.terms[chosen])[:, None, None]
     quiet = [values[chosen][:, None, None] for values in sources.values]

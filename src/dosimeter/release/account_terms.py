@@ -102,7 +102,7 @@ def check_account(
 def _require_apart(private: frozenset[str], public: frozenset[str]) -> None:
     """Refuse a table that is declared public, but shares an identity with a private one: a copy, or a view over it.
 
-    ``private`` and ``public``: the identities of all tables that the schema declares so.
+    ``private``: the identities of the schema's private tables. ``public``: those of its public tables.
     """
     if not private.isdisjoint(public):
         raise SchemaError(
@@ -206,10 +206,10 @@ def _compute_charges(
 
 
 def recall_number(ledger: Ledger, prepared: PreparedRelease, source: str) -> PreparedRelease:
-    """Return the release with the noisy number that an earlier request paid for, if the ledger keeps one (V8).
+    """Return the release with the number that an earlier noisy test drew and paid for, if the ledger keeps one (V8).
 
-    The release is unchanged if the ledger keeps none, or if the order says ``again``. ``source``: the digest of the
-    data.
+    With this number, ε is found again at no further cost. The release is returned unchanged if the ledger keeps no such
+    number, or if the order says ``again``. ``source``: the digest of the data.
     """
     of = prepared.order.way.name_number(prepared, source)
     if of is None or prepared.order.again:
@@ -218,10 +218,10 @@ def recall_number(ledger: Ledger, prepared: PreparedRelease, source: str) -> Pre
 
 
 def keep_number(prepared: PreparedRelease, source: str, number: int | None) -> KeptNumber | None:
-    """Return the noisy number for the ledger to keep, with a digest of the question that it was drawn for.
+    """Return the number that the noisy test drew, with a digest of its question, for the ledger to keep (V8).
 
-    None if ``number`` is None, or if the way to set ε draws none that may be used again. ``source``: the digest of the
-    data.
+    ``number``: what the test drew, or None. Returns None if ``number`` is None, or if the way to set ε draws no number
+    that may be used again. ``source``: the digest of the data.
     """
     of = prepared.order.way.name_number(prepared, source)
     return None if of is None or number is None else KeptNumber(of, str(number))

@@ -176,10 +176,10 @@ def _map_selection(scale: float, shift: int) -> float:
 class Drawn:
     """The functions by which OpenDP draws and certifies the noise of one mechanism.
 
-    ``measurement``: makes, from OpenDP's modules, a domain and a scale, the OpenDP measurement that adds the noise.
-    ``round_up``: turns a sensitivity into a number that OpenDP's metric takes, never a smaller one. ``budget``: gives
-    the privacy loss that (ε, δ) allows, as OpenDP's map counts it: ε or ρ. ``start``: gives the scale at which the
-    search for a certified one begins, from a sensitivity and a loss.
+    ``measurement(opendp, domain, scale)`` returns the OpenDP measurement that adds noise of this scale; ``opendp`` is
+    what ``_load_opendp`` returns. ``round_up(sensitivity)`` returns a number of the type that OpenDP's metric takes,
+    never a smaller one. ``budget(mechanism, epsilon)`` returns the privacy loss that (ε, δ) allows, as OpenDP's map
+    counts it: ε or ρ. ``start(sensitivity, loss)`` returns the scale at which the search for a certified scale begins.
     """
 
     measurement: Callable[[Any, Any, float], Any]

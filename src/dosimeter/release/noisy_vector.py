@@ -155,7 +155,10 @@ def _draw_rank(
     columns: Sequence[GroupColumn | None],
     calibrated: Calibrated | CalibratedSelection,
 ) -> list[Fraction]:
-    """Return a number per group of the measure with index ``at``, drawn by rank among its candidates (M4, M5)."""
+    """Return a number per group of the measure with index ``at``, drawn by rank among its candidates (M4, M5).
+
+    ``columns``: for each group, how often each value occurs. The exact numbers in ``values`` are not read.
+    """
     assert isinstance(calibrated, CalibratedSelection)
     rank = plan.ranks[at]
     scores = [rank.scores(rank.count(column), calibrated.share).tolist() for column in columns]

@@ -10,8 +10,8 @@ from dosimeter.mechanisms import Mechanism
 def promise_fixed(mechanism: Mechanism, epsilon: Decimal, n: int, *, viewed: bool, group_delta: float = 0.0) -> str:
     """Return the sentence for a fixed ε (G0).
 
-    ``viewed``: whether the controller saw a dry run or a risk before. ``group_delta``: the δ of thresholded groups
-    (H1).
+    ``n``: how many individuals are declared; the sentence names this number. ``viewed``: whether the controller saw a
+    dry run or a risk before. ``group_delta``: the δ of thresholded groups (H1).
     """
     level = _level(epsilon, mechanism, group_delta)
     return (
@@ -39,7 +39,8 @@ def promise_found(
 def promise_violation(violation: float | None, variance: float, n: int) -> str:
     """Return the sentence on how often the noisy test may pass an ε that violates the threshold (V7).
 
-    It is empty if ``violation`` is None: nothing is promised.
+    ``violation``: the promised probability; if it is None, nothing is promised and the sentence is empty. ``variance``:
+    the threshold. ``n``: how many individuals are declared.
     """
     if violation is None:
         return ""

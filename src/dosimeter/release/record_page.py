@@ -1,6 +1,6 @@
 """One printable page about one answer, for an ethics board: what was asked, promised and released, and how to check it.
 
-Self-contained: no script, nothing loaded. Without ``controller`` it holds what may be published, and nothing private.
+Self-contained: no script, nothing loaded. Holds only what may be published, unless a controller's copy is asked for.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _note_opening(entered: Agreement) -> tuple[str, ...]:
 
 
 def _note_number(prepared: PreparedRelease) -> tuple[str, ...]:
-    """Return a note for the controller if a noisy number that was paid for earlier was used again (V8)."""
+    """Return a note for the controller if ε was found by a noisy number that an earlier request paid for (V8)."""
     used = "finding ε cost nothing: the noisy number that an earlier request paid for was used again."
     return () if prepared.kept is None else (used,)
 

@@ -170,7 +170,8 @@ def _split_clusters(rows: Contributions) -> list[IntArray]:
 def _join_cells(labels: IntArray, one: IntArray, other: IntArray) -> IntArray:
     """Return, for each cell, the lowest index of a cell that it is connected to, directly or through other cells.
 
-    ``labels``: the lowest index known so far, for each cell. ``one`` and ``other``: the two ends of each connection.
+    Two cells are connected if some row changes both. ``labels``: the lowest index known so far, for each cell. ``one``
+    and ``other``: the connected pairs; cell ``one[i]`` is connected to cell ``other[i]``.
     """
     while True:
         before = labels
@@ -187,8 +188,9 @@ def _join_cells(labels: IntArray, one: IntArray, other: IntArray) -> IntArray:
 def _spread_rows(cluster: Contributions, norm: Norm, *, floor: float, work: int) -> tuple[float, bool]:
     """Return the largest distance between two rows of a cluster, or an upper bound of it, and whether it is exact.
 
-    Only distances above ``floor`` matter: if there are none, any number up to ``floor`` may be returned. ``work``: the
-    most pairs × cells that are compared one by one.
+    Only distances above ``floor`` matter: if there are none, any number up to ``floor`` may be returned. ``work``: how
+    many differences of two numbers may be computed, one per cell of each pair of rows. If comparing all pairs takes
+    more, an upper bound is returned.
     """
     norms = cluster.norms(norm)
     triangle = _add_largest_two(norms, norm=1)

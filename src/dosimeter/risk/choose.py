@@ -35,10 +35,11 @@ _WIDEST = 2.0**200
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JudgedCandidates:
-    """The verdict on each available candidate, in the order given, and the largest that meets the preference (F1).
+    """The verdict on each candidate that the account allows, and the largest of these that meets the preference (F1).
 
-    ``epsilon``: this largest; None if no available candidate meets the preference. ``stopped``: whether candidates meet
-    the preference, but none of them is available.
+    ``tested``: each allowed candidate with the verdict on it, in the order in which they were tested. ``epsilon``: the
+    largest of them that meets the preference; None if none does. ``stopped``: whether some candidate meets the
+    preference, but the account allows none of those that do.
     """
 
     epsilon: float | None

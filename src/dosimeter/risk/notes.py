@@ -134,7 +134,11 @@ _NOT_SCALE_FREE = (
 def find_empty_filters(
     preference: Preference | None, sensitivities: Sensitivities, found: JudgedCandidates | None
 ) -> tuple[str, ...]:
-    """Return the text of each FILTER that matches nobody, so that an aggregate of the preference is NULL."""
+    """Return the condition of each FILTER in the preference that matches nobody, so that its aggregate is NULL.
+
+    A FILTER whose aggregate over nobody is a number, such as a COUNT, is left out. ``found``: the verdicts on the
+    candidates; if none of them says that a FILTER matched nobody, nothing is returned.
+    """
     if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
         return ()
     held = sensitivities.counts > 0

@@ -278,7 +278,7 @@ def _read(source: str) -> exp.Expr:
 
 
 def _write_sql(node: exp.Expr) -> str | None:
-    """Return the node as SQL; None if SQL text cannot express all of it."""
+    """Return the node as SQL text; None if sqlglot cannot write it, such as a node whose arguments are missing."""
     try:
         return node.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
     except (SqlglotError, ValueError, AttributeError, TypeError):  # a half-filled node fails in many ways

@@ -17,7 +17,11 @@ VARIANCE = PeopleAggregate("VAR_POP", "normalized_rdr")
 
 @dataclass(frozen=True, slots=True)
 class ShortName:
-    """A short name: the term and the operator it stands for, an example, and the largest number that may follow it."""
+    """What a short name stands for: ``ratio:0.95`` stands for MIN(rdr) / MAX(rdr) >= 0.95.
+
+    ``left`` and ``operator``: the left side and the operator of this comparison. ``example``: a number that may follow
+    the name, for messages. ``most``: the largest number that may follow it.
+    """
 
     left: Term
     operator: str

@@ -125,8 +125,9 @@ def _binding(term: Term) -> int:
 def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
     """Return the term as SQL.
 
-    ``filters``: the predicate of each FILTER as text, by the name that the term has for the FILTER. ``above``: how
-    tightly the operator around the term binds; a term that binds less gets parentheses.
+    ``filters``: the predicate of each FILTER as text, such as "age > 30"; the keys are the names in
+    ``PeopleAggregate.filter``. ``above``: how tightly the operator around the term binds; a term that binds less
+    tightly gets parentheses.
     """
     match term:
         case Number(value):

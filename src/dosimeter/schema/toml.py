@@ -156,8 +156,9 @@ def _check_unit_columns(
     """Refuse wrong facts about the unit column of a table, which says whose each row is.
 
     ``unit``: the name of this column. ``most``: how many rows of one individual count at most; it must be given.
-    ``row_key``: the name of the column that tells these rows apart; it must be given if ``most`` is above 1. Both must
-    be suitable columns. ``place``: what messages call the table.
+    ``row_key``: the name of the column that tells these rows apart; if ``most`` is above 1, it must be given and
+    differ from ``unit``. ``unit`` and ``row_key`` must be columns of integers, texts or categories, and the unit column
+    may not declare NULL as a group. ``place``: what messages call the table.
     """
     if unit not in columns:
         raise SchemaError(f'{place}: unit = "{unit}" must be "row" or name one of the columns.')

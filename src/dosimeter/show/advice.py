@@ -1,6 +1,6 @@
 """Word what a controller should know before an ε is taken: the same on the terminal, in a notebook, on a page.
 
-Takes values; gives sentences. An upper limit is never rounded down.
+Takes values; gives sentences. Upper limits of a risk are rounded up, and the exact limit of ε is rounded down.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ def advise(
 ) -> str:
     """Return the advice on these candidates, in a sentence or two: which ε the preference gives, or why it gives none.
 
-    Where it names the ε that was found, it names the indicator too (R7). ``found``: the largest ε that meets the
-    preference; ``limit``: the exact ε up to which the preference is met, which need not be a candidate. ``stopped``:
-    if candidates meet the preference but the account admits none of these, a sentence on why. ``smallest``: how many
-    people the smallest group of the answer holds, told where everybody is equally exposed. ``about_rdr``: whether the
-    preference reads RDRs only; if not, no RDR is given as the reason why nothing was found. Refuses an empty list of
-    candidates.
+    ``preference``: its text; None if there is no preference. ``found``: the largest ε that meets the preference and
+    that the account admits; None if there is none. ``limit``: the exact ε up to which the preference is met, which need
+    not be a candidate. ``indicator``: its name, told together with ``found`` (R7). ``stopped``: a sentence on why the
+    account admits none of the candidates that meet the preference; None if it admits one. ``smallest``: how many people
+    the smallest group of the answer holds, told only if everybody is equally exposed. ``about_rdr``: whether the
+    preference reads nothing but RDRs; otherwise RDRs are not given as the reason why no candidate meets it. Refuses an
+    empty list of candidates.
     """
     ordered = order_candidates(candidates)
     if stopped is not None:
@@ -88,9 +89,10 @@ def _advise_none(ordered: Sequence[Candidate], preference: str, *, about_rdr: bo
 
 
 def _word_ends(ordered: Sequence[Candidate]) -> str:
-    """Say what the left-hand side of the preference comes to at the largest and at the smallest candidate.
+    """Say which value the left-hand side of the preference has at the largest and at the smallest candidate.
 
-    Candidates at which it has no value are passed over; "" if fewer than two are left.
+    Of "MAX(advantage) <= 0.2" it is the value of MAX(advantage). Candidates at which it has no value are passed over;
+    "" if fewer than two are left.
     """
     told = [
         f"ε = {format_epsilon(c.epsilon)} gives {format_number(c.value, 4)}" for c in ordered if c.value is not None
@@ -123,9 +125,9 @@ def _word_span(part: ConditionRange) -> str:
 def word_advice(advice: Advice) -> tuple[str, ...]:
     """Return the advice in sentences: the analyst's gain, the risk of the most exposed, the next candidates, warnings.
 
-    Where the preference decides nothing (F4), the advice is about the largest candidate at which nobody's membership
-    advantage exceeds 0.25; if there is none, a sentence says so in its place. Where it decides nothing because every
-    candidate meets it, a sentence on what the largest candidate would do to people comes first.
+    If the preference decides nothing (F4), the advice is about the largest candidate at which nobody's membership
+    advantage exceeds 0.25. Without such a candidate, a sentence says that there is none, and the advice ends. If every
+    candidate meets the preference, the first sentence says what the largest candidate would do to people.
     """
     return tuple(_word_advice(advice))
 
@@ -311,9 +313,10 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def _round_up(value: float, most: float = math.inf) -> str:
-    """Write an upper limit, rounded up to three digits, or to more (at most nine) where three would give ``most``.
+    """Write an upper limit of a risk, rounded up to three significant digits: 12.31 becomes 12.4.
 
-    ``most``: the largest that such a limit can be; a smaller one must not look like it.
+    ``most``: the largest value that the limit can have, such as 100 for percents. A limit that would round up to
+    ``most`` gets more digits: 99.99 stays 99.99. With nine digits, the most it gets, it is rounded to the nearest.
     """
     if value <= 0.0 or not math.isfinite(value):
         return format_number(value)

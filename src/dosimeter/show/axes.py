@@ -27,10 +27,10 @@ class Axis:
 
 
 def ratio_axis(values: Sequence[float], *, ticks: int = 9) -> Axis:
-    """Return a logarithmic axis over these values, with a small margin at both ends.
+    """Return a logarithmic axis over these values, with a margin of at least 0.5 % at both ends.
 
-    Its ends are so far apart, even where all values are equal, that rounding errors make no visible bar. Its low end is
-    never below about a millionth of the largest value. ``ticks``: about how many ticks it has at most.
+    Without the margin, values that differ by a rounding error only would make a bar as long as the axis. The low end is
+    never below about a millionth of the largest value. ``ticks``: about how many ticks the axis has at most.
     """
     positive = [value for value in values if value > 0.0 and math.isfinite(value)] or [1.0]
     top = max(positive)

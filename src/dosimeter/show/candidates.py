@@ -48,10 +48,10 @@ def format_scale(candidate: Candidate) -> str:
 
 
 def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
-    """Return a sentence for each column whose largest 95 % error does not say enough about its groups (E1).
+    """Return a sentence for each column of the answer on how its 95 % error differs between groups (E1).
 
-    It gives the error in a typical group and in the worst, how many groups have too few people to tell, and in how many
-    the error exceeds the number.
+    Such as "At ε = 0.1, n: in a typical group ± 30, in the worst ± 60; 3 of 8 groups have too few people to tell." It
+    also says in how many groups the error exceeds the number. A column of which none of this can be said is left out.
     """
     found = []
     for each in candidate.accuracy:

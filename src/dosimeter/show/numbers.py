@@ -40,7 +40,10 @@ def format_epsilon(epsilon: float) -> str:
 
 
 def format_times(value: float) -> str:
-    """Write a multiple of the average RDR. One close to 1 keeps two digits of its distance from 1: 1.0004, not 1."""
+    """Write a multiple of the average RDR to three significant digits: 12.3.
+
+    A multiple less than 0.01 away from 1 gets more, so that two digits of its distance from 1 are seen: 1.00042, not 1.
+    """
     gap = abs(value - 1.0)
     if 1e-9 < gap < 0.01:
         return f"{value:.{1 - math.floor(math.log10(gap))}f}".rstrip("0").rstrip(".")
@@ -77,9 +80,10 @@ def format_percent(share: float) -> str:
 
 
 def format_measured(value: object, error: float | None) -> str:
-    """Write a value of an answer; a number with its 95 % error, if it has one.
+    """Write a value of an answer, and after a number its 95 % error, if it has one: 12.34 ± 0.56.
 
-    Both get the decimals that show two digits of the error; none for a whole number with an error of 1 or more.
+    Number and error get as many decimals as show two significant digits of the error. A whole number with an error of 1
+    or more gets no decimals: 1,234 ± 6.
     """
     if value is None:
         return "NULL"

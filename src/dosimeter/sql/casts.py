@@ -82,7 +82,11 @@ def _truth_as_number(operand: Checked, scope: Scope) -> exp.Expression:
 
 
 def _to_whole(operand: Checked, low: int, beyond: int, scope: Scope, node: exp.Expression) -> Checked:
-    """Check a cast that rounds to an integer v, halves to the even one; NULL unless ``low`` ≤ v < ``beyond``."""
+    """Check a cast of a number or a truth value to an integer type.
+
+    A number is rounded to the nearest integer v, halves to the even one: 2.5 to 2. The cast gives NULL unless
+    ``low`` ≤ v < ``beyond``, the range of the integer type. ``node``: the cast as it was asked, for messages.
+    """
     if operand.type is Type.BOOLEAN:
         return Checked(_truth_as_number(operand, scope), Type.INTEGER)
     if operand.type not in NUMERIC:

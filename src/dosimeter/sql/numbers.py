@@ -107,7 +107,7 @@ def check_rounding(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def round_tree(tree: exp.Expression, places: int) -> exp.Expression:
-    """Write ROUND to ``places`` decimal places; a negative number rounds to tens, hundreds …."""
+    """Write ROUND to ``places`` decimal places. If ``places`` is −1, −2 …, it rounds to tens, hundreds …."""
     number: exp.Expression = exp.Literal.number(abs(places))
     return exp.Round(this=tree, decimals=exp.Neg(this=number) if places < 0 else number)
 

@@ -148,9 +148,10 @@ class PublicAnswer(Public):
 
 
 class AnswerShape(Public):
-    """Which columns of an answer carry noise, and whether there are groups. The defaults hold if nothing is known.
+    """Which columns of an answer carry noise (``measured``), and whether there are groups (``grouped``).
 
-    ``counts``: columns that count, so that a number below 0 is noise.
+    ``counts``: columns that count, so that a number below 0 is noise. If the shape is not known, no column is listed
+    and ``grouped`` is true.
     """
 
     measured: list[str] = []
@@ -236,7 +237,7 @@ class PublicRelease(Public):
 
 
 class PublicReleases(Public):
-    """Some released answers. ``following``: give it as ``before`` for the next ones; None: these are the last."""
+    """Some released answers, newest first. ``following``: send it as ``before`` to get older ones; None at the end."""
 
     answers: list[PublicRelease]
     following: str | None
@@ -258,7 +259,10 @@ class PublicQuery(Public):
 
 
 class PublicList(Public):
-    """Some of an analyst's queries. ``following``: give it as ``place`` for the next ones; None: these are the last."""
+    """Some of an analyst's queries, newest first.
+
+    ``following``: send it as ``place`` to get older ones; None at the end.
+    """
 
     queries: list[PublicQuery]
     following: str | None = None
@@ -305,7 +309,12 @@ class ExpectedErrors(Public):
 
 
 class PublicCheck(Public):
-    """Whether a query can be answered at all: decided by its text and the schema alone."""
+    """Whether a query can be answered at all: decided by its text and the schema alone.
+
+    ``message``: the result in words. ``clause``: the part of the SQL that is at fault, if it is known. The other fields
+    are of an answerable query. ``measures``: what is measured. ``groups``: how many groups there are; None if they are
+    not declared. ``notes``: remarks on the query. ``expected``: the errors to expect.
+    """
 
     answerable: bool
     message: str

@@ -99,7 +99,10 @@ def _ask_for(names: list[str]) -> str:
 
 
 def _name(label: str, plan: QueryPlan) -> str:
-    """Return an aggregate in words, where it is a plain one; otherwise as SQL."""
+    """Return an aggregate in words if there are words for it; otherwise ``label``, its SQL.
+
+    AVG(pay) gives "the average pay"; COUNT(DISTINCT city) stays as it is.
+    """
     if label == "COUNT(*)":
         return "the number of people"
     share = re.fullmatch(r"AVG\(CAST\((\w+) AS INT\w*\)\)", _plain(label))
@@ -154,8 +157,9 @@ class AnswerPreview:
 def preview_answer(prepared: PreparedRelease, epsilon: float, *, looked: bool, chosen: bool = True) -> AnswerPreview:
     """Return what the analyst will see at this ε, with "…" in place of numbers.
 
-    ``looked``: the promise says that somebody looked at the risk. ``chosen``: False where ε is only an example of what
-    the controller may still choose. With the noisy test, ε is the largest that it can find.
+    ``epsilon``: the ε of the answer; with the noisy test, the largest that the test can find. ``looked``: whether the
+    promise is to say that somebody looked at the risk. ``chosen``: whether the controller has chosen ``epsilon``; False
+    if it is only an example of what may still be chosen.
     """
     plan = prepared.plan
     keys = plan.group_keys or (("…",) * len(plan.groups),)

@@ -338,9 +338,10 @@ class ServerState:
         return entry
 
     def is_first(self, *what: str) -> bool:
-        """Remember these words; return whether they are new. Used for what is recorded only once.
+        """Remember that something happened; return whether this is its first time. Used to record it only once.
 
-        Only the latest ``MOST_SEEN`` since the server started are remembered.
+        ``what``: the texts that identify it, such as "read", a session and the id of a query. Only the latest
+        ``MOST_SEEN`` since the server started are remembered.
         """
         with self._guard:
             if what in self._seen:
@@ -351,19 +352,25 @@ class ServerState:
             return True
 
     def is_noted(self, *what: str) -> bool:
-        """Return whether ``is_first`` was called with these words before, and they are still remembered."""
+        """Return whether ``is_first`` was called with the same texts before, and still remembers them."""
         with self._guard:
             return what in self._seen
 
     def mark_revealed(self, session: str, query_id: str) -> None:
-        """Remember that this session was shown the people of a query. (The audit log has the record.)"""
+        """Remember that this session was shown the identifying columns of the people whom a query exposes most.
+
+        The audit log has the record of it.
+        """
         self.is_first("revealed", session, query_id)
 
     def is_revealed(self, session: str, query_id: str) -> bool:
         return self.is_noted("revealed", session, query_id)
 
     def begin_claim(self, claim: str) -> None:
-        """Remember an approval's claim until its release has ended, so that nobody else settles the query meanwhile."""
+        """Remember, until ``end_claim``, that the release of an approved query is under way.
+
+        So nobody else settles the query meanwhile. ``claim``: the reference that the ledger's entry will carry.
+        """
         with self._guard:
             self._claims.add(claim)
 

@@ -35,9 +35,9 @@ SAME = 1e-12  # relative; a native float aggregate may differ in its last digits
 class GroupNumber:
     """One number per group: an aggregate (``tree``) over the columns a0, a1 …
 
-    ``scale``: the factor from this number to its value in a contribution. ``empty``: its value where there is nothing
-    to aggregate (C6). ``exact``: whether it is a whole number. If it is not, a change no larger than a rounding error
-    counts as none.
+    ``scale``: what a change of this number is multiplied by to give the change in a contribution. ``empty``: the number
+    where there is nothing to aggregate (C6). ``exact``: whether the number is whole. If it is not, a change no larger
+    than a rounding error counts as none.
     """
 
     tree: exp.Expression

@@ -64,7 +64,8 @@ class UnitProfile:
     columns in which the rows differ) have one element per row. An entry is what each individual of a row contributes to
     one group. Row r has the entries ``starts[r]:starts[r + 1]``. ``group`` and ``fields`` have one element per entry;
     ``group`` is an index into ``keys``, the groups' values. A quantile's field (v…) holds indices into ``values``:
-    lists of the values near the quantile, each value with how many of the individual's rows have it.
+    lists of the values near the quantile, each value with how many of the individual's rows have it. ``undeclared``:
+    how many rows of the data meet the WHERE and are in no declared group.
     """
 
     layout: Layout

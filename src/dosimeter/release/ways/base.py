@@ -107,9 +107,10 @@ class Way(ABC):
         """
 
     def name_number(self, prepared: PreparedRelease, source: str) -> str | None:
-        """Return a digest of the question that the noisy number is drawn for; the ledger finds the number by it (V8).
+        """Return the digest under which the ledger keeps the noisy number that this way finds ε by (V8).
 
-        None if this way draws no number that can be used again. ``source``: the digest of the data.
+        It is a digest of the question that the number is drawn for, such as the query, the schema and the data. None if
+        this way draws no number that can be used again. ``source``: the digest of the data.
         """
         return None
 

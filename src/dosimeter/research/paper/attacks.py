@@ -54,7 +54,7 @@ class Attack:
 
     @property
     def allowed(self) -> float:
-        """Return e^ε for the larger of the two tables' ε's: the most that ε-DP allows ``exact``, a ratio, to be."""
+        """Return the largest ratio ``exact`` that ε-DP allows: e^ε, at the larger of the two tables' ε's."""
         return math.exp(max(self.present.epsilon, self.absent.epsilon))
 
     @property

@@ -68,9 +68,11 @@ def default_folder() -> Path:
 
 
 def fetch_adult(folder: Path, *, source: str = ARCHIVE, files: Sequence[ArchiveFile] = ARCHIVE_FILES) -> list[Fetched]:
-    """Fetch both files into ``folder``. Keep files that are already right; refuse one with a wrong checksum.
+    """Fetch the Adult archive's files into ``folder``; return them in the order of ``files``.
 
-    ``source``: the address of the folder to fetch them from. ``files``: what they must be.
+    A file that is already there with the right checksum is not fetched again. ``source``: the address of the folder to
+    fetch from. ``files``: the name, size and checksum of each file. Raises DataError for a file that cannot be fetched
+    or has a wrong checksum, and OptionError for a ``folder`` or ``source`` that cannot be used.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

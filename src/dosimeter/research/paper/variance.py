@@ -247,8 +247,8 @@ def _spreads(risk: Risk, normalise: Normaliser) -> FloatArray:
 def run_sparse_vector(levels: FloatArray, threshold: float, n: int, runs: int) -> tuple[float | None, ...]:
     """Run the paper's noisy test as printed (V1) ``runs`` times; return the ε of each run, None for a denial.
 
-    ``levels``: q_svt of every candidate, the variance that is compared with ``threshold``. The noise is made for a
-    sensitivity of 1/n, and drawn in whole steps of 2⁻³⁰ of that, for all runs at once.
+    ``levels``: q_svt of every candidate, the variance that is compared with ``threshold``. ``n``: how many people the
+    table has. The noise is made for a sensitivity of 1/n, and drawn in whole steps of 2⁻³⁰/n.
     """
     first, second = split_budget(EPSILON_SVT)
     shared = np.array(draw_discrete_laplace(_STEPS / first, runs), dtype=np.float64)

@@ -49,9 +49,10 @@ def place_swarm(values: Sequence[float]) -> list[float]:
 
 
 def draw_swarms(found: Analysis) -> list[Swarm]:
-    """Draw one swarm plot by group, one by prior knowledge and perhaps one by what was shown.
+    """Draw two or three swarm plots: by group, by prior knowledge, and by what was shown.
 
-    The last is drawn if one of several groups saw histograms.
+    The first two have the control and the range group only, if one of these exists. The third has all groups. It is
+    drawn if there is a histogram group and at least one other.
     """
     shown = [group for group in found.sizes if group in (CONTROL, "range")] or list(found.sizes)
     swarms = [

@@ -137,8 +137,8 @@ def _histogram_row(rdrs: RDRs) -> tuple[str, ...]:
 class Exposure:
     """What a treatment group is shown besides the accuracy table.
 
-    ``kind``: the group's name, ``range`` or ``histogram``. ``reading``: how to read the pictures. ``titles``: the
-    pictures' titles, in order. ``table``: the same as numbers.
+    ``kind``: the group's name, ``range`` or ``histogram``. ``reading``: a text that explains how to read the pictures.
+    ``titles``: the pictures' titles, in order. ``table``: the numbers that the pictures show.
     """
 
     kind: str

@@ -47,8 +47,9 @@ MOST_PLACES = 20
 class Frame:
     """Where a picture is shown, and its colours. ``alone``: in a file or notebook; otherwise on a page of the web.
 
-    A page has its own title, legend and table around the picture, and decides its width. ``ink``: of texts. ``meets``:
-    of what meets the preference, and of staircases. ``neutral`` and ``faint``: of what matters less.
+    A page has its own title, legend and table around the picture, and decides the picture's width. ``ink``: the colour
+    of texts. ``meets``: the colour of what meets the preference, and of staircases. ``neutral`` and ``faint``: the
+    colours of what matters less.
     """
 
     ink: str
@@ -267,8 +268,8 @@ def _reading_layers(ordered: Sequence[Candidate], reading: float, y: Spec, end: 
 def histogram_spec(bins: Sequence[Bin], *, log_counts: bool = True) -> Spec:
     """Return the histogram of people by their RDR at one ε, in multiples of the average person's RDR.
 
-    The tallest bar and the last one (the most exposed) have labels. It is shown below the bars of all candidates
-    (``range_spec``). ``log_counts``: draw heights on a logarithmic scale.
+    The tallest bar and the last bar (the most exposed people) have labels. The histogram is meant to stand below the
+    picture of all candidates (``range_spec``). ``log_counts``: draw heights on a logarithmic scale.
     """
     ends = (bins[0].start, bins[-1].end) if len(bins) > 1 else (0.9, 1.1)
     axis = ratio_axis(ends) if is_wide(*ends) else even_axis(*ends)

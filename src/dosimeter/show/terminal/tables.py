@@ -67,10 +67,11 @@ def _visible(character: str) -> str:
 
 
 def pick_candidates(candidates: Sequence[Candidate], found: float | None = None) -> tuple[Candidate, ...]:
-    """Return the candidates to show, largest first: 1, 2, 5 of each decade, both ends, ``found`` and its neighbours.
+    """Return the candidates to show, largest first. Up to 15 candidates are all shown.
 
-    Up to 15 candidates are all shown. If there are more, and the 1, 2, 5 and ends among them are fewer than 5 or
-    more than 15, evenly spread candidates are shown in place of these.
+    Of more than 15, the largest and the smallest are shown, and those that are 1, 2 or 5 times a power of ten, such as
+    0.1, 0.2 and 0.5. If these are fewer than 5 or more than 15, 12 evenly spread candidates are shown instead. The
+    candidate ``found`` and its neighbours are shown in any case.
     """
     ordered = order_candidates(candidates)
     if len(ordered) <= FEW:

@@ -1,7 +1,8 @@
-"""How a controller decides one query: what is measured, shown, costed, approved or sent back, each once.
+"""Help a controller decide one query: measure and show the risk, say what an answer costs, approve, deny or send back.
 
-Takes a stored query, the server's state and the fields of a form; gives the decision page and the outcome. Never draws
-noise and never charges an account by itself: ``approve`` hands an order to ``dosimeter.release``.
+A query is decided once. Takes a stored query, the server's state and the fields of a form; gives the decision page and
+the outcome. Never draws noise and never charges an account by itself: ``approve`` hands an order to
+``dosimeter.release``.
 """
 
 from dosimeter.web.decision.accuracy import list_numbers

@@ -25,9 +25,9 @@ NUMBERS_SHOWN = 100
 class AccuracyCell:
     """How good one column is at one ε, as text: its 95 % error, the relative error, and ``aside``.
 
-    ``aside``: for a column with one number, the range in which the released number will lie; for one with several, the
-    error of the worst group, if it differs from ``error``. Otherwise "", and also if the error is in rows or has no
-    bound.
+    ``aside`` of a column with one number: the range in which the released number will lie, such as "88 to 112".
+    ``aside`` of a column with several: the error of the worst group, such as "worst ± 30"; "" if it equals ``error``.
+    It is also "" if the error is in rows or has no bound.
     """
 
     error: str
@@ -108,9 +108,10 @@ def _show_error(measured: MeasuredQuery, line: Candidate, place: int, number: fl
 
 
 def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
-    """Return the smallest ε at which the typical error of every column is at most ``wanted``; None if there is none.
+    """Return the smallest ε at which the error of every column is at most ``wanted``; None if there is none.
 
-    None also if no error is wanted, or if a column is drawn by rank: its error is in rows.
+    If the answer has groups, the error of a column is the median over its groups. None also if ``wanted`` is None, or
+    if a column is drawn by rank, because its error is in rows.
     """
     if wanted is None:
         return None
@@ -153,7 +154,10 @@ def write_wanted(measured: MeasuredQuery, wanted: float | None, enough: float | 
 def list_accuracy(
     measured: MeasuredQuery, choice: Choice, selected: float, offer: Offer, columns: Sequence[str]
 ) -> Iterator[AccuracyRow]:
-    """Yield how good these columns of the answer are at each ε, largest first."""
+    """Yield a row for each ε, largest first: how good these columns of the answer are.
+
+    ``choice`` says which ε's meet the preference, ``offer`` which the account grants. ``selected``: the slider's ε.
+    """
     names = list_columns(measured)
     places = [names.index(name) for name in columns]
     for line in order_candidates(choice.candidates):
@@ -215,7 +219,7 @@ def list_numbers(measured: MeasuredQuery, epsilon: float, start: int) -> NumberP
 
 
 def write_chance(chance: float) -> str:
-    """Write how often a thresholded group would be shown."""
+    """Return how often a thresholded group would be shown, in words: "37 of 100 times", "hardly ever"."""
     if chance < HARDLY:
         return "hardly ever"
     return "almost always" if chance > 1.0 - HARDLY else f"{round(100.0 * chance)} of 100 times"

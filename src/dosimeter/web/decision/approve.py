@@ -55,10 +55,11 @@ class AlreadyDecided(DosimeterError):
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A controller's approval. ``epsilon``: None where the noisy test will find it. ``reason``: words for the record.
+    """A controller's approval. ``epsilon``: the approved ε; None where the noisy test will find it.
 
-    ``preference``: the one that ε was found from, as text; None where ε is set in another way. ``continued``: go on
-    although the account was neither opened nor continued for this schema and these data.
+    ``preference``: the preference that ε was found from, as text; None where ε is set in another way. ``continued``:
+    charge the account even if it was neither opened nor continued for the present schema and data. ``reason``: the
+    controller's words for the record.
     """
 
     epsilon: float | None
@@ -141,10 +142,10 @@ def run_release(
 def _try_release(
     state: ServerState, served: ServedDataset, query: StoredQuery, claim: str, order: ReleaseOrder, dataset: Dataset
 ) -> DosimeterError | None:
-    """Release; return the error if it failed, else None.
+    """Release the answer to a claimed query. Return the error if the release failed, else None.
 
-    An interrupt during a release was meant for another job, because nobody can stop a release. After one, the release
-    is tried once more, unless the ledger already has its entry.
+    An interrupted release is tried once more, unless the ledger already has its entry: nobody can stop a release, so
+    the interrupt was meant for another job.
     """
     for again in (True, False):
         try:
@@ -178,8 +179,8 @@ def settle_claim(
 ) -> QueryStatus:
     """Set the query's status from the ledger's entry with this claim. Return the new status.
 
-    If its analyst withdrew the query meanwhile, the status is withdrawn, unless the answer was released. ``problem``:
-    the error with which the release failed, if it did.
+    If the analyst withdrew the query during the release and no answer was released, the new status is withdrawn.
+    ``problem``: the error with which the release failed; None if it did not fail.
     """
     outcome = find_outcome(find_claimed(state, dataset, claim), problem)
     with state.database.writing() as connection:
@@ -271,7 +272,8 @@ def deny_query(state: ServerState, query: StoredQuery, user: User, reason: str) 
 def ask_for_changes(state: ServerState, query: StoredQuery, user: User, phrase: str, reason: str) -> None:
     """Send a query back to its analyst with a fixed phrase about SQL or purpose, so that no words reveal the data.
 
-    ``phrase``: the key of one of ``PHRASES``; others are refused.
+    ``phrase``: the key of one of ``PHRASES``; others are refused. ``reason``: the controller's own words, stored with
+    the query and never shown to its analyst.
     """
     if phrase not in PHRASES:
         raise OptionError("Choose one of the phrases.")

@@ -1,4 +1,4 @@
-"""One query with what the decision page and its actions need: who may look, on which data, by which preference."""
+"""What the decision page and its actions share: find the query, measure its risk, record looks, read the preference."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A controller's own conditions: each is put on record, and one that names people needs them revealed first.
+"""Conditions that a controller writes: record each, and refuse one that names people before people are revealed.
 
-A condition on `name = 'Yusuf Demir'` tells whether he is in the answer, just as revealing the most exposed does.
+A condition on `name = 'Yusuf Demir'` tells whether he is in the answer. So does *Reveal*, which shows the identifying
+columns of the most exposed people: a controller must choose it before such a condition.
 """
 
 from __future__ import annotations

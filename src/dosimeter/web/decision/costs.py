@@ -48,7 +48,7 @@ class CostWords:
 
 
 def describe_policy(policy: str) -> str:
-    """Return a policy in words."""
+    """Return a policy in words: "budget:2" becomes "a budget of ε = 2 in all"."""
     terms = Policy.parse(policy)
     if terms.budget is None:
         return "the paper's rule: each ε larger than what is spent"
@@ -105,7 +105,10 @@ def count_cost(offer: Offer, epsilon: float) -> CostWords:
 
 
 def _word_more(more: int, alike: int | None) -> str:
-    """Say how many answers may follow. ``alike``: how many at the same ε; None where the policy admits no ε twice."""
+    """Say how many answers may follow an approval. ``more``: how many in all, at the smallest ε's that are granted.
+
+    ``alike``: how many at the ε of the approval; None where the policy admits no ε twice.
+    """
     if not more:
         return "no more answers are possible on this dataset"
     if alike is None:
@@ -118,7 +121,10 @@ def _word_more(more: int, alike: int | None) -> str:
 
 
 def _count_delta(charges: RequestCharges, after: Reading) -> str:
-    """Say what thresholded groups take of the account's δ (H1); "" if the groups are declared."""
+    """Say how much of the account's δ is spent before and after an approval (H1); "" if the groups are declared.
+
+    ``after``: the reading after the approval.
+    """
     if not charges.group_delta:
         return ""
     before, then, total = (show_small(float(each)) for each in (charges.reading.delta, after.delta, after.delta_total))
@@ -250,10 +256,11 @@ def _limit_suspicion(prepared: PreparedRelease, epsilon: float) -> str:
 
 
 def word_suspicion(offer: Offer, prepared: PreparedRelease, epsilon: float | None) -> str:
-    """Say how sure of somebody an attacker can become (P3); "" where there is no such limit (G2).
+    """Say how sure an attacker who suspects a person with 1 % of being in the table can become at most (P3).
 
-    ``epsilon``: None where the noisy test finds it; then the limit is that of the largest ε that the test can find,
-    plus the ε that the test itself costs.
+    "" where there is no such limit (G2): where ε is found from a preference, with Gaussian noise, and with thresholded
+    groups. ``epsilon``: None where the noisy test finds it; then the limit is that of the largest ε that the test can
+    find, plus the ε that the test itself costs.
     """
     at = offer.worst + float(offer.charges.epsilon_svt) if epsilon is None else epsilon
     limit = _limit_suspicion(prepared, at)

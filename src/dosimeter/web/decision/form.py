@@ -1,4 +1,4 @@
-"""The decision page's form: the preference as a sentence, ε, the views. Takes form fields; gives values."""
+"""The decision page's form: a preference, the slider's ε, and how pictures are drawn. Takes fields; gives values."""
 
 from __future__ import annotations
 
@@ -21,10 +21,18 @@ NEEDED = {"ratio": "percent", "variance": "tau", "medians": "share", "own": "tex
 
 
 class DecisionForm(BaseModel):
-    """The fields of the preference and of the slider. Without a ``percent`` the controller's usual one is meant.
+    """The fields of the decision page's form: a preference, the slider's ε, and how pictures are drawn.
 
-    Without an ``epsilon`` the page follows the preference. ``raw``, ``linear``, ``every`` and ``measure`` are about
-    pictures: raw RDRs, linear counts, no candidates folded, and the column whose error is drawn.
+    ``preset``: the kind of preference, or the name of a preset. Each kind reads its own fields:
+    - ratio: least ÷ most exposed is at least ``percent`` %; None means the controller's usual threshold.
+    - variance: the variance of the normalised RDR is at most ``tau``.
+    - medians: of the median RDRs of people with this ``value`` in this ``column`` and of all others, the smaller is at
+      least ``share`` % of the larger.
+    - own: the condition in ``text``, which the controller wrote.
+
+    ``epsilon``: where the slider is; None puts it where the preference says. In pictures, ``raw`` draws RDRs and not
+    multiples of the average, ``linear`` makes the histogram's heights linear, ``every`` folds no candidates, and
+    ``measure`` names the column whose error is drawn.
     """
 
     model_config = ConfigDict(extra="ignore")

@@ -1,9 +1,10 @@
 """Everything a controller looks at for one query, computed once. For controllers only.
 
-The query is measured on the dataset's worker. The slider and most preferences then take only arithmetic on distinct
-sensitivities, in any thread: ``recall``. Other preferences go over everybody again, on the worker: ``choose``. Where
-there are many distinct sensitivities, the picture is drawn from a few thousand classes (both ends stay exact). The
-numbers that common preferences need are kept per candidate.
+The query is measured on the dataset's worker. After that, the slider and most preferences (``recall``) read no data:
+they compute with the distinct sensitivities, in any thread. Other preferences (``choose``) go over everybody again, on
+the worker. Where there are many distinct sensitivities, pictures are drawn from a few thousand classes of people, in
+which only the smallest and the largest sensitivities stay exact. The ratio and the variance that common preferences
+compare are kept for each candidate.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ _RATIO, _VARIANCE = parse_preference("ratio:0.5"), parse_preference("variance:0.
 class MeasuredQuery:
     """The measured risk of a query, and what was computed from it for the pages.
 
-    By ε: ``ratios`` and ``variances``, which common preferences compare, and ``accuracies``. ``drawn``: the classes of
-    people that pictures are drawn from. By column of the answer: ``exact``, its exact numbers, and ``sizes``, their
-    median absolute value. ``groups``: the answer's row of each group, with exact numbers. ``fingerprint``: the digest
-    of the measured data. ``shown``: how many groups would be shown, where nobody declared them (H1).
+    By ε: ``ratios``, least ÷ most exposed; ``variances``, of the normalised RDR; ``accuracies``, how good each column
+    is. ``drawn``: the classes of people that pictures are drawn from. By column of the answer: ``exact``, its exact
+    numbers, and ``sizes``, their median absolute value. ``groups``: the answer's row of each group, with exact numbers.
+    ``fingerprint``: the digest of the measured data. ``shown``: how many groups would be shown, where nobody declared
+    them (H1).
     """
 
     risk: Risk
@@ -146,7 +148,7 @@ class MeasuredQuery:
         return self.risk.conclude(preference, found, lines)
 
     def advise(self, epsilon: float) -> Advice:
-        """Return the advice on taking this ε, whatever the preference is. Remembered by ε."""
+        """Return what a controller should know before taking this ε, whatever the preference is. Remembered by ε."""
         known = self._advice.get(epsilon)
         if known is None:
             known = self._advice[epsilon] = self.risk.advise(self.candidates, epsilon=epsilon)

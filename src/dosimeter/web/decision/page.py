@@ -70,11 +70,12 @@ class AnswerPart:
 class PageHead:
     """What the decision page shows in each of its three states. ``question``: the query in words.
 
-    From the dataset's settings: ``algorithm``, ``policy``, and of the noisy test ``svt``, ``variance`` and
-    ``violation``. ``account``: what is spent and left, in words. ``refusal``: why an approval was refused just now.
-    ``phrase``: the words by which the analyst was asked for changes. ``earlier``: the entry of an earlier answer to the
-    same query, which can be given again. ``entry``: the ledger's entry that the decision led to; ``shown``: its answer.
-    ``following``: the id of the query to decide next.
+    From the dataset's settings: ``algorithm`` and ``policy``; of the noisy test, ``svt``, the ε that the test costs,
+    ``variance``, its threshold on the variance of the normalised RDR, and ``violation``, the promised probability of
+    finding an ε that violates this threshold (V7), None without such a promise. ``account``: what is spent and left, in
+    words. ``refusal``: why an approval was refused just now. ``phrase``: the words by which the analyst was asked for
+    changes. ``earlier``: the entry of an earlier answer to the same query, which can be given again. ``entry``: the
+    ledger's entry that the decision led to; ``shown``: its answer. ``following``: the id of the query to decide next.
     """
 
     query: StoredQuery
@@ -146,14 +147,14 @@ NAMED = tuple(NamedSentence(name, each.words, parse_preference(name).text) for n
 class DecisionPage:
     """The complete page. Moving the slider renews only those of its parts that ``PARTS`` lists.
 
-    ``problem``: what is wrong in the form, or why its preference cannot be used; ``waiting``: the job that evaluates
-    the preference. In both cases nothing can be approved; if there is no result of the preference to show, the page
-    shows what the controller's usual threshold gives. ``touches``: how many people the query touches, in words.
-    ``percent``: the threshold on least ÷ most exposed in the form, at first the controller's usual one. ``offered``:
-    the threshold that the controller set for queries of this one's priority (high, normal …); None if it equals
-    ``percent``. ``two_way_columns``: the columns by which a preference can compare two groups, with their values.
-    ``columns``: the columns by which people can be grouped. ``many``: there are so many classes of people that some are
-    averaged in pictures.
+    ``problem``: what is wrong in the form, or why its preference cannot be used; "" if nothing is. ``waiting``: the job
+    that still evaluates the preference; None if there is none. With a problem or such a job nothing can be approved.
+    While the preference has no result, the page shows that of the controller's usual threshold. ``touches``: how many
+    people the query touches, in words. ``percent``: the threshold on least ÷ most exposed in the form, at first the
+    controller's usual one. ``offered``: the threshold that the controller set for queries of this one's priority (high,
+    normal …); None if it equals ``percent``. ``two_way_columns``: the columns by which a preference can compare two
+    groups, with their values. ``columns``: the columns by which people can be grouped. ``many``: there are so many
+    classes of people that some are averaged in pictures.
     """
 
     template: ClassVar[str] = "decide.html"
@@ -330,9 +331,10 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
 def preview_for_analyst(
     state: ServerState, case: Case, offer: Offer, epsilon: float, *, chosen: bool = True
 ) -> AnswerPreview:
-    """Return what the analyst will see, with the promise that the release will make: it depends on who looked (G1).
+    """Return what the analyst will see, with the promise that the release will make. Looks can weaken it (G1).
 
-    ``chosen``: False where ε is only an example.
+    ``chosen``: False where ``epsilon`` is only an example. With the noisy test, ``epsilon`` is ignored, and the largest
+    ε that the test can find is shown.
     """
     mentions_look = offer.algorithm != "find" and state.mentions_look(case.prepared, case.query.analyst)
     at = offer.worst if offer.testing else epsilon
@@ -383,7 +385,8 @@ class Gain:
     """What a controller reads before confirming an approval, in words.
 
     ``risk``: what an attacker could learn at most. ``words``: how good the analyst's answer would be. ``touches``: how
-    many people the query touches. ``warnings``: what speaks against it. The last two are empty if nobody looked.
+    many people the query touches. ``warnings``: what speaks against the approval. ``touches`` and ``warnings`` are
+    empty if nobody looked at the risk, or if it is not measured yet.
     """
 
     risk: str
@@ -433,7 +436,7 @@ def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMete
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
     """Return the looser of two thresholds of the controller: the usual one, and the one for this query's priority.
 
-    It is there to warn of preferences that are looser still. None with the noisy test, and where evaluating the
+    The page warns of a preference that is looser than both. None with the noisy test, and where evaluating the
     threshold would take long.
     """
     if case.served.settings.algorithm == "find-and-release":

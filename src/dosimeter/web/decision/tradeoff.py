@@ -30,9 +30,10 @@ FOUND, CAUTIOUS, ENOUGH = "found", "cautious", "accurate enough"  # words beside
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A position on an axis, in percent of its width, and the text there. ``turn``: the text's anchor, as in SVG.
+    """A position on an axis, in percent of its width, and the text there.
 
-    ``minor``: on a narrow window there is no room for the text.
+    ``turn``: which part of the text is at the position, as in SVG: "start", "middle" or "end". ``minor``: on a narrow
+    window there is no room for the text.
     """
 
     at: float
@@ -46,9 +47,9 @@ class ShownError:
     """The 95 % error of one column at one ε, as numbers and in words.
 
     ``typical`` and ``worst``: the median and the largest error of the groups; None if there is no bound on it.
-    ``text``: the typical error in words. ``relative``: the same as a share of the number. ``drowned``: at least half of
-    the numbers are no larger than their errors. Where half of the groups or more have too few people to tell,
-    ``drowned`` is True, ``typical`` and ``worst`` are None, and ``text`` says so.
+    ``text``: the typical error in words. ``relative``: the typical relative error, such as "12 %"; "–" if it has none.
+    ``drowned``: at least half of the numbers are no larger than their errors. Where half of the groups or more have too
+    few people to tell, ``drowned`` is True, ``typical`` and ``worst`` are None, and ``text`` says so.
     """
 
     typical: float | None
@@ -252,7 +253,7 @@ def _fold(
     Never folded are:
     - candidates that are marked or selected;
     - candidates near an ε marked as found or cautious or, without such a mark, near the selected ε;
-    - powers of ten that are larger than the smallest of all these.
+    - powers of ten (1, 0.1 …) that are larger than the smallest candidate kept by the two rules above.
     """
     words = [marks.get(line.epsilon, ()) for line in ordered]
     here = {at for at, line in enumerate(ordered) if line.epsilon == selected}
@@ -326,9 +327,10 @@ def _find_parts(ordered: Sequence[float], offer: Offer, step: float) -> tuple[tu
 
 
 def _turn_apart(merged: Mapping[float, Sequence[str]]) -> tuple[Tick, ...]:
-    """Return the marks. Their texts run away from a near neighbour, and inwards at the ends of the slider.
+    """Return the marks above the slider, with texts that do not cover each other.
 
-    If the right one of two neighbours has no room for its text on its right, the texts of both stand on its left.
+    Of two marks close together, the left one has its text on its left, the right one on its right. If the right text
+    has no room there, the right mark gets both texts, on its left. At the ends of the slider, texts run inwards.
     ``merged``: the words at each position, in percent.
     """
     places = sorted(merged)

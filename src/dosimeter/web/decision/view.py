@@ -79,14 +79,17 @@ class SliderStart:
 class DecisionView:
     """Everything on the decision page that depends on the preference and on ε.
 
-    Of the preference, ``line`` says which ε it finds, ``states`` why it finds none or is unusual, ``undecided`` that
-    every candidate meets it (F4). Of the selected ε, ``meets`` says whether it meets the preference, ``valuetext`` the
-    same in words with its errors, ``refusal`` why it may not be approved; ``index`` is its place among the candidates,
-    from the smallest. Of the answer, ``gain`` says how good it would be, ``steps`` what the next candidates would
-    change, ``worth`` that it would be worth little, ``wanted`` which ε gives the error that the analyst wants.
-    ``columns``: those with errors; ``shown_columns``: those in ``accuracy``; ``alone``: each has one number;
-    ``numbers``: how many numbers the answer has. ``tail``: how many people are most exposed. ``measures``: the absolute
-    risks. ``raw_note``: how to read raw RDRs; "" if they are not drawn.
+    - The preference. ``line``: which ε it finds. ``states``: why it finds none, or what is unusual about it.
+      ``undecided``: every candidate meets it (F4). ``notes``: other remarks on its evaluation.
+    - The ε at which the slider is (``selected``). ``meets``: whether this ε meets the preference. ``valuetext``: the
+      same in words, with the errors. ``refusal``: why this ε may not be approved; None if it may. ``index``: its place
+      among the candidates, from the smallest.
+    - The answer at this ε. ``gain``: how good it would be. ``steps``: what the next candidates would change. ``worth``:
+      warnings that it would be worth little. ``wanted``: which ε gives the error that the analyst wants. ``numbers``:
+      how many numbers it has. ``columns``: its columns with errors. ``shown_columns``: those in ``accuracy``.
+      ``alone``: each column has one number.
+    - People. ``tail``: how many are most exposed. ``measures``: the absolute risks. ``raw_note``: how to read raw RDRs;
+      "" if they are not drawn.
     """
 
     preference: Preference
@@ -245,7 +248,11 @@ def _list_marks(offer: Offer, choice: Choice) -> list[tuple[float, str]]:
 
 
 def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float, tuple[str, ...]]:
-    """Return the words that stand beside candidates of the picture, by ε."""
+    """Return the words beside candidates of the picture, by ε: "found", "cautious", "accurate enough".
+
+    "cautious": the largest ε with a small membership advantage, where the preference decides nothing (F4). ``enough``:
+    the smallest ε with the wanted error; None if there is none.
+    """
     marks: dict[float, tuple[str, ...]] = {}
     found = None if is_undecided(choice) else max(offer.meeting or (), default=None)
     safe = find_safe(choice.candidates) if is_undecided(choice) else None

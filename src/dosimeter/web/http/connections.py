@@ -72,10 +72,11 @@ class Connections:
         return len(self._known)
 
     def add(self, connection: LimitedProtocol) -> None:
-        """Note a new connection, and close one if too many are open or are still sending their request.
+        """Note a new connection, and close one if too many are open or too many are still sending their request.
 
-        If too many are sending, the one to go is among these. If too many are open, it is one that is sending, idle or
-        leaves its answer unread. Where all wait for their answers, a few more are let in, then the new one is closed.
+        If too many are sending, one of these is closed. If too many are open, another one that is sending is closed; if
+        there is none, an idle one; else one that leaves its answer unread. If all others wait for their answers, the
+        new one is let in, up to ``batch`` above the limit; beyond that it is closed.
         """
         self._mark(connection, "unfinished")
         if not self._sweeping:

@@ -20,9 +20,10 @@ from dosimeter.web.store import NOBODY, User, note, write_time
 def _way_back_from(request: Request) -> str:
     """Return the address of the page to go back to after a refusal; "" if there is none.
 
-    If a page was refused, it is the page's own address. If a form was, it is the page with the form: the header Referer
-    names it, with all that was chosen on it; without that header, the path tells. If any other request by htmx was, it
-    is the page that sent it.
+    - After a refused page: its own address.
+    - After a refused form: the page with the form, as the header Referer names it, with all that was chosen on it.
+      Without that header, the page is found from the path: /decide/7/deny leads to /decide/7.
+    - After any other refused request by htmx: the page that sent it.
     """
     if request.headers.get("hx-request") == "true":
         parts = urlsplit(request.headers.get("hx-current-url", ""))

@@ -77,7 +77,7 @@ def show_when(at: str | None) -> Markup:
 
 
 def show_answer_cell(value: object) -> str:
-    """Return one cell of an answer, or of a person's record, as a page writes it."""
+    """Return a value of an answer, or of a person's record, as a page writes it: NULL, true, 1,234, −5, 0.25."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):

@@ -84,11 +84,12 @@ class PasswordQueue:
         return sum(len(line) for lines in (self._first, self._rest) for line in lines.values())
 
     def _drop_one_waiting(self, visitor: str, *, known: bool) -> None:
-        """Refuse an attempt that waits, to make room for one of ``visitor``. Raise TooManyAttempts if there is none.
+        """Refuse an attempt that waits, to make room for a new one of ``visitor``.
 
-        Attempts of devices that signed in before are never refused. If ``visitor`` has no other attempt under way, a
-        visitor with several attempts waiting loses one. Failing that, any visitor may lose one, but only if ``visitor``
-        is on a device that signed in before (``known``).
+        Never refuses a waiting attempt from a device that signed in before. If ``visitor`` has no other attempt under
+        way, refuses one of somebody with several attempts waiting. If nobody has several, refuses anybody's, but only
+        if the new attempt is from a device that signed in before (``known``). Otherwise raises TooManyAttempts: the
+        new attempt itself is refused.
         """
         greedy = [line for line in self._rest.values() if len(line) > 1] if self._under_way[visitor] == 1 else []
         spare = greedy or (list(self._rest.values()) if known else [])

@@ -63,9 +63,10 @@ def find_weakness(password: str, name: str = "") -> str:
 
 
 def _list_spellings(plain: str) -> list[str]:
-    """Return a password as it is written, and as it reads if its digits and signs stand for letters.
+    """Return the spellings of a password in which to look for names and well-known words.
 
-    The second reading is also given without the digits and signs at its start, at its end, and at both.
+    These are the password as it is, and with letters for digits and signs that look like them (o for 0, a for @): the
+    whole, and without the digits and signs at its start, at its end, and at both. So "1p4ssw0rd!" gives "password".
     """
     after, before = re.sub(r"[\W\d_]+$", "", plain), re.sub(r"^[\W\d_]+", "", plain)
     return [plain, *(text.translate(table) for text in (plain, after, before, _trim(plain)) for table in _LOOK_ALIKES)]

@@ -42,10 +42,11 @@ class FailureLimit:
     slows: bool = False
 
     def is_reached(self, failures: int, until: str, minutes: int) -> bool:
-        """Return whether another attempt is one too many.
+        """Return whether another attempt must be refused after so many ``failures``.
 
         ``until``: when the run of failures is forgotten, which is ``minutes`` after its latest failure. With ``slows``,
-        these two tell whether that failure was too recent.
+        an attempt beyond the limit is refused only for a while after the latest failure: 1 second, then 2, 4 …, at
+        most ``SLOWEST``.
         """
         if failures < self.allowed:
             return False
@@ -89,7 +90,10 @@ def clean_name(name: str) -> str:
 
 
 def _find_full(rows: Iterable[sa.RowMapping], keys: dict[str, FailureLimit], minutes: int) -> dict[str, int]:
-    """Return the failures of each count whose limit is reached, by the count's key."""
+    """Return the failures of each count whose limit is reached, by the count's key.
+
+    ``rows``: the stored counts. ``keys``: the limit of each, by key.
+    """
     return {
         row["key"]: row["failures"]
         for row in rows
@@ -132,7 +136,7 @@ def count_attempt(database: Database, account: str, limits: Limits) -> dict[str,
         full = _find_full(rows, keys, limits.minutes)
         first = [key for key in full if failures[key] == keys[key].allowed]
         for key in first if full else keys:
-            _set_failures(connection, key, failures.get(key), None if full else limits.minutes)
+            _add_failure(connection, key, failures.get(key), None if full else limits.minutes)
         if first:
             known = connection.execute(sa.select(USERS.c.name).where(USERS.c.name == account)).scalar()
             where = "from many addresses" if keys[first[0]].slows else limits.address
@@ -141,10 +145,10 @@ def count_attempt(database: Database, account: str, limits: Limits) -> dict[str,
     return keys
 
 
-def _set_failures(connection: sa.Connection, key: str, known: int | None, minutes: int | None) -> None:
+def _add_failure(connection: sa.Connection, key: str, known: int | None, minutes: int | None) -> None:
     """Add one failure to a count. ``known``: its failures so far; None if there is no such count yet.
 
-    ``minutes``: how long from now the run is remembered; None leaves that unchanged.
+    ``minutes``: how long from now the run of failures is remembered; None leaves that unchanged.
     """
     until = {} if minutes is None else {"until": later(minutes=minutes)}
     if known is None:

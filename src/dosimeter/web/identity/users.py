@@ -255,7 +255,11 @@ def end_session(database: Database, user: User) -> None:
 
 
 def list_sessions(database: Database, user: User) -> list[dict[str, str | bool]]:
-    """Return where a user is signed in now, latest first. A session's id here is the beginning of its digest."""
+    """Return the sessions in which a user is signed in now, latest first, at most ``MOST_SESSIONS``.
+
+    Each has the keys created_at, expires_at, address, ``id`` (the first 16 digits of the session's digest) and ``here``
+    (whether it is the session that ``user`` is signed in by).
+    """
     query = (
         sa.select(SESSIONS)
         .where(SESSIONS.c.user_id == user.id, SESSIONS.c.expires_at > write_time())

@@ -1,4 +1,4 @@
-"""The account page: the ledger, what is spent as a staircase, and what adds up per person."""
+"""The account page: entries, what is spent as a staircase, and the sum of own guarantees per person."""
 
 from __future__ import annotations
 

@@ -36,7 +36,11 @@ PATIENCE = 10.0  # seconds that a page waits for the analyst's previous check
 
 
 class AskForm(BaseModel):
-    """The form of a new query as the browser sends it: every field is a text, validated when it becomes a NewQuery."""
+    """The form of a new query as the browser sends it: every field is a text, validated when it becomes a NewQuery.
+
+    ``switch``: not empty if only another dataset was chosen; then nothing is submitted. ``find``: the words by which
+    the analyst searches the schema's columns.
+    """
 
     dataset: Annotated[str, Field(max_length=200)] = ""
     sql: Annotated[str, Field(max_length=20_000)] = ""
@@ -120,9 +124,9 @@ def _is_about(column: PublicColumn, words: str) -> bool:
 
 
 async def _checked(state: ServerState, checks: CheckQueue, user: User, form: AskForm) -> tuple[PublicCheck | None, str]:
-    """Return the check of the form's query, and its SQL as HTML with the clause marked that prevents an answer.
+    """Return the check of the form's query, and its SQL as HTML, in which the clause that prevents an answer is marked.
 
-    The second is "" if the query can be answered. None and "" while another check of this user runs.
+    The HTML is "" if the query can be answered. Returns None and "" while another check of this user runs.
     """
     served = require_dataset(state, form.dataset)
     try:

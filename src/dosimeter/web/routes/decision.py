@@ -1,6 +1,7 @@
-"""The decision page: everything a controller needs to see before answering one query, and what follows the slider.
+"""The decision page: everything a controller sees before deciding one query, and the parts that the slider changes.
 
-For controllers only; each look is recorded in the audit log and, for the promise, in the ledger (G1).
+For controllers only. Each look is recorded in the audit log, and also in the ledger, because the answer's promise
+depends on looks (G1).
 """
 
 from __future__ import annotations

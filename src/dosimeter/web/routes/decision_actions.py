@@ -52,9 +52,10 @@ router = APIRouter()
 
 
 class ApproveForm(BaseModel):
-    """The form of an approval. ``confirmed``: the same ε again, or "test" where the noisy test will find it.
+    """The form of an approval: the fields of ``Approval``, and ``confirmed``.
 
-    Without that, a page first asks whether the approval is meant.
+    ``confirmed``: the approved ε once more, as text, or "test" where the noisy test will find ε. If it is empty or
+    differs, a page first asks whether the approval is meant.
     """
 
     epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None

@@ -50,8 +50,8 @@ def _query_page(
 def _find_shape(state: ServerState, query: PublicQuery) -> AnswerShape:
     """Return which columns of the answer carry noise, and whether there are groups.
 
-    For a query without an answer, return the defaults at once. To find the shape takes less time once a controller has
-    opened the query, which an analyst must not notice.
+    For a query without an answer, return the defaults of AnswerShape at once, without planning the query. Planning is
+    quicker once a controller has opened the query, so its time would tell an analyst that somebody did.
     """
     served = state.dataset(query.dataset) if query.answer is not None else None
     shape = None if served is None else describe_shape(served, query.sql)
@@ -83,10 +83,10 @@ def show_record(state: StateOf, user: Analyst, query_id: str) -> Response:
 
 
 def _keep_public(entry: Entry, query: StoredQuery) -> Entry:
-    """Return an entry as the analyst of ``query`` may read it: the answer, with their own question, purpose and times.
+    """Return an entry as the analyst of ``query`` may read it: the answer, with their own SQL, name, purpose and times.
 
-    An earlier answer that was handed out again is in the ledger under whoever asked first, which is nobody else's
-    business. Left out too is what no page tells an analyst: the preference, the test's threshold τ, and who approved.
+    If an earlier answer was given again, the entry names whoever asked first; this analyst must not learn who. Left
+    out is what no page tells an analyst: the preference, the threshold τ of the noisy test, and who approved.
     """
     settings = {name: value for name, value in entry.request.settings.items() if name != "approved_by"}
     request = replace(

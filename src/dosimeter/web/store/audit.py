@@ -1,7 +1,8 @@
 """The audit log: who saw and did what, in words. Takes a transaction or a database; knows no users and no pages.
 
 Charges and answers are not here: they are in the ledger. Records are only ever added, each chained to the one before.
-A transaction writes its record last, because from then until it ends no other transaction can write one.
+A transaction writes its record last: once it has written the record, other transactions cannot write theirs until it
+ends.
 """
 
 from __future__ import annotations

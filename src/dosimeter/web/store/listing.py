@@ -157,7 +157,8 @@ def _read_page(
 def _read_place(place: str, length: int) -> list[sa.ColumnElement[Any]]:
     """Return the parts of a place as SQL literals, to compare with the columns that the list is sorted by.
 
-    ``length``: how many columns these are. The place must have the form of this list's places.
+    ``length``: how many columns these are: 2 (time, id) or 3 (priority, time, id). Routes check the place beforehand,
+    by the pattern ``PLACE`` or ``RANKED_PLACE``.
     """
     start, query_id = place.rsplit(".", 1)
     if length == 2:
@@ -167,7 +168,7 @@ def _read_place(place: str, length: int) -> list[sa.ColumnElement[Any]]:
 
 
 def list_people(database: Database) -> list[tuple[str, str, bool, str, int]]:
-    """Return all users, for controllers: name, role, whether disabled, since when, and how many open queries."""
+    """Return all users, for controllers: name, role, whether disabled, when added, and how many open queries."""
     waiting = (
         sa.select(QUERIES.c.analyst_id, sa.func.count().label("open"))
         .where(QUERIES.c.status.in_(OPEN))

@@ -69,7 +69,7 @@ def _chain_records(connection: sa.Connection, old: sa.TableClause, new: sa.Table
 
 
 def _list_guards(dialect: str) -> Sequence[str]:
-    """Return triggers against accidental changes. They prove nothing: the chain does."""
+    """Return the SQL of triggers that refuse accidental changes. Deliberate ones are shown by the chain alone."""
     if dialect == "sqlite":
         refuse = f"BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
         return (
