@@ -330,6 +330,37 @@ def test_a_full_gate_makes_room_for_somebody_new() -> None:
     assert ended["c1"] == "crowded"  # for the known device
 
 
+def test_known_devices_in_a_row_each_take_a_place() -> None:
+    """Each takes the place of another who waits. When only known devices wait, the next one is refused."""
+
+    async def story() -> dict[str, str]:
+        password_queue, ended, free = PasswordQueue(running=1, each=2, waiting=2), {}, threading.Event()
+
+        async def attempt(visitor: str, *, known: bool) -> None:
+            try:
+                await password_queue.run(visitor, lambda: free.wait(60), known=known)
+                ended[visitor] = "in"
+            except TooManyAttempts:
+                ended[visitor] = "crowded"
+
+        async with asyncio.TaskGroup() as tasks:
+            for visitor in ("x", "a", "b", "known 1", "known 2", "known 3"):
+                tasks.create_task(attempt(visitor, known=visitor.startswith("known")))
+                await asyncio.sleep(0)
+            free.set()
+        password_queue.close()
+        return ended
+
+    assert run_story(story) == {
+        "x": "in",
+        "a": "crowded",
+        "b": "crowded",
+        "known 1": "in",
+        "known 2": "in",
+        "known 3": "crowded",
+    }
+
+
 def test_right_password_is_taken_back(site: Site) -> None:
     """However often somebody signs in rightly, nothing is counted; and a wrong one stays counted for the address."""
     with site.guest() as guest:

@@ -91,11 +91,15 @@ class PasswordQueue:
         if the new attempt is from a device that signed in before (``known``). Otherwise raises TooManyAttempts: the
         new attempt itself is refused.
         """
-        greedy = [line for line in self._rest.values() if len(line) > 1] if self._under_way[visitor] == 1 else []
-        spare = greedy or (list(self._rest.values()) if known else [])
+        greedy = [name for name, line in self._rest.items() if len(line) > 1] if self._under_way[visitor] == 1 else []
+        spare = greedy or (list(self._rest) if known else [])
         if not spare:
             raise TooManyAttempts
-        spare[-1].pop().set_exception(TooManyAttempts())
+        turn = self._rest[spare[-1]].pop()
+        if not self._rest[spare[-1]]:
+            del self._rest[spare[-1]]
+        if not turn.done():  # its request may have been cancelled in this very moment
+            turn.set_exception(TooManyAttempts())
 
     def _call_next(self) -> None:
         for lines in (self._first, self._rest):
