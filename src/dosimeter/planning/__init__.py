@@ -1,6 +1,7 @@
 """Plan queries: from SQL and a Schema to a QueryPlan, or a refusal that names the clause.
 
-Takes text and public facts; gives the plan, its explanation and its identity. Never opens a connection.
+Takes text and public facts; gives the plan, its explanation, and a digest of what it measures. Never opens a
+connection.
 """
 
 from typing import TYPE_CHECKING

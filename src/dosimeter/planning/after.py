@@ -1,9 +1,11 @@
-"""Everything after the noise (Q4): SQL over the released table, as a tree of our own. Knows no data.
+"""Rebuild a SELECT that measures as a SELECT over the released table: what happens after the noise (Q4). Knows no data.
 
-The table ``released`` has one row for each group. Its columns are ``released_cell``, which numbers the rows, the values
-g0, g1 … of the group, and the aggregates e0, e1 …. Further blocks (other SELECTs that measure) have tables of their
-own, ``released1`` …. A SELECT that measures becomes a SELECT over its table, and the SELECTs around it are rebuilt over
-its result. So nothing after the noise can touch the data, whatever the analyst writes.
+The table ``released`` has one row for each group and, with ROLLUP, CUBE or GROUPING SETS, one for each total. Its
+columns are ``released_cell``, which numbers the rows, the values g0, g1 … of the group, and the aggregates e0, e1 ….
+With totals it also has h0, h1 …: 1 where the row is a total over that GROUP BY expression, otherwise 0. Further blocks
+(other SELECTs that measure) have tables of their own, ``released1`` …. SELECTs around one that measures are rebuilt
+over its result, in ``outer_select``. All of them read only released and public tables, so that nothing after the noise
+can touch the data, whatever the analyst writes.
 """
 
 from __future__ import annotations
@@ -49,11 +51,11 @@ class Field:
     """One column of a relation after the noise.
 
     ``formula``: how the column is computed from one released row: from its group values g0, g1 …, its aggregates e0, e1
-    … and the row of a public table that is joined to it. None if it cannot be computed so, as when it reads
-    several released rows. ``group``: if the column is a GROUP BY expression, unchanged, the index of that expression.
-    None for other columns, and where rows do not come from one released row each. ``length``: how many characters a
-    text in the column can have. ``type``: the type of an unchanged group or public column; None for others, whose types
-    the embedded engine finds. ``public``: whether it is a column of a public table, unchanged.
+    … and the row of a public table that is joined to it. None if it cannot be computed so, as when it reads several
+    released rows. ``group``: if the column is a GROUP BY expression, unchanged, the index of that expression. None for
+    other columns, and if an outer SELECT makes one row of several released rows, as its GROUP BY does. ``length``: how
+    many characters a text in the column can have. ``type``: the type of an unchanged group or public column; None for
+    others, whose types the embedded engine finds. ``public``: whether it is a column of a public table, unchanged.
     """
 
     name: str
@@ -69,10 +71,10 @@ class Relation:
     """A query over released tables, with what is known of its rows. ``rows``: the most rows that it can give.
 
     ``traced``: whether its last column tells, for each of its rows, the number of the released row behind it.
-    ``steps``: what happens after the noise, in words. ``plain``: whether it has only columns of the released table, and
-    its rows in the order of the groups. ``blocks``: the numbers of the blocks whose released rows are its rows.
-    ``public``: the public table that this relation stands for; None for other relations. For a public table ``rows`` is
-    1: it is joined by its key, so that no row becomes several.
+    ``steps``: what happens after the noise, in words. ``plain``: whether it gives columns of ``released`` unchanged,
+    with all rows in their order, so that its query need not run. ``blocks``: if ``traced``, the numbers of the blocks
+    that its rows come from. ``public``: the public table that this relation stands for; None for other relations. For a
+    public table ``rows`` is 1: it is joined by its key, so that no row becomes several.
     """
 
     query: exp.Select | exp.Union
@@ -349,7 +351,10 @@ class MeasuringSelect:
         return None
 
     def _grouping(self, node: exp.Expression) -> exp.Expression:
-        """Return GROUPING(a, b …) as a number with one bit per column: 1 where the released row is a total over it."""
+        """Return GROUPING(a, b …) as a number with one bit per column: 1 if the row is a total over that column.
+
+        With GROUPING(city, sex), the row of one city and both sexes together has 1, and the row of everybody has 3.
+        """
         places = [self._matching_group(part) for part in node.expressions]
         if not self.totals or not places or None in places:
             raise refusal(node, f"{clause_of(node)} takes columns of a ROLLUP, CUBE or GROUPING SETS.")

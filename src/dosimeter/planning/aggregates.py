@@ -96,10 +96,12 @@ class _Expression:
 class AggregateCollector:
     """A collector of aggregates, in the order in which they are met. Equal aggregates are kept once.
 
-    ``min_rows``: the option of that name. ``by_hand``: whether a sensitivity is given by hand; then each aggregate is
-    measured as one number. ``groups``: the number of declared groups, or the most groups that one individual can be in
-    where groups are thresholded. ``rank_cells``: the most cells that are drawn by rank; 0 where order statistics get
-    noise.
+    ``min_rows``: the fewest rows with a value that each group of an AVG is publicly known to have; None if unknown.
+    ``by_hand``: whether a sensitivity is given by hand; then each aggregate is measured as one number. ``groups``: the
+    number of declared groups, or the most groups that one individual can be in where groups are thresholded.
+    ``rank_cells``: the most cells that are drawn by rank; 0 where order statistics get noise. ``_sources``: the
+    expressions that aggregates read, by the key of their source. ``_measures``: each measure with the key of its source
+    (empty for COUNT(*)), by type, source and parameters. ``_estimates``: by type and the indices of their measures.
     """
 
     schema: Schema
@@ -175,7 +177,10 @@ class AggregateCollector:
 
     @property
     def facts(self) -> SensitivityFacts:
-        """Return the public facts that sensitivities depend on, besides the bounds."""
+        """Return the public facts that sensitivities depend on, besides the bounds.
+
+        These are the most rows of one individual, the number of individuals, and ``groups``.
+        """
         return SensitivityFacts(self.schema.max_rows_per_unit, self.schema.individuals, self.groups)
 
     @property
@@ -198,10 +203,11 @@ class AggregateCollector:
     # ------------------------------------------------------------ what a reader may ask for
 
     def take(self, call: AggregateCall, node: exp.Expression | None, *, distinct: bool = False) -> Source:
-        """Return the source (what is read) of an aggregate that needs only to know where its argument is NULL.
+        """Return the source (what is read of each row) of an aggregate such as COUNT(x): only whether x is NULL.
 
-        ``node``: the argument; a missing one is refused. ``distinct``: whether the aggregate reads the raw values
-        instead, to tell different ones apart.
+        ``call``: the aggregate; where its FILTER does not hold, x counts as NULL. ``node``: x, refused if it is missing
+        or begins with DISTINCT. ``distinct``: whether the source is the values of x instead, to tell different ones
+        apart.
         """
         if node is None:
             raise QueryError(f"{call.label} has no argument. Name a column.", clause=call.label)
@@ -309,8 +315,8 @@ class AggregateCollector:
     ) -> Source:
         """Add an expression that an aggregate reads, NULL where a condition does not hold, and return its source.
 
-        ``node``: the expression as written. The source tells only NULL from other values, unless ``take_value`` adds a
-        grid.
+        ``tree``: the expression, checked. ``node``: the same as written, for messages. The source says of each row only
+        whether the expression is NULL; ``take_value`` adds its values later, if an aggregate such as SUM needs them.
         """
         if condition is not None:
             tree = exp.Case(ifs=[exp.If(this=condition.copy(), true=tree)])

@@ -111,8 +111,8 @@ def _untraced(fields: Sequence[Field]) -> Field:
 def _unite_fields(fields: Sequence[Field], parts: Sequence[Relation]) -> Field:
     """Return one column of a union. Its formula has a branch per block.
 
-    The formula is None if a part has none for one of its blocks, or if two parts have different ones for the same
-    block. ``fields``: the column in each of the ``parts``.
+    The formula is None if the column has no formula in one of the parts. It is also None if two parts come from the
+    same block and compute the column differently. ``fields``: the column in each of the ``parts``.
     """
     formulas: dict[int, exp.Expression] = {}
     for each, part in zip(fields, parts, strict=True):
@@ -129,9 +129,10 @@ def _reads_numbers(formula: exp.Expression) -> bool:
 
 
 def of_block(relation: Relation, block: int) -> Relation:
-    """Return a relation over the released table of this block, with formulas marked as belonging to that block.
+    """Return the relation marked as that of block number ``block``.
 
-    For block 0 the relation is returned unchanged: an unmarked formula is for every block.
+    For block 1 its formulas become CASE block WHEN 1 THEN … END. For block 0 it is returned unchanged: a formula
+    without such a CASE is for every block. ``relation``: a SELECT that reads this block's released table already.
     """
     if block == 0:
         return relation
@@ -148,8 +149,9 @@ def of_block(relation: Relation, block: int) -> Relation:
 def unite_sets(sets: Mapping[int, Sequence[int]], groups: int, estimates: int) -> exp.Subquery:
     """Return one table with the rows of all sets of ROLLUP, CUBE or GROUPING SETS, each measured in a block of its own.
 
-    ``sets``: by block number, the indices of the GROUP BY expressions that the set keeps. In the rows of a set, columns
-    g… are NULL for the expressions that it leaves out; columns h0, h1 … are 1 for these and 0 for kept ones.
+    ``sets``: by block number, the indices of the GROUP BY expressions that the set keeps: {0: (0, 1), 1: (0,), 2: ()}
+    for ROLLUP (city, sex). A row of the set (city) has the city in g0 and NULL in g1, as sex is left out. Columns h0,
+    h1 … tell this NULL from a value that is NULL: h0 is 0 for the kept city, h1 is 1 for the sex left out.
     ``groups`` and ``estimates``: how many columns g… and e… there are.
     """
     queries: list[exp.Select | exp.Union] = []
@@ -165,12 +167,11 @@ def unite_sets(sets: Mapping[int, Sequence[int]], groups: int, estimates: int) -
 
 
 def of_sets(relation: Relation, sets: Mapping[int, Sequence[int]]) -> Relation:
-    """Return a relation over the table of ``unite_sets`` with a branch per set in its formulas; its query is unchanged.
+    """Return the relation with formulas that have a branch for each set, over the released table of the set's block.
 
-    The sets are those of ROLLUP, CUBE or GROUPING SETS, each measured in a block of its own. In the branch of a set, g…
-    are the columns of its block's released table, or NULL for a GROUP BY expression that the set leaves out; h… are 1
-    for such an expression and 0 for a kept one. ``sets``: by block number, the indices of the expressions that the set
-    keeps.
+    ``relation``: a SELECT over the table of ``unite_sets``; its query is unchanged. ``sets``: as in ``unite_sets``. If
+    a set keeps only the second GROUP BY expression, its block's table has that expression in g0. So in its branch g1
+    becomes g0, g0 becomes NULL, h0 becomes 1 and h1 becomes 0.
     """
     fields = []
     for each in relation.fields:

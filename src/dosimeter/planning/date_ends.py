@@ -1,7 +1,9 @@
-"""Between which dates an expression of dates lies, by the bounds of its columns: for numbers computed from it.
+"""Find the first and the last date that an expression of dates can give, from the bounds of its columns.
 
-Takes a checked expression of one row and a schema; gives two dates. It is tried at the columns' bounds, in the embedded
-engine, wherever it cannot fall while a column grows; what may fall (CASE, MAKE_DATE) is taken apart first.
+Takes a checked expression of one row and a schema; gives two dates, which bound numbers computed from the expression.
+An expression that never gives an earlier date for a later one is computed at the bounds of its columns, in the embedded
+engine. CASE and MAKE_DATE may give an earlier one. So each branch of a CASE is looked at by itself, and such a
+MAKE_DATE is replaced by the first day of its first year and the last day of its last year.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ Ends = tuple[date, date] | None
 def find_ends(tree: exp.Expression, schema: Schema) -> Ends:
     """Return the first and the last date or timestamp that a tree gives within its columns' bounds; None if unbounded.
 
-    Each branch of a CASE is tried, since a branch taken between the bounds may be taken at neither of them; None is
-    returned if that makes too many trials. The caller clamps to the two dates, whatever the data hold.
+    Every branch of a CASE is tried, in every combination, because some dates between the bounds may take a branch that
+    neither bound takes. None also if there are more than ``_MOST_BRANCHES`` combinations. The caller clamps the number
+    that it computes from the tree to that number's values at the two dates, whatever the data hold.
     """
     branches = list(islice(_list_branches(tree), _MOST_BRANCHES + 1))
     if len(branches) > _MOST_BRANCHES:
@@ -37,7 +40,7 @@ def find_ends(tree: exp.Expression, schema: Schema) -> Ends:
 def _list_branches(tree: exp.Expression) -> Iterator[exp.Expression]:
     """Yield the tree with each CASE replaced by the result of one of its branches, in every combination.
 
-    A MAKE_DATE stays within the CASE that keeps it from failing.
+    A CASE around MAKE_DATE, which gives NULL where there is no such date, is not replaced.
     """
     written = next((node for node in _list_cases(tree) if not _makes_date(node)), None)
     if written is None:
@@ -54,7 +57,7 @@ def _list_cases(tree: exp.Expression) -> Iterator[exp.Case]:
 
 
 def _makes_date(node: exp.Expr) -> bool:
-    """Return whether a node is a MAKE_DATE with the CASE around it that gives NULL where there is no such date."""
+    """Return whether a node is the CASE around a MAKE_DATE: CASE WHEN there is such a date THEN MAKE_DATE(…) END."""
     if not isinstance(node, exp.Case) or node.args.get("default") is not None:
         return False
     result = node.args["ifs"][0].args["true"]
@@ -72,7 +75,7 @@ def _put_in_place(tree: exp.Expression, old: exp.Expression, new: exp.Expression
 
 
 def _join_ends(found: Iterable[Ends]) -> Ends:
-    """Return the first and the last of all these dates; None if some have no ends, or if there are none."""
+    """Return the first and the last date of several pairs; None if one of the pairs is None, or if there is no pair."""
     listed = list(found)
     known = [ends for ends in listed if ends is not None]
     if not known or len(known) < len(listed):
@@ -100,10 +103,11 @@ def _list_parts(made: exp.Case) -> list[exp.Expression]:
 
 
 def _grows_with_date(parts: Sequence[exp.Expression], schema: Schema) -> bool:
-    """Return whether MAKE_DATE of these parts never falls while its column grows: its ends are at the column's bounds.
+    """Return whether MAKE_DATE never gives an earlier date for a later one: then its ends are at its column's bounds.
 
-    So it is with the year of a date, with its year and month, or with all three, and constants for what follows. The
-    day must be one that every month has: otherwise there may be no date at the bounds.
+    ``parts``: its year, month and day. True for (year of d, month of d, day of d), for (year of d, month of d, 1) and
+    for (year of d, 6, 1), with one column d. A constant day must be at most 28, as every month has it: otherwise there
+    may be no such date at the bounds. Constants alone, such as (2024, 6, 1), are also True.
     """
     names = {node.name for part in parts for node in part.find_all(exp.Column)}
     read = sum(part.find(exp.Column) is not None for part in parts)

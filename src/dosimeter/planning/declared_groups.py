@@ -145,7 +145,8 @@ def _steps(column: Column) -> tuple[int, int, Fraction] | None:
 def _count_values(column: Column, tree: exp.Expression) -> float:
     """Return how many values a column is declared to have, counting NULL; infinity if the schema sets no limit.
 
-    Timestamps that ``tree`` does not distinguish are counted once; infinity if it reads whole timestamps.
+    ``tree``: the expression that reads the column. If it is EXTRACT(hour FROM t), all timestamps t of the same hour
+    count once; if it reads whole timestamps, infinity is returned.
     """
     match column.type:
         case ColumnType.BOOLEAN:

@@ -23,8 +23,9 @@ TOTALS = "totals add up the released groups"
 class RowsStage:
     """The rows that are read. Reading costs nothing, but a join can raise ``rows_each``, and with it the noise.
 
-    ``joined``: the tables that are joined. ``chosen``: whether a WHERE decides which rows are measured; with a people
-    stage, which of the rows that this stage gives. ``rows_each``: the most rows of one individual that can be measured.
+    ``joined``: the tables that are joined. ``chosen``: whether a condition decides which rows are measured: a WHERE, or
+    that thresholded groups leave NULL out. It is about the rows that the people stage gives, if there is one.
+    ``rows_each``: the most rows of one individual that can be measured.
     """
 
     table: str

@@ -265,9 +265,10 @@ def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:
 
 
 def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
-    """Return a part of a date (EXTRACT), or the number of the day, month … in which the date lies (UnitNumber).
+    """Return a part of a date (EXTRACT), or a UnitNumber: the date's day, month …, counted from a fixed origin.
 
-    The result's bounds are fixed, such as 1 to 12 for a month, or follow from the bounds of the date.
+    The bounds of a part such as the month are fixed: 1 to 12. Those of a year and of a UnitNumber follow from the
+    bounds of the date. ``aggregate``: as the analyst wrote it, for messages.
     """
     part = find_date_part(tree)
     known = PART_VALUES[part.this.name] if part is not None else None

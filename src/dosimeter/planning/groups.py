@@ -53,10 +53,11 @@ class Grouping:
 
 
 def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
-    """Return the GROUP BY expressions of a SELECT. ``mode``: declared, observed or thresholded groups.
+    """Return the GROUP BY expressions of a SELECT.
 
-    If groups are declared, each expression has the values that the schema declares. Raises QueryError for groups that
-    cannot be declared or shown, or for too many.
+    ``mode``: whether groups are declared, thresholded, or observed: all that the data have, for study only. If they are
+    declared, each expression has the values that the schema declares. Raises QueryError for groups that cannot be
+    declared or shown, or for too many.
     """
     clause = select.args.get("group")
     if clause is None:

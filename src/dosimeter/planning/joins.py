@@ -66,9 +66,10 @@ class JoinedSources:
 
 
 def scope_of(plan: QueryPlan) -> Scope:
-    """Return what column names mean in a condition on people, such as a preference's FILTER. Aliases are unknown there.
+    """Return what column names mean in a condition on people, such as a preference's FILTER.
 
-    Names mean columns of the joined rows or, if something is computed for each individual first, of the table itself.
+    They mean columns of the first table and of the joined tables. With a person stage, they mean columns of the first
+    table alone. Table aliases of the query are unknown here.
     """
     names = frozenset({plan.table.lower(), plan.table.rsplit(".", 1)[-1].lower()})
     if not plan.joins or plan.person is not None:
@@ -100,10 +101,10 @@ def list_unit_columns(plan: QueryPlan) -> set[str]:
 
 
 def _with_joined(plan: QueryPlan, name: str | None, read: Callable[[JoinTable], str | None]) -> set[str]:
-    """Return the full names of one kind of key: the unit column of every table, or the row key of every table.
+    """Return the full names of a key in all tables, and of the columns that a join makes equal to it.
 
-    With them are the columns of joined tables that a join makes equal to such a key. ``name``: the key of the first
-    table, or None if it has none. ``read``: returns the key of a joined table, or None.
+    The key is the unit column, or the row key. ``name``: the key of the first table, or None. ``read``: returns the key
+    of a joined table, or None. If the key is id, JOIN visits ON id = visits.patient adds visits.patient.
     """
     found = set() if name is None else {name}
     for join in plan.joins:
@@ -238,7 +239,11 @@ def _require_new(
     prefixes: Mapping[str, str],
     schema: Schema,
 ) -> None:
-    """Refuse a table that is joined twice, and a name that already stands for something else."""
+    """Refuse a table that is joined twice, or whose name, alias or columns are in use already.
+
+    ``names``: the table's name and alias. ``prefixes``: has the names and aliases of the tables before it. ``schema``:
+    that of the rows joined so far, which may have a column with the full name of one of the table's columns.
+    """
     if any(join.table.name == table.name for join in joins):
         raise refusal(node, f"{table.name} is joined twice. Join each table once.")
     taken = [name for name in names if name in prefixes]

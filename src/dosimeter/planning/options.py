@@ -23,7 +23,16 @@ _BETWEEN = " must be a number strictly between 0 and 1, or 1/n^2."
 
 @dataclass(frozen=True, slots=True)
 class LookOptions:
-    """All options besides the SQL that decide the risk of a query."""
+    """All options besides the SQL that decide the risk of a query.
+
+    ``mechanism``: which noise. ``delta``: δ of Gaussian noise, a number, 1/n or 1/n² (also None). ``calibration``: how
+    the scale of Gaussian noise follows from ε and δ; None for zcdp. ``indicator``: how the RDR is computed.
+    ``candidates``: the ε's to choose among; None for the paper's. ``groups``: declared, thresholded, or observed (all
+    groups of the data, for study only). ``method``: whether contributions follow from a closed form, or from really
+    leaving records out. ``sensitivity``: given by hand, for study only. ``min_rows``: the fewest rows with a value that
+    each group of an AVG is publicly known to have. ``quantiles``: whether MIN, MEDIAN … are drawn by rank or get noise.
+    ``group_delta``: the δ of thresholded groups.
+    """
 
     mechanism: MechanismName = "laplace"
     delta: float | str | None = None

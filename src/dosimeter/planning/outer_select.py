@@ -152,7 +152,10 @@ class OuterSelect:
         return keys
 
     def _join_public(self, select: exp.Select) -> None:
-        """Check the joins of public tables. Give their columns formulas, which look values up by a group."""
+        """Check the joins of public tables, and replace these in ``sources`` by relations whose columns have formulas.
+
+        For JOIN regions ON g.region = regions.region, the formula of regions.area looks the area up by g.region.
+        """
         known: dict[str, Relation] = {}
         joins = [None, *(select.args.get("joins") or [])]
         for (name, relation), join in zip(self.sources.items(), joins, strict=False):

@@ -2,7 +2,8 @@
 
 Takes one level of a query at a time, from the inside out. A level is one SELECT: of a subquery, of a CTE, or in IN and
 EXISTS. Its aggregates, windows and memberships become columns of a new stage, so that what is left treats each row by
-itself. What reads other people's rows is refused, by a message with a form that works. Never opens a connection.
+itself. A level that reads other people's rows is refused; the message shows how to ask instead. Never opens a
+connection.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class PersonLevels:
         Each condition leaves a mark with the column that it compares; ``settle`` replaces the mark by a flag.
         ``inline``: a function that writes the subqueries of such a query into it.
         """
-        _refuse_thresholds(select)
+        _refuse_compared_numbers(select)
         nodes = cast(list[exp.Expression], list(select.find_all(exp.In, exp.Exists)))
         for node in [node for node in nodes if node.parent_select is select]:
             if isinstance(node, exp.In) and not node.args.get("query"):
@@ -357,10 +358,10 @@ class PersonLevels:
     # ------------------------------------------------------------ what all levels share
 
     def _first(self, select: exp.Select) -> tuple[Scope, JoinTable | None, PersonStage | None]:
-        """Return the scope (what names mean) of what stands first in FROM, and which table and stage it is.
+        """Return the scope (what names mean) of what stands first in FROM, and its table or stage.
 
-        The table is None unless it is another private table than the first; the stage is None if a table stands there.
-        Refuses anything without individuals.
+        For a stage, the table is None. For a private table, the stage is None; if it is the schema's first table, both
+        are None. Refuses anything else, such as a public table, which has no individuals.
         """
         origin = select.args.get("from_")
         node = origin.this if origin is not None else None
@@ -447,8 +448,8 @@ class PersonLevels:
         )
 
 
-def _refuse_thresholds(select: exp.Select) -> None:
-    """Refuse a WHERE that compares rows with the one number of a subquery, which depends on other people's rows."""
+def _refuse_compared_numbers(select: exp.Select) -> None:
+    """Refuse WHERE cost > (SELECT AVG(cost) …): the number of such a subquery depends on other people's rows."""
     for node in select.find_all(exp.Subquery):
         if node.parent_select is not select or isinstance(node.parent, (exp.In, exp.Exists)):
             continue

@@ -33,7 +33,7 @@ def written_column(name: str) -> exp.Column:
 
 
 def total_tree(node: exp.Expression, scope: Scope) -> exp.Expression:
-    """Return an expression of one row, checked and in the form in which it runs."""
+    """Return an expression of one row, checked, and rewritten so that it cannot fail for any row (``make_total``)."""
     return make_total(check_expression(node, scope).tree, scope.schema)
 
 

@@ -1,9 +1,9 @@
-"""The person stage of a plan: what is computed from each individual's own rows, as values and as trees.
+"""The person stages of a plan: what is computed from each individual's own rows, as values and as trees.
 
-A stage reads rows (of the first table, of another private table, or of an earlier stage) and computes new columns for
-each individual: aggregates after GROUP BY unit, windows PARTITION BY unit, or whether the individual is in another
-query (IN and EXISTS). Every new value depends on that individual's own rows only (Q2), so leaving somebody out removes
-their rows from the result and changes nobody else's. Never opens a connection.
+A stage reads rows (of the first table, of another private table, or of an earlier stage) and applies one step to them.
+The step computes new columns for each individual: aggregates after GROUP BY unit, windows PARTITION BY unit, or whether
+the individual is in another query (IN and EXISTS). Every new value depends on that individual's own rows only (Q2), so
+leaving somebody out removes their rows from the result and changes nobody else's. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Tables = Callable[[JoinTable | None], exp.Expression]
 
 @dataclass(frozen=True, slots=True)
 class PersonRows:
-    """The rows that one step of the person stage reads, with the tables joined to them, as far as they meet ``where``.
+    """The rows that a stage reads: joined with the tables of ``joins``, and only those that meet ``where``.
 
-    ``stage``: the earlier step that gives the rows. ``table``: the private table, other than the first, that holds
+    ``stage``: the earlier stage that gives the rows. ``table``: the private table, other than the first, that holds
     them. If both are None, they are the first table's. ``schema``: the public facts of the rows after the joins.
     """
 
@@ -76,10 +76,10 @@ class Memberships:
 
 @dataclass(frozen=True, slots=True)
 class PersonStage:
-    """One step of the person stage: the rows that it reads, and what it makes of them.
+    """One person stage: the rows that it reads, and the step that it applies to them.
 
-    ``schema``: the public facts of the rows that it gives. ``numbered``: the columns that number each individual's rows
-    1, 2, … by ROW_NUMBER.
+    ``schema``: the public facts of the rows that the stage gives. ``numbered``: the columns that number each
+    individual's rows 1, 2, … by ROW_NUMBER.
     """
 
     rows: PersonRows
@@ -88,7 +88,7 @@ class PersonStage:
     numbered: frozenset[str] = frozenset()
 
     def chain(self) -> Iterator[PersonStage]:
-        """Yield every step that this one is computed from, and this one last."""
+        """Yield every stage that this one is computed from, and this one last."""
         for rows in self.sources():
             if rows.stage is not None:
                 yield from rows.stage.chain()
@@ -102,7 +102,7 @@ class PersonStage:
         return self.rows.table if self.rows.stage is None else self.rows.stage.origin
 
     def sources(self) -> Iterator[PersonRows]:
-        """Yield the rows that the step reads, and for each of its flags the rows of the other query."""
+        """Yield the rows that the stage reads, and for each of its flags the rows of the other query."""
         yield self.rows
         if isinstance(self.step, Memberships):
             for _, rows, _ in self.step.flags:
@@ -135,7 +135,7 @@ def joined_rows(table: JoinTable, tables: Tables) -> exp.Expression:
 
 
 def list_stages(plan: QueryPlan) -> Iterator[PersonStage]:
-    """Yield every step that computes columns from an individual's own rows (Q2): the plan's, and its joined tables'."""
+    """Yield every stage of a plan (Q2): those of its own rows, and those of its joined subqueries."""
     for stage in (*([] if plan.person is None else [plan.person]), *joined_stages(plan.joins)):
         yield from stage.chain()
 
@@ -165,7 +165,7 @@ def person_relation(stage: PersonStage, tables: Tables) -> exp.Subquery:
 
 
 def _relation(rows: PersonRows, tables: Tables) -> exp.Expression:
-    """Return the rows that a step reads, joined but not yet restricted by its WHERE, as they can stand in FROM.
+    """Return the rows that a stage reads, joined but not yet restricted by their WHERE, as they can stand in FROM.
 
     ``tables`` gives the rows of a declared table.
     """

@@ -69,7 +69,10 @@ _ORDER_STATISTICS = (exp.Min, exp.Max, exp.Median, exp.PercentileCont, exp.Perce
 class PlanOptions:
     """The options that decide a plan besides SQL and schema.
 
-    A sensitivity given by hand and observed groups are for study, not for release (S7, C8).
+    ``groups``: declared, thresholded, or observed (all groups of the data). ``min_rows``: the fewest rows with a value
+    that each group of an AVG is publicly known to have. ``sensitivity``: given by hand. ``quantiles``: whether MIN,
+    MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of thresholded groups. A sensitivity given by hand
+    and observed groups are for study, not for release (S7, C8).
     """
 
     groups: Groups = "declared"
@@ -367,9 +370,10 @@ def _collect_measures(draft: Draft) -> None:
 
 
 def _measure_sets_apart(draft: Draft) -> None:
-    """Make each set of ROLLUP, CUBE or GROUPING SETS a block of its own, if a measure does not add up (Q5).
+    """Make each set of ROLLUP, CUBE or GROUPING SETS a block, if a measure's total is not the sum over groups (Q5).
 
-    Totals are otherwise added up from the released groups.
+    COUNT(DISTINCT patient) is such a measure, if one patient can be in several groups. Without such a measure nothing
+    changes: totals are added up from the released groups.
     """
     grouping = draft.grouping
     alone = draft.sources.schema.max_rows_per_unit == 1  # then nobody is in two groups
@@ -410,7 +414,7 @@ def _columns_used(select: exp.Select, scope: Scope) -> tuple[str, ...]:
 
 
 def _is_column(node: exp.Column, scope: Scope) -> bool:
-    """Return whether a name is a column of the table. In GROUP BY, HAVING and ORDER BY it may be an alias instead."""
+    """Return whether a name means one column of the rows. False for an alias of the SELECT list, as in ORDER BY n."""
     try:
         scope.resolve(node)
     except QueryError:

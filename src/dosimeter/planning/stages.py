@@ -43,7 +43,10 @@ class Scoped:
     parts: tuple[Scoped, ...] = ()
 
     def with_rows(self, schema: Schema) -> exp.Select:
-        """Return the SELECT with a new WITH: of the queries that the SELECT names, it holds those that give rows."""
+        """Return a copy of the SELECT whose WITH holds only queries that the SELECT names and that give rows.
+
+        These can also come from the WITH of an outer query.
+        """
         rows = {name: query for name, query in self.known.items() if find_stage(query, schema) is Stage.ROWS}
         select = self.select.copy()
         listed = [

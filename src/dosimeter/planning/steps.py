@@ -83,8 +83,9 @@ def clamped(
 ) -> Gridded:
     """Return a tree clamped to its bounds, in grid steps. Written as CASE, because LEAST and GREATEST skip NULL (C5).
 
-    ``raw``: the tree before it is clamped. ``ends``: its bounds, to compare it with. ``inside``: the same tree in grid
-    steps, for values within the bounds. ``steps``: the bounds in grid steps. ``unit``: what one step is worth.
+    ``raw``: the tree in its own units, such as pay in euros. ``ends``: its bounds in the same units, 0 and 10.
+    ``inside``: the tree in grid steps, for values within the bounds: pay / 0.5 for steps of half a euro. ``steps``: the
+    bounds in grid steps, 0 and 20. ``unit``: what one step is worth, 0.5.
     """
     tree = case(
         (exp.Is(this=raw.copy(), expression=exp.Null()), exp.Null()),

@@ -160,9 +160,10 @@ class _Meaning:
     """The meaning of an outer query's column names, needed to write the subquery in its FROM into it.
 
     ``alias``: the subquery's name. ``columns``: what each of its columns computes. ``star``: whether it has ``*``, and
-    so passes on all columns of its table. ``source``: that table's name, to be put before columns if the outer query
-    joins others; otherwise None. ``joined``: the names of these others. ``outputs``: the aliases of the outer SELECT
-    list. ``nodes``: how many nodes were written in so far; too many are refused.
+    so passes on all columns of its table. ``joined``: the names and aliases of the tables that the outer query joins.
+    ``source``: the name of the subquery's own table, written before its columns to tell them from columns of joined
+    tables; None if the outer query joins nothing, or if the subquery does not read a single table. ``outputs``: the
+    aliases of the outer SELECT list. ``nodes``: how many nodes were written in so far; too many are refused.
     """
 
     alias: str
