@@ -13,7 +13,7 @@ import pytest
 from dosimeter import Dataset, OptionError, PreferenceError
 from dosimeter.postprocess import list_group_errors
 from dosimeter.risk import PRESETS, Choice, parse_preference
-from dosimeter.show import word_conflict
+from dosimeter.show import word_absolute, word_conflict
 
 ISLAND = "SELECT age, diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY 1, 2"
 COUNT = "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island'"
@@ -301,6 +301,17 @@ def test_notes_do_not_speak_of_rdrs_where_none_are_compared(clinic: Dataset) -> 
 
 
 # ---------------------------------------------------------------- advice
+
+
+@pytest.mark.parametrize(
+    ("percent", "told"),
+    [(12.31, "12.4"), (99.99, "99.99"), (99.99999994, "100"), (99.9999987, "99.999999"), (100.0, "100")],
+)
+def test_upper_limits_are_never_rounded_down(clinic: Dataset, percent: float, told: str) -> None:
+    """Nor written as 100 % where nine digits tell them apart from it."""
+    absolute = clinic.risk(COUNT).absolute(1.0)
+    sentences = list(word_absolute(replace(absolute, posterior=percent / 100)))
+    assert f"ends with at most {told} %" in sentences[2]
 
 
 def test_what_one_step_would_change(clinic: Dataset) -> None:

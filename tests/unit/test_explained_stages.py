@@ -47,6 +47,14 @@ def advised(sql: str, schema: Schema = BY_ROW, **options: Any) -> dict[Change, N
     return {advice.change: advice for advice in found.advice}
 
 
+@pytest.mark.parametrize(("where", "chosen"), [("", False), ("WHERE age > 30", True)])
+def test_leaving_null_out_of_thresholded_groups_is_no_where(where: str, chosen: bool) -> None:
+    options = PlanOptions(groups="thresholded", group_delta=1e-6)
+    plan = plan_query(f"SELECT pid, COUNT(*) FROM visits {where} GROUP BY pid", BY_ROW, options)
+    assert plan.where is not None
+    assert explain_plan(plan).stages.rows.chosen is chosen
+
+
 def test_a_query_with_all_four_stages() -> None:
     sql = (
         "SELECT region, AVG(n) AS mean FROM (SELECT pid, MAX(region) AS region, COUNT(*) AS n FROM visits "

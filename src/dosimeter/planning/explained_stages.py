@@ -13,6 +13,7 @@ from dosimeter.measures import Estimate
 from dosimeter.mechanisms import Laplace, Mechanism, default_delta, make_with_delta
 from dosimeter.planning.person_stage import joined_stages
 from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.planning.thresholding import read_where
 
 EXAMPLES = (0.1, 1.0, 10.0)
 """The ε's at which an explanation says how far off a number would be."""
@@ -23,9 +24,9 @@ TOTALS = "totals add up the released groups"
 class RowsStage:
     """The rows that are read. Reading costs nothing, but a join can raise ``rows_each``, and with it the noise.
 
-    ``joined``: the tables that are joined. ``chosen``: whether a condition decides which rows are measured: a WHERE, or
-    that thresholded groups leave NULL out. It is about the rows that the people stage gives, if there is one.
-    ``rows_each``: the most rows of one individual that can be measured.
+    ``joined``: the tables that are joined. ``chosen``: whether a WHERE decides which rows are measured. It is
+    about the rows that the people stage gives, if there is one. ``rows_each``: the most rows of one individual that can
+    be measured.
     """
 
     table: str
@@ -127,7 +128,7 @@ def explain_stages(plan: QueryPlan, after: tuple[str, ...]) -> Stages:
         rows=RowsStage(
             plan.table,
             tuple(join.table.name for join in plan.joins),
-            any(block.where is not None for block in plan.blocks),
+            _has_where(plan),
             plan.schema.max_rows_per_unit,
         ),
         people=_explain_people(plan),
@@ -148,6 +149,13 @@ def explain_stages(plan: QueryPlan, after: tuple[str, ...]) -> Stages:
         ),
         after=(*after, *([TOTALS] if any(block.sets for block in plan.blocks) else [])),
     )
+
+
+def _has_where(plan: QueryPlan) -> bool:
+    """Return whether the query has a WHERE. That thresholded groups leave NULL out is none."""
+    if plan.threshold is not None:
+        return read_where(plan) is not None
+    return any(block.where is not None for block in plan.blocks)
 
 
 def _list_mechanisms(plan: QueryPlan) -> list[Mechanism]:

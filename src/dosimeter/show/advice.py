@@ -316,15 +316,13 @@ def _round_up(value: float, most: float = math.inf) -> str:
     """Write an upper limit of a risk, rounded up to three significant digits: 12.31 becomes 12.4.
 
     ``most``: the largest value that the limit can have, such as 100 for percents. A limit that would round up to
-    ``most`` gets more digits: 99.99 stays 99.99. With nine digits, the most it gets, it is rounded to the nearest.
+    ``most`` gets more digits, up to nine: 99.99 stays 99.99, and 99.9999999999 becomes 100.
     """
     if value <= 0.0 or not math.isfinite(value):
         return format_number(value)
-    digits = 3
-    while digits < 9 and value < most:
+    for digits in range(3, 10):
         step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
         rounded = math.ceil(value / step * (1.0 - 1e-12)) * step
-        if rounded < most or most == math.inf:
+        if rounded < most:
             return format_number(rounded, digits)
-        digits += 1
-    return format_number(min(value, most), 9)
+    return format_number(most)
