@@ -49,7 +49,7 @@ def wait_for_epsilon(page: Page, epsilon: str) -> None:
 
 def wait_for_approval(page: Page) -> None:
     """Return once what stands on the page can be approved."""
-    page.wait_for_selector("#part-verdict:not([aria-busy]) button:enabled")
+    page.wait_for_selector("#part-verdict:not([aria-busy]) .primary:enabled")
 
 
 def wait_for_rest(page: Page) -> None:
@@ -61,7 +61,7 @@ def wait_for_rest(page: Page) -> None:
 
 
 def approve_button(page: Page) -> Locator:
-    return page.locator("#part-verdict button")
+    return page.locator("#part-verdict .primary")
 
 
 def read_line(page: Page) -> Locator:

@@ -149,10 +149,10 @@ def test_an_earlier_answer_is_not_handed_out_while_it_is_stopped(site: Site, ann
     first, second = anna.ask(), anna.ask()
     carol.approve(first)
     stop(site)
-    assert carol.act(f"/decide/{second}/repeat").status_code == 409
+    assert carol.act(f"/decide/{second}/repeat", reason="asked before").status_code == 409
     assert "Wilson" in anna.get("/answers").text  # what is out stays out
     carol.act("/incidents/clinic/clear", reason="looked into")
-    assert carol.act(f"/decide/{second}/repeat").status_code == 200
+    assert carol.act(f"/decide/{second}/repeat", reason="asked before").status_code == 200
 
 
 def test_a_stop_by_another_program_is_noticed(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:

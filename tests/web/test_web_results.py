@@ -220,7 +220,7 @@ def test_a_record_of_a_repeated_answer_tells_nothing_of_who_asked_first(
             assert text in hers, text
         monkeypatch.setattr(queries, "write_time", lambda: "2099-01-02T03:04:05.678901Z")
         second = bob.ask("SELECT COUNT(*) FROM clinic /* his */ WHERE smoker", purpose="his own study")
-        assert carol.act(f"/decide/{second}/repeat").status_code == 200
+        assert carol.act(f"/decide/{second}/repeat", reason="asked before").status_code == 200
         his = bob.get(f"/queries/{second}/record").text
     for text in ("bob", "his own study", "/* his */", "asked 2099-01-02T03:04:05Z, answered 2099-01-02T03:04:05Z"):
         assert text in his, text

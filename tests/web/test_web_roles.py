@@ -40,6 +40,7 @@ GETS = {
     "/decide/{query_id}": (303, 403, 200),
     "/decide/{query_id}/live": (303, 403, 200),
     "/decide/{query_id}/confirm": (303, 403, 200),
+    "/decide/{query_id}/repeat": (303, 403, 409),
     "/decide/{query_id}/deny": (303, 403, 200),
     "/decide/{query_id}/changes": (303, 403, 200),
     "/decide/{query_id}/people": (303, 403, 200),
@@ -80,7 +81,7 @@ POSTS = {
     "/decide/{query_id}/look": (303, 403, 303),
     "/decide/{query_id}/reveal": (303, 403, 422),
     "/decide/{query_id}/approve": (303, 403, 422),
-    "/decide/{query_id}/repeat": (303, 403, 409),
+    "/decide/{query_id}/repeat": (303, 403, 422),
     "/decide/{query_id}/deny": (303, 403, 422),
     "/decide/{query_id}/changes": (303, 403, 422),
 }

@@ -71,8 +71,10 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     expect(carol.locator("h1")).to_contain_text("Approve at ε = 0.1?")
     carol.click("main button.primary")  # without a reason nothing is sent
     carol.fill("[name=reason]", "the stock depends on it")
+    carol.click("main button.primary")  # nor before a looser preference than one's own is meant
+    carol.check("[name=looser]")
     carol.click("main button.primary")
-    carol.wait_for_selector("text=Answered")
+    carol.wait_for_selector(".decided >> text=Answered")
     expect(carol.locator(".decided")).to_contain_text("By carol")
 
     withheld = "ε is withheld because it depends on the data."
@@ -99,7 +101,9 @@ def test_denial_has_one_wording(site: Site, open_page: OpenPage) -> None:
     decide(carol, query_id)
     carol.click("text=Deny …")
     carol.fill("[name=reason]", "too few people")
-    carol.click("form[action$=deny] button")
+    carol.click("text=The purpose is not worth the risk.")  # a usual reason takes the place of what was typed
+    expect(carol.locator("[name=reason]")).to_have_value("The purpose is not worth the risk.")
+    carol.click("form[action$=deny] button.danger")
     carol.wait_for_url("**/queue?*")
     expect(carol.locator("[role=status]")).to_contain_text("The analyst anna sees the one fixed wording.")
     anna.goto(f"/queries/{query_id}")
@@ -144,7 +148,9 @@ def test_same_query_again_costs_nothing(site: Site, open_page: OpenPage) -> None
         second = other.ask()
     carol = open_page(site, "carol")
     decide(carol, second)
-    carol.click("text=Give the earlier answer")
+    carol.click("text=Give the earlier answer …")
+    carol.fill("[name=reason]", "asked before")
+    carol.click("main button.primary")
     carol.wait_for_selector("text=The earlier answer was handed out, at no cost.")
     with site.api("anna") as one, site.api("bob") as two:
         assert one.get(f"/queries/{first}").json()["answer"] == two.get(f"/queries/{second}").json()["answer"]
@@ -315,14 +321,14 @@ def test_looking_is_a_choice_where_the_promise_depends_on_it(
     carol.goto(f"/decide/{blind}")
     expect(carol.locator("#slider")).to_have_count(0)
     carol.click("text=Approve …")
-    expect(carol.locator("main")).to_contain_text("You decide without having looked at the risk.")
+    expect(carol.locator("main")).to_contain_text("You decide without having looked at the risk of this query.")
     carol.fill("[name=reason]", "as agreed")
     carol.click("main button.primary")
     carol.wait_for_selector("text=Answered")
     carol.goto(f"/decide/{seen}")
     carol.click("button:has-text('Look at the risk')")
     wait_for_decision(carol)
-    carol.click("#part-verdict button")
+    carol.click("#part-verdict .primary")
     carol.fill("[name=reason]", "as agreed")
     carol.click("main button.primary")
     carol.wait_for_selector("text=Answered")

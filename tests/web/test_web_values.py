@@ -172,4 +172,4 @@ def test_a_decided_query_shows_no_parts_that_decide(site: Site, anna: Guest, car
     query_id = anna.ask()
     carol.approve(query_id)
     whole = carol.get(f"/decide/{query_id}").text
-    assert [name for name in PARTS if find_part(whole, name) is None] == ["preview", "verdict"]
+    assert [name for name in PARTS if find_part(whole, name) is None] == ["cost", "preview", "verdict"]

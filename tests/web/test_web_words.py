@@ -90,7 +90,7 @@ def test_warnings_fit_the_people_who_are_touched(site: Site, anna: Guest, carol:
         read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.5"}).text)
         for query_id in (island, everybody, nobody)
     )
-    assert "rows where 11 people are touched, the answer could be almost any value." in few
+    assert "rows where 11 people are touched, it could be almost any value." in few
     assert "almost any value" not in many + none
     assert "Nobody is in this query: the answer is noise, and the preference decides nothing." in none
     assert "would identify" not in none
@@ -104,9 +104,12 @@ def test_answer_worth_little_has_one_error_and_no_better_epsilon(site: Site, ann
     assert "The smallest group holds 1 person: its numbers are about them." in page
     assert page.count("450 %") == 3  # in the picture, in the sentence, in the table
     assert "600 %" not in page
-    assert "It is worth little at every ε that the account still allows." in page
+    assert "Answer: worth little: count ± 6 (95 %); 6 of 6 numbers are no larger than their error." in page
+    assert "Ask for changes: without diagnosis, the number itself would be larger than its error." in page
     three = read_text(carol.get(f"/decide/{anna.ask()}", params={"epsilon": "0.05"}).text).replace("\xa0", " ")
-    assert "At ε = 2 the number would be larger than its error." in three  # ± 1 beside 3 people; ± 3 at ε = 1
+    assert (  # ± 1 beside 3 people; ± 3 at ε = 1
+        "It is worth something from ε = 2 on, and the preference allows 0.05 at most. Ask for changes, or deny."
+    ) in three
 
 
 def test_confirmation_repeats_what_warns(site: Site, anna: Guest, carol: Guest) -> None:
@@ -117,7 +120,7 @@ def test_confirmation_repeats_what_warns(site: Site, anna: Guest, carol: Guest) 
     asked = read_text(carol.get(f"/decide/{query_id}/confirm", params=loose).text).replace("\xa0", " ")
     assert "This question touches only 3 people: whatever it answers is about them." in asked
     assert "Looser than your own threshold: at least 95 %, which admits ε = 0.05 at most." in asked
-    assert "The analyst is told neither ε nor these errors." in asked
+    assert "the analyst, anna, sees the answer at once, but neither ε nor its errors." in asked
 
 
 def test_each_state_has_words_of_its_own(site: Site, anna: Guest, carol: Guest) -> None:

@@ -102,7 +102,8 @@ class Guest(httpx.Client):
     def approve(
         self, query_id: str, epsilon: str = "0.05", preference: str = "ratio:0.95", **more: str
     ) -> httpx.Response:
-        fields = {"epsilon": epsilon, "preference": preference, "confirmed": epsilon, "reason": "agreed"} | more
+        fields = {"epsilon": epsilon, "preference": preference, "confirmed": epsilon, "reason": "agreed"}
+        fields |= {"looser": "true"} | more
         return self.act(f"/decide/{query_id}/approve", **fields)
 
 

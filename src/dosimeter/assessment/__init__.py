@@ -11,7 +11,8 @@ data_reader.py  DataReader: what goes back to the data; the only module here tha
 """
 
 from dosimeter.assessment.data_reader import DataReader
+from dosimeter.assessment.finding import limit_by_cell
 from dosimeter.assessment.risk import Risk
 from dosimeter.assessment.study import study_as_plan
 
-__all__ = ["DataReader", "Risk", "study_as_plan"]
+__all__ = ["DataReader", "Risk", "limit_by_cell", "study_as_plan"]

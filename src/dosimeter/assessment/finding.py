@@ -48,8 +48,8 @@ def find_choice(
     choice = risk.conclude(preference, found, tuple(lines), sensitivities=classes, filters=filters)
     by_cell, limit_cell = found.epsilon, choice.limit
     if not risk.plan.ranks:  # R11: defined where numbers get noise
-        reached = replace(classes, k=risk.reach, vectors=None)
-        limit_cell = risk.limit_of(preference, reached, "cell").value
+        reached = _count_reached(risk, classes)
+        limit_cell = limit_by_cell(risk, preference, classes)
         if risk.indicator != "cell" and preference.about_rdr and risk.reach != risk.k:
             by_cell = _find_by_cell(risk, preference, reached, sorted(available, reverse=True))
     advice = build_advice(risk, lines, epsilon=found.epsilon, decides=choice.decides, by_cell=by_cell)
@@ -64,6 +64,20 @@ def find_choice(
         advice=advice,
         words=_word(risk, preference, choice, advice, conflict, stopped),
     )
+
+
+def limit_by_cell(risk: Risk, preference: Preference, classes: Sensitivities | None = None) -> float | None:
+    """Return the exact largest ε that meets the preference by the cell indicator (R11); None if there is no such ε.
+
+    ``classes``: everybody's sensitivities, in classes split by the preference's FILTERs; by default the risk's own.
+    """
+    reached = _count_reached(risk, risk.sensitivities if classes is None else classes)
+    return risk.limit_of(preference, reached, "cell").value
+
+
+def _count_reached(risk: Risk, classes: Sensitivities) -> Sensitivities:
+    """Return the sensitivities with the number of noisy numbers that one individual can reach as k."""
+    return replace(classes, k=risk.reach, vectors=None)
 
 
 def _add_measured(risk: Risk, every: Sequence[RDRs], classes: Sensitivities, preference: Preference) -> Sequence[RDRs]:

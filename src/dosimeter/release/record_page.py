@@ -50,9 +50,16 @@ code { font-size: 9pt }
 
 
 def write_record(
-    entry: Entry, account: Account | AccountSummary | None, verified: Verification | None, *, controller: bool = False
+    entry: Entry,
+    account: Account | AccountSummary | None,
+    verified: Verification | None,
+    *,
+    controller: bool = False,
+    decision: Iterable[tuple[str, str]] = (),
 ) -> str:
     """Return the page as HTML. ``controller``: add what only the controller may see, marked as such.
+
+    ``decision``: further facts for the controller, as names and values: how it came to the answer.
 
     ``account``: the account that the entry was charged to; None if it may not be shown. ``verified``: whether the
     ledger is intact, and its head; None for a reader who may not know how many records there are.
@@ -78,7 +85,7 @@ def write_record(
         parts += _write_answer(entry, hidden)
     parts += _write_checks(entry, verified)
     if controller:
-        parts += _write_private(entry, account)
+        parts += _write_private(entry, account, decision)
     title = f"Answer {entry.id}"
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -164,10 +171,13 @@ def _write_checks(entry: Entry, verified: Verification | None) -> list[str]:
     ]
 
 
-def _write_private(entry: Entry, account: Account | AccountSummary | None) -> list[str]:
+def _write_private(
+    entry: Entry, account: Account | AccountSummary | None, decision: Iterable[tuple[str, str]]
+) -> list[str]:
     """Return the part that only the controller may see: the charge, the reading, an ε that was found from the data."""
     reading = "∞" if entry.reading.is_infinite() else f"{entry.reading:f}"
     facts = [
+        *decision,
         ("ε", "none" if entry.epsilon is None else f"{entry.epsilon:f}"),
         ("Charge", f"{entry.charge:f}"),
         ("Reading afterwards", reading),

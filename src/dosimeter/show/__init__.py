@@ -10,7 +10,10 @@ from dosimeter.show.advice import (
     word_absolute,
     word_advice,
     word_conflict,
+    word_drowned,
+    word_errors,
     word_gain,
+    word_more_guesses,
     word_steps,
     word_undecided,
 )
@@ -60,7 +63,10 @@ __all__ = [
     "word_absolute",
     "word_advice",
     "word_conflict",
+    "word_drowned",
+    "word_errors",
     "word_gain",
+    "word_more_guesses",
     "word_steps",
     "word_undecided",
 ]

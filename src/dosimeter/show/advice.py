@@ -14,7 +14,7 @@ from dosimeter.show.candidates import format_error, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_people, format_percent, format_times
 
 if TYPE_CHECKING:
-    from dosimeter.risk import AbsoluteRisk, Advice, Candidate, ConditionRange, RiskAndAccuracy
+    from dosimeter.risk import AbsoluteRisk, Advice, AnswerAccuracy, Candidate, ConditionRange, RiskAndAccuracy
 
 _IDENTIFIED = 0.5
 """The belief, as a probability, from which on the most exposed count as identified."""
@@ -212,26 +212,37 @@ def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
     return f"of 100 guesses whether {who} is in the table, at most {more} more are right than by tossing a coin"
 
 
+def word_more_guesses(absolute: AbsoluteRisk) -> str:
+    """Say in short what the membership advantage of the most exposed (P4) means."""
+    more = _round_up(50 * absolute.advantage, most=50)
+    return f"Of 100 guesses who is in, at most {more} more are right than by tossing a coin."
+
+
 def word_gain(columns: Sequence[str], shown: RiskAndAccuracy, *, most: int | None = None) -> str:
-    """Say how large the 95 % errors at one ε are, and how many numbers of the answer are no larger than their error.
+    """Say what the analyst would get at one ε, in a sentence. ``most``: as in ``word_errors``."""
+    told = word_errors(columns, shown.accuracy, most=most)
+    return f"At ε = {format_epsilon(shown.epsilon)} the analyst would get {told}."
+
+
+def word_errors(columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int | None = None) -> str:
+    """Say how large the 95 % errors of an answer are, and how many of its numbers are no larger than their error.
 
     If some numbers have too few people to tell, or no error, also say how many. ``most``: name so many columns and only
-    count the others, unless there is just one other. By default all are named.
+    count the others, unless there is just one other. By default all are named. No full stop at the end.
     """
-    accuracy = shown.accuracy
     found = zip(columns, accuracy.errors, accuracy.typical, strict=True)
     errors = [_word_error(name, worst, typical, in_rows=in_rows) for name, (worst, in_rows), typical in found]
     if most is not None and len(errors) > most + 1:
         errors = [*errors[:most], f"{len(errors) - most:,} more"]
     told = f"{', '.join(errors)} (95 %)"
     if accuracy.numbers:
-        told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)}"
+        told += f"; {word_drowned(accuracy.drowned, accuracy.numbers)}"
     if accuracy.too_few:
         count = "1 number has" if accuracy.too_few == 1 else f"{accuracy.too_few:,} numbers have"
         told += f"; {count} too few people behind {'it' if accuracy.too_few == 1 else 'them'} to tell"
     if accuracy.without:
         told += f"; {_word_without(accuracy.without)}"
-    return f"At ε = {format_epsilon(shown.epsilon)} the analyst would get {told}."
+    return told
 
 
 def _word_error(name: str, worst: float | None, typical: float | None, *, in_rows: bool) -> str:
@@ -254,7 +265,7 @@ def _word_without(numbers: int) -> str:
     return "1 number has no error of its own" if numbers == 1 else f"{numbers:,} numbers have no error of their own"
 
 
-def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
+def word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
     """Say how many of the numbers are no larger than their error, or that all of them are larger.
 
     ``drowned``: how many are no larger. ``verb``: "is" or "would be".
@@ -302,7 +313,7 @@ def warn_of_noise(advice: Advice, shown: RiskAndAccuracy) -> Iterator[str]:
     if better is not None:
         yield (
             f"At the same ε, without {join_names(better.dropped)}, "
-            f"{_word_drowned(better.drowned, better.numbers, 'would be')}"
+            f"{word_drowned(better.drowned, better.numbers, 'would be')}"
             f"{' than its error' if better.numbers == 1 else ''}."
         )
 

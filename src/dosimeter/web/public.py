@@ -27,6 +27,8 @@ PHRASES: Mapping[str, str] = {
     "purpose": "Please say more precisely what the answer is for.",
     "narrower": "Please ask for fewer columns or fewer groups.",
     "coarser": "Please group more coarsely.",
+    "larger": "Please ask about more people, or about a longer time.",
+    "rougher": "Please say whether a larger error would do.",
     "shorter": "Please split this into separate queries.",
     "duplicate": "You have asked this before; please use the earlier answer, or say why you need another.",
     "syntax": "Please simplify the SQL.",

@@ -30,6 +30,7 @@ from dosimeter.web.decision.case import (
     renew_digest,
 )
 from dosimeter.web.decision.conditions import admit_condition
+from dosimeter.web.decision.confirmation import describe_confirmation, word_looser
 from dosimeter.web.decision.costs import ALGORITHMS, count_cost, describe_policy
 from dosimeter.web.decision.displaced import MOST_LOOKED_AT, list_displaced
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
@@ -41,17 +42,19 @@ from dosimeter.web.decision.page import (
     MeasuringPage,
     UnseenPage,
     build_page,
-    describe_gain,
     read_own_fields,
     show_decision,
+    show_earlier,
 )
 from dosimeter.web.decision.view import round_down
-from dosimeter.web.decision.words import describe_person, word_condition
+from dosimeter.web.decision.words import DENY_REASONS, REPEAT_REASONS, describe_person, word_condition
 
 __all__ = [
     "ALGORITHMS",
+    "DENY_REASONS",
     "MOST_LOOKED_AT",
     "PARTS",
+    "REPEAT_REASONS",
     "AlreadyDecided",
     "Approval",
     "Case",
@@ -67,7 +70,7 @@ __all__ = [
     "claim_query",
     "count_cost",
     "deny_query",
-    "describe_gain",
+    "describe_confirmation",
     "describe_person",
     "describe_policy",
     "find_asked",
@@ -91,6 +94,8 @@ __all__ = [
     "run_release",
     "settle_unfinished",
     "show_decision",
+    "show_earlier",
     "word_condition",
+    "word_looser",
     "write_query",
 ]

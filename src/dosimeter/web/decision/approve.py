@@ -252,8 +252,8 @@ def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry |
     return None if entry is None or entry.request.schema_digest != prepared.schema_digest else entry
 
 
-def repeat_answer(state: ServerState, query: StoredQuery, user: User, entry: Entry) -> None:
-    """Give the analyst an earlier released answer. No noise, no charge.
+def repeat_answer(state: ServerState, query: StoredQuery, user: User, entry: Entry, reason: str) -> None:
+    """Give the analyst an earlier released answer, with the controller's reason. No noise, no charge.
 
     Raises DatasetStopped for a stopped dataset, and AlreadyDecided if somebody decided the query first.
     """
@@ -261,7 +261,7 @@ def repeat_answer(state: ServerState, query: StoredQuery, user: User, entry: Ent
         raise DatasetStopped(STOPPED)
     _decide(
         state, query, user, QueryStatus.RELEASED, action="repeated", detail=f"entry {entry.id}", entry_id=entry.id,
-        note="The earlier answer was handed out, at no cost.",
+        note="The earlier answer was handed out, at no cost.", reason=reason or None,
     )  # fmt: skip
 
 

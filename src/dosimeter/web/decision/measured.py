@@ -56,7 +56,8 @@ class MeasuredQuery:
     is. ``drawn``: the classes of people that pictures are drawn from. By column of the answer: ``exact``, its exact
     numbers, and ``sizes``, their median absolute value. ``groups``: the answer's row of each group, with exact numbers.
     ``fingerprint``: the digest of the measured data. ``shown``: how many groups would be shown, where nobody declared
-    them (H1).
+    them (H1). ``smallest_group``: how many people are in the smallest group that is not empty; None if there is no such
+    group, or nobody declared the groups.
     """
 
     risk: Risk
@@ -70,6 +71,7 @@ class MeasuredQuery:
     accuracies: dict[float, tuple[ColumnAccuracy, ...]]
     fingerprint: str
     shown: ShownGroups | None = None
+    smallest_group: int | None = None
     _thread: int = field(default_factory=threading.get_ident)  # measured the query, and alone may read the data
     _choices: dict[str, Choice] = field(default_factory=dict)
     _advice: dict[float, Advice] = field(default_factory=dict)
@@ -231,6 +233,7 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
         accuracies=accuracies,
         fingerprint=_require_same(dataset, meter.digest),
         shown=shown,
+        smallest_group=None if shown is not None else risk.smallest_group(),
     )
 
 

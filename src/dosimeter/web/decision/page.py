@@ -15,7 +15,6 @@ from dosimeter.errors import DosimeterError
 from dosimeter.ledger import Algorithm, Entry
 from dosimeter.problems import Surface
 from dosimeter.risk import PRESETS, Choice, Preference, parse_preference
-from dosimeter.show import warn_of_noise, word_gain
 from dosimeter.web.answer_view import view_answer
 from dosimeter.web.decision.approve import find_earlier
 from dosimeter.web.decision.case import (
@@ -39,14 +38,12 @@ from dosimeter.web.decision.costs import (
     list_blind_columns,
     list_choices,
     word_suspicion,
-    word_unseen_gain,
 )
 from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
-from dosimeter.web.decision.measured import MeasuredQuery, find_measured
+from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer, make_offer
-from dosimeter.web.decision.undeclared import view_groups
 from dosimeter.web.decision.view import DecisionView, build_view
-from dosimeter.web.decision.words import MOST_ERRORS, OwnThreshold, compare_thresholds, list_cautions
+from dosimeter.web.decision.words import OwnThreshold
 from dosimeter.web.http import is_own, render
 from dosimeter.web.public import PHRASES, AnswerShape, PublicAnswer, ShownAnswer, show_answer
 from dosimeter.web.question import AnswerPreview, QueryInWords, describe_question, preview_answer
@@ -103,7 +100,8 @@ class UnseenPage:
     ``barred``: why nothing can be approved; "" if something can. ``choices``: the candidates that are offered;
     ``missing``: a sentence on the others. ``columns``: the errors by column; ``more``: how many columns are left out.
     ``enough``: the smallest ε that gives the wanted error. ``cost``: what an approval costs. ``risk``: what an attacker
-    could learn, where the noisy test finds ε. ``preview``: the answer as its analyst will see it.
+    could learn, where the noisy test finds ε. ``declared``: how many people the schema declares. ``preview``: the
+    answer as its analyst will see it.
     """
 
     template: ClassVar[str] = "decide_blind.html"
@@ -117,6 +115,7 @@ class UnseenPage:
     enough: float | None  # the smallest of the choices with the wanted accuracy
     cost: CostWords
     risk: str
+    declared: int | None
     preview: AnswerPreview
 
 
@@ -290,12 +289,12 @@ def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionF
         phrase=PHRASES.get(query.phrase or "", ""),
         earlier=find_earlier(state, case.served, query.sql) if query.status.undecided else None,
         entry=entry,
-        shown=None if entry is None or query.status is not QueryStatus.RELEASED else _show_answer(case, entry),
+        shown=None if entry is None or query.status is not QueryStatus.RELEASED else show_earlier(case, entry),
         following="" if query.status.undecided else find_following(state, query),
     )
 
 
-def _show_answer(case: Case, entry: Entry) -> AnswerPart | None:
+def show_earlier(case: Case, entry: Entry) -> AnswerPart | None:
     """Return the answer of an entry with its first rows, written as its analyst reads them; None if it has none."""
     answer = show_answer(entry)
     if answer is None:
@@ -324,6 +323,7 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
         enough=enough,
         cost=count_cost(offer, offer.worst),
         risk=word_suspicion(offer, case.prepared, None) if offer.testing else "",
+        declared=case.served.schema.individuals,
         preview=preview_for_analyst(state, case, offer, head.form.epsilon or enough or offer.worst, chosen=False),
     )
 
@@ -378,50 +378,6 @@ def read_view(
         return view, "", None
     except DosimeterError as error:
         return None, error.word(Surface.WEB), None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Gain:
-    """What a controller reads before confirming an approval, in words.
-
-    ``risk``: what an attacker could learn at most. ``words``: how good the analyst's answer would be. ``touches``: how
-    many people the query touches. ``warnings``: what speaks against the approval. ``touches`` and ``warnings`` are
-    empty if nobody looked at the risk, or if it is not measured yet.
-    """
-
-    risk: str
-    touches: str = ""
-    words: str = ""
-    warnings: tuple[str, ...] = ()
-
-
-def describe_gain(
-    state: ServerState, case: Case, user: User, offer: Offer, epsilon: float | None, preference: Preference | None
-) -> Gain:
-    """Say how many people the answer is about, what the analyst would get at this ε, and what warns against it.
-
-    If nobody looked at the risk, or it is not measured yet, this says only what query and schema decide. ``epsilon``:
-    None where the noisy test will find it; then only two things are said, how many people the query touches and what an
-    attacker could learn in the worst case. ``preference``: the one that the answer depends on; None if there is none.
-    """
-    risk = word_suspicion(offer, case.prepared, epsilon)
-    job = find_measured(case.served.worker, case.query.id)
-    if needs_consent(case) or job is None or job.state != "done":
-        return Gain(risk, words="" if epsilon is None else word_unseen_gain(offer, case.prepared, epsilon))
-    touches = describe_touched(job.result)
-    if epsilon is None:
-        return Gain(risk, touches)
-    advice = job.result.advise(epsilon)
-    shown = view_groups(job.result, epsilon)
-    words = (word_gain(advice.columns, advice.at, most=MOST_ERRORS), *(() if shown is None else shown.sentences))
-    noisy = warn_of_noise(advice, advice.at)
-    choice = None if preference is None else job.result.recall(preference)
-    if preference is None or choice is None:
-        return Gain(risk, touches, " ".join(words), tuple(noisy))
-    cautions = (caution.words for caution in list_cautions(job.result, choice, ""))
-    own = find_own_threshold(state, case, user, job.result)
-    looser = compare_thresholds(preference, offer.prefer(choice), own)
-    return Gain(risk, touches, " ".join(words), (*cautions, *noisy, *looser))
 
 
 def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMeter) -> Choice:

@@ -16,8 +16,6 @@ from dosimeter.show import (
     format_number,
     note_accuracy,
     note_untold,
-    warn_of_noise,
-    word_gain,
     word_steps,
 )
 from dosimeter.show.charts import bin_rows
@@ -34,6 +32,7 @@ from dosimeter.web.decision.costs import CostWords, count_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer, Refusal
+from dosimeter.web.decision.summary import DecisionSummary, summarize
 from dosimeter.web.decision.tradeoff import (
     CAUTIOUS,
     ENOUGH,
@@ -48,16 +47,14 @@ from dosimeter.web.decision.tradeoff import (
 )
 from dosimeter.web.decision.undeclared import GroupsView, view_groups
 from dosimeter.web.decision.words import (
-    MOST_ERRORS,
     Caution,
     OwnThreshold,
     RiskSentence,
+    compare_thresholds,
     is_undecided,
     list_cautions,
     list_risk_sentences,
     list_states,
-    name_better,
-    warn_of_ranks,
     write_line,
     write_raw_note,
     write_tail,
@@ -73,6 +70,14 @@ class SliderStart:
 
     epsilon: float
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatePlace:
+    """A candidate, and its place among them, from the smallest."""
+
+    epsilon: float
+    index: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -105,6 +110,7 @@ class DecisionView:
     start: SliderStart
     scale: SliderScale
     refusal: Refusal | None
+    largest: CandidatePlace | None
     tradeoff: TradeOff
     accuracy: tuple[AccuracyRow, ...]
     accuracy_notes: tuple[str, ...]
@@ -117,9 +123,8 @@ class DecisionView:
     histogram: Histogram
     tail: str
     measures: tuple[RiskSentence, ...]
-    gain: str
+    summary: DecisionSummary
     steps: tuple[str, ...]
-    worth: tuple[str, ...]
     cost: CostWords
     wanted: str
     shown: GroupsView | None  # where nobody declared the groups
@@ -148,7 +153,7 @@ def build_view(
     enough = find_enough(measured, wanted_error)
     start = find_start(offer, choice, enough, measured.risk.matched)
     selected = start.epsilon if form.epsilon is None else round_down(form.epsilon, offer.candidates)
-    line, advice, bins = measured.candidate(selected), measured.advise(selected), measured.bins(selected)
+    line, bins, cost = measured.candidate(selected), measured.bins(selected), count_cost(offer, selected)
     columns = list_columns(measured)
     column = form.measure if form.measure in columns else columns[0]
     shown = columns if len(columns) <= MOST_COLUMNS else (column,)
@@ -169,6 +174,7 @@ def build_view(
         start=start,
         scale=draw_scale(offer, _list_marks(offer, choice)),
         refusal=offer.refuse(selected),
+        largest=_find_largest(offer),
         tradeoff=draw_tradeoff(
             choice.candidates,
             show_errors(measured, place),
@@ -192,17 +198,29 @@ def build_view(
         histogram=draw_histogram(bins, measured.risk.contributions.n, linear=form.linear),
         tail=write_tail(measured, selected, len(bins) == 1),
         measures=tuple(list_risk_sentences(offer, measured, selected)),
-        gain=word_gain(advice.columns, advice.at, most=MOST_ERRORS),
-        steps=tuple(word_steps(advice)),
-        worth=(
-            *warn_of_noise(advice, advice.at),
-            *name_better(measured, offer, selected),
-            *warn_of_ranks(measured, line),
+        summary=summarize(
+            measured,
+            offer,
+            choice,
+            selected,
+            cost,
+            wanted=wanted_error,
+            enough=enough,
+            alarm=alarm,
+            looser=any(compare_thresholds(preference, offer, own)),
         ),
-        cost=count_cost(offer, selected),
+        steps=tuple(word_steps(measured.advise(selected))),
+        cost=cost,
         wanted=write_wanted(measured, wanted_error, enough),
         shown=view_groups(measured, selected),
     )
+
+
+def _find_largest(offer: Offer) -> CandidatePlace | None:
+    """Return the largest candidate that may be approved; None if none may."""
+    ordered = sorted(offer.candidates)
+    allowed = [CandidatePlace(each, at) for at, each in enumerate(ordered) if offer.refuse(each) is None]
+    return allowed[-1] if allowed else None
 
 
 def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int | None = None) -> SliderStart:
@@ -248,7 +266,7 @@ def _list_marks(offer: Offer, choice: Choice) -> list[tuple[float, str]]:
 
 
 def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float, tuple[str, ...]]:
-    """Return the words beside candidates of the picture, by ε: "found", "cautious", "accurate enough".
+    """Return the words beside candidates of the picture, by ε: "found", "cautious", "as exact as asked".
 
     "cautious": the largest ε with a small membership advantage, where the preference decides nothing (F4). ``enough``:
     the smallest ε with the wanted error; None if there is none.

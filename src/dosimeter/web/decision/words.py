@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dosimeter.assessment import limit_by_cell
 from dosimeter.risk import (
     PRESETS,
     SAFE_ADVANTAGE,
@@ -41,6 +42,26 @@ from dosimeter.web.decision.offer import Offer, explain_shortage
 
 FEW = 5  # fewer people than this are as good as named
 MOST_ERRORS = 2  # errors that are written out beside the slider
+APPROVE_REASONS = (
+    "Meets the preference, and is exact enough for the purpose.",
+    "Of little risk, and a rough answer is enough.",
+    "The purpose is worth the risk.",
+)
+UNSEEN_REASONS = (
+    "The purpose needs this accuracy, and the account can spare it.",
+    "The purpose is worth the risk.",
+)
+REPEAT_REASONS = (
+    "The same question: the earlier answer is as good, and costs nothing.",
+    "The purpose is worth an answer that is already out.",
+)
+DENY_REASONS = (
+    "The answer would be worth little.",
+    "It is about too few people.",
+    "It singles people out.",
+    "The purpose is not worth the risk.",
+    "The budget is kept for other questions.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +109,32 @@ def list_cautions(measured: MeasuredQuery, choice: Choice, alarm: str) -> Iterat
         return
     if touched is not None and touched < FEW:
         yield Caution(f"This question touches {_name_few(touched)}: whatever it answers is about them.", grave=True)
-    elif measured.shown is None and (smallest := measured.risk.smallest_group()) is not None and smallest < FEW:
+    elif (smallest := measured.smallest_group) is not None and smallest < FEW:
         yield Caution(f"The smallest group holds {_name_few(smallest)}: its numbers are about them.", grave=False)
     if is_undecided(choice):
         yield Caution(_word_undecided(measured, choice), grave=False)
+    elif (told := _word_by_cell(measured, choice)) is not None:
+        yield Caution(told, grave=False)
+
+
+def _word_by_cell(measured: MeasuredQuery, choice: Choice) -> str | None:
+    """Say that the preference admits its ε only because the noise of all groups is counted (R11); None if it does not.
+
+    That is so where the cell indicator finds a smaller ε, or none. Only ratios are looked at: their limit is quickly
+    found.
+    """
+    preference = parse_preference(choice.preference)
+    if choice.epsilon is None or preference.kind != "ratio":
+        return None
+    limit = limit_by_cell(measured.risk, preference)
+    if limit is None or limit >= choice.epsilon * (1.0 - 1e-12):
+        return None
+    found = max((line.epsilon for line in choice.candidates if line.epsilon <= limit * (1.0 + 1e-9)), default=None)
+    return (
+        f"The preference allows ε = {format_epsilon(choice.epsilon)} only because the noise in all groups is counted. "
+        "Counting only the noise that one person’s rows can reach, as without groups, it allows "
+        f"{'none' if found is None else format_epsilon(found)}."
+    )
 
 
 def _name_few(people: int) -> str:
@@ -268,29 +311,8 @@ def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
     return f"The most exposed: {format_people(people)} at {format_multiple(times, decimals)} × the average."
 
 
-def name_better(measured: MeasuredQuery, offer: Offer, epsilon: float) -> Iterator[str]:
-    """Yield which larger ε would make most numbers larger than their errors, if the answer is worth little at this one.
-
-    Nothing is said with the noisy test, which nobody can steer.
-    """
-    here = _find_accuracy(measured, epsilon)
-    if offer.testing or not here.is_mostly_noise:
-        return
-    larger = sorted(each for each in offer.remaining if each > epsilon)
-    better = next((each for each in larger if not _find_accuracy(measured, each).is_mostly_noise), None)
-    if better is not None:
-        one, many = "the number would be larger than its error", "most numbers would be larger than their errors"
-        yield f"At ε = {format_epsilon(better)} {one if here.numbers + here.too_few == 1 else many}."
-    elif offer.remaining and measured.risk.matched:
-        yield "It is worth little at every ε that the account still allows."
-
-
-def _find_accuracy(measured: MeasuredQuery, epsilon: float) -> AnswerAccuracy:
-    return AnswerAccuracy.of(measured.accuracies[epsilon], measured.candidate(epsilon).errors)
-
-
-def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
-    """Yield a warning if the rank of a number may be off by half the size of an average group, or by more.
+def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> str:
+    """Say that the rank of a number may be off by half the size of an average group or more; "" if it is not.
 
     The number could then be almost any value. Nothing is said where an individual may have several rows.
     """
@@ -298,12 +320,19 @@ def warn_of_ranks(measured: MeasuredQuery, line: Candidate) -> Iterator[str]:
     rows = max((error for error, in_rows in line.errors if in_rows and error is not None), default=0.0)
     groups = max(1, len(measured.groups))
     if not touched or plan.schema.max_rows_per_unit != 1 or 2.0 * rows * groups < touched:
-        return
+        return ""
     where = "" if groups == 1 else f" in {groups:,} groups"
-    yield (
-        f"Warning: off by {math.ceil(rows):,} rows where {format_people(touched)}{where} are touched, the answer could "
-        "be almost any value."
+    return (
+        f"Off by {math.ceil(rows):,} rows where {format_people(touched)}{where} are touched, it could be almost any "
+        "value."
     )
+
+
+def is_worth_little(measured: MeasuredQuery, epsilon: float) -> bool:
+    """Return whether the answer would be worth little at this ε: mostly noise, or almost any value by rank."""
+    line = measured.candidate(epsilon)
+    accuracy = AnswerAccuracy.of(measured.accuracies[epsilon], line.errors)
+    return accuracy.is_mostly_noise or bool(warn_of_ranks(measured, line))
 
 
 # ---------------------------------------------------------------- absolute measures

@@ -9,10 +9,13 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from dosimeter.errors import DatasetStopped, DosimeterError
+from dosimeter.ledger import Entry
 from dosimeter.problems import Surface
 from dosimeter.risk import Choice, parse_preference
 from dosimeter.show import format_epsilon
 from dosimeter.web.decision import (
+    DENY_REASONS,
+    REPEAT_REASONS,
     AlreadyDecided,
     Approval,
     Case,
@@ -23,7 +26,7 @@ from dosimeter.web.decision import (
     claim_query,
     count_cost,
     deny_query,
-    describe_gain,
+    describe_confirmation,
     find_asked,
     find_case,
     find_earlier,
@@ -38,7 +41,9 @@ from dosimeter.web.decision import (
     round_down,
     run_release,
     show_decision,
+    show_earlier,
     word_condition,
+    word_looser,
     write_query,
 )
 from dosimeter.web.http import Controller, Reason, Refused, Remark, StateOf, render, show_moment
@@ -52,20 +57,24 @@ router = APIRouter()
 
 
 class ApproveForm(BaseModel):
-    """The form of an approval: the fields of ``Approval``, and ``confirmed``.
+    """The form of an approval: the fields of ``Approval``, ``confirmed`` and ``looser``.
 
     ``confirmed``: the approved ε once more, as text, or "test" where the noisy test will find ε. If it is empty or
-    differs, a page first asks whether the approval is meant.
+    differs, a page first asks whether the approval is meant. ``looser``: that a preference which is looser than the
+    controller's own threshold is meant.
     """
 
     epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
     preference: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] = ""
     reason: Reason
     continued: bool = False
+    looser: bool = False
     confirmed: Annotated[str, Field(max_length=40)] = ""
 
 
-class DenyForm(BaseModel):
+class ReasonForm(BaseModel):
+    """The form of a denial, and of giving an earlier answer."""
+
     reason: Reason
 
 
@@ -88,8 +97,8 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
     if algorithm == "find-and-release":
         epsilon = None
     try:
-        condition = read_preference(state, case, user, form) if algorithm == "find" else None
-        preference = None if condition is None else condition.text
+        condition = None if needs_consent(case) else read_preference(state, case, user, form)
+        preference = condition.text if condition is not None and algorithm == "find" else None
         _check(state, user, case, Approval(epsilon, preference, continued=True))
     except DosimeterError as error:
         return show_decision(request, state, user, case, form, complaint=error.word(Surface.WEB), status=422)
@@ -99,14 +108,16 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
         )  # fmt: skip
     offer = make_offer(state, case.served, case.prepared)
     at = offer.worst if epsilon is None else epsilon
+    cost = count_cost(offer, at)
     asked = "" if epsilon is None or epsilon == form.epsilon else format_epsilon(form.epsilon or 0.0)
     return render(
         request, "confirm.html", user, query=case.query, epsilon=epsilon, at=at, asked=asked,
         preference=preference or "", wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
-        cost=count_cost(offer, at), gain=describe_gain(state, case, user, offer, epsilon, condition),
+        cost=cost, found=describe_confirmation(state, case, user, offer, cost, epsilon, condition),
         question=describe_question(case.prepared),
         told="" if condition is None else word_condition(condition),
         other_data=_is_other_data(state, case), blind=needs_consent(case),
+        looked_before=state.mentions_look(case.prepared, case.query.analyst),
         svt=case.served.settings.svt, variance=case.served.settings.variance,
         violation=case.served.settings.violation,
         back=f"/decide/{query_id}?{write_query(form, epsilon)}",
@@ -144,7 +155,7 @@ def approve(
     except Refused as refused:
         return _show_refusal(request, state, user, case, approval, refused)
     wanted = "test" if approval.epsilon is None else format_epsilon(approval.epsilon)
-    if form.confirmed != wanted:
+    if form.confirmed != wanted or (not form.looser and _is_looser(state, user, case, approval)):
         query = write_query(recall_form(approval.preference, approval.epsilon), approval.epsilon)
         return RedirectResponse(f"/decide/{query_id}/confirm?{query}", status_code=303)
     try:
@@ -160,6 +171,14 @@ def approve(
     except DosimeterError:  # the server is stopping: nothing was started
         state.end_claim(claim)
     return RedirectResponse(f"/decide/{query_id}", status_code=303)  # the query's page shows the outcome, also later
+
+
+def _is_looser(state: ServerState, user: User, case: Case, approval: Approval) -> bool:
+    """Return whether the approval rests on a preference that is looser than the controller's own threshold."""
+    if approval.preference is None:
+        return False
+    offer = make_offer(state, case.served, case.prepared)
+    return bool(word_looser(state, case, user, offer, parse_preference(approval.preference)))
 
 
 def _show_refusal(
@@ -209,15 +228,36 @@ def _recall_choice(state: ServerState, user: User, case: Case, approval: Approva
         raise Refused(422, "unusable", error.word(Surface.WEB)) from None
 
 
-@router.post("/decide/{query_id}/repeat")
-def repeat(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    """Give the earlier answer to the same query again: the same numbers, no charge."""
+@router.get("/decide/{query_id}/repeat")
+def show_repeat(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
+    """Show a page that asks whether the earlier answer is to be given again: to whom, and which. Decides nothing."""
     case = find_case(state, query_id)
+    if not case.query.status.undecided:
+        return _conflict(request, user, AlreadyDecided(case.query))
+    earlier = _require_earlier(state, case)
+    return render(
+        request, "repeat.html", user, query=case.query, question=describe_question(case.prepared), earlier=earlier,
+        shown=show_earlier(case, earlier), reasons=REPEAT_REASONS,
+    )  # fmt: skip
+
+
+def _require_earlier(state: ServerState, case: Case) -> Entry:
+    """Return the entry of an earlier answer to the same query on the same data. Refuses if there is none."""
     earlier = find_earlier(state, case.served, case.query.sql)
     if earlier is None:
         raise Refused(409, "no_answer", "There is no earlier answer to this query on these data.")
+    return earlier
+
+
+@router.post("/decide/{query_id}/repeat")
+def repeat(
+    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ReasonForm, Form()]
+) -> Response:
+    """Give the earlier answer to the same query again: the same numbers, no charge."""
+    case = find_case(state, query_id)
+    earlier = _require_earlier(state, case)
     try:
-        repeat_answer(state, case.query, user, earlier)
+        repeat_answer(state, case.query, user, earlier, " ".join(form.reason.split()))
     except AlreadyDecided as decided:
         return _conflict(request, user, decided)
     except DatasetStopped as stopped:
@@ -227,7 +267,7 @@ def repeat(request: Request, state: StateOf, user: Controller, query_id: str) ->
 
 @router.get("/decide/{query_id}/deny")
 def show_deny(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    return _refusal_page(request, state, user, query_id, "deny.html", wording=DENIED)
+    return _refusal_page(request, state, user, query_id, "deny.html", wording=DENIED, reasons=DENY_REASONS)
 
 
 @router.get("/decide/{query_id}/changes")
@@ -246,7 +286,7 @@ def _refusal_page(
 
 @router.post("/decide/{query_id}/deny")
 def deny(
-    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[DenyForm, Form()]
+    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ReasonForm, Form()]
 ) -> Response:
     query = find_asked(state, query_id)
     try:

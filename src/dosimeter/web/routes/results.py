@@ -10,15 +10,19 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
+from dosimeter.errors import DosimeterError
 from dosimeter.ledger import Entry
 from dosimeter.release import write_record
+from dosimeter.risk import parse_preference
 from dosimeter.web.answer_view import view_answer, write_csv
+from dosimeter.web.decision import word_condition
 from dosimeter.web.http import Analyst, Controller, Refused, StateOf, render_public, require_dataset
 from dosimeter.web.own_queries import find_shown
 from dosimeter.web.public import AnswerShape, PublicQuery, PublicRelease, ShownAnswer
+from dosimeter.web.question import describe_question
 from dosimeter.web.released import describe_shape, find_release, list_released, note_readings
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import StoredQuery, User, find_own, note
+from dosimeter.web.store import StoredQuery, User, find_by_entry, find_own, note
 
 router = APIRouter()
 PAGE = 20
@@ -119,7 +123,28 @@ def show_full_record(state: StateOf, user: Controller, entry_id: EntryId, privat
     shared = private or entry.status == "denied"
     note(state.database, user.name, "viewed record", dataset=entry.dataset, detail=entry_id)
     account = state.database.ledger.summary(entry.dataset) if shared else None
-    return send_record(write_record(entry, account, state.verify()[1], controller=shared))
+    decision = _list_decision(state, entry) if shared else []
+    return send_record(write_record(entry, account, state.verify()[1], controller=shared, decision=decision))
+
+
+def _list_decision(state: ServerState, entry: Entry) -> list[tuple[str, str]]:
+    """Return how a controller came to an answer: the question in words, when it was asked, the rule and the reason.
+
+    Empty for an entry that no query of this server led to.
+    """
+    query = find_by_entry(state.database, entry.id)
+    if query is None:
+        return []
+    facts = [("Asked on", _cut_to_second(query.created_at)), ("Decided on", _cut_to_second(query.changed_at))]
+    try:
+        question = describe_question(require_dataset(state, query.dataset).prepare(query.sql))
+        facts.insert(0, ("The question in words", question.words))
+    except (DosimeterError, Refused):  # the schema no longer allows it, or the dataset is not served any more
+        pass
+    told = "" if query.preference is None else word_condition(parse_preference(query.preference))
+    if told:
+        facts.append(("The rule in words", told))
+    return [*facts, ("Reason given", query.reason or "none")]
 
 
 def send_record(page: str) -> Response:

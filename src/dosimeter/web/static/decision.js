@@ -213,9 +213,9 @@ form.addEventListener("submit", (event) => {
 document.getElementById("by").addEventListener("change", showParts);
 each.addEventListener("toggle", () => { if (each.open) showParts(); });
 
-// A row of the picture stands for its ε, and a button offers another percentage.
+// A row of the picture, and a button in the verdict, stand for their ε; another button offers another percentage.
 document.addEventListener("click", ({ target }) => {
-  const row = target.closest("tr[data-index]");
+  const row = target.closest("[data-index]");
   const offered = target.closest("[data-percent]");
   if (row) { slider.value = row.dataset.index; slider.dispatchEvent(new Event("input", { bubbles: true })); }
   if (offered) { form.elements.percent.value = offered.dataset.percent; form.elements.percent.dispatchEvent(new Event("input", { bubbles: true })); }

@@ -25,6 +25,17 @@ for (const form of document.querySelectorAll("[data-forget]")) {
   form.addEventListener("submit", () => sessionStorage.clear());
 }
 
+// A click writes a usual reason into the box, where it can be changed.
+for (const button of document.querySelectorAll("[data-fill]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const box = button.form.elements[button.dataset.fill];
+    box.value = button.textContent;
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+    box.focus();
+  });
+}
+
 // Say a moment in the reader's own time zone too, beside UTC.
 function tellLocalTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]:not([title])")) {

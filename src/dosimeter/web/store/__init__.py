@@ -34,6 +34,7 @@ from dosimeter.web.store.listing import (
 )
 from dosimeter.web.store.queries import (
     count_open,
+    find_by_entry,
     find_own,
     find_query,
     find_texts,
@@ -78,6 +79,7 @@ __all__ = [
     "count_open",
     "digest_key",
     "export_audit",
+    "find_by_entry",
     "find_own",
     "find_query",
     "find_texts",

@@ -150,6 +150,12 @@ def find_query(database: Database, query_id: str) -> StoredQuery | None:
     return next(iter(_read(database, with_names().where(QUERIES.c.id == query_id))), None)
 
 
+def find_by_entry(database: Database, entry_id: str) -> StoredQuery | None:
+    """Return the first query that an entry of the ledger answered. For controllers."""
+    query = with_names().where(QUERIES.c.entry_id == entry_id).order_by(QUERIES.c.created_at).limit(1)
+    return next(iter(_read(database, query)), None)
+
+
 def find_texts(database: Database, query_ids: Collection[str]) -> dict[str, str]:
     """Return the SQL of these queries, by id. For controllers."""
     query = sa.select(QUERIES.c.id, QUERIES.c.sql).where(QUERIES.c.id.in_(query_ids))

@@ -1,0 +1,160 @@
+"""The decision in short: what the lines say, what they speak for, and what has to be ticked. Counted by hand."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.web.web_site import Guest, Site, clinic_settings, read_text
+
+ISLAND = "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis"
+SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
+
+
+def read_page(guest: Guest, address: str, **fields: str) -> str:
+    return read_text(guest.get(address, params=fields).text).replace("\xa0", " ")
+
+
+def read_part(page: str, name: str) -> str:
+    """The text of one part of the whole page."""
+    found = re.search(rf'id="part-{name}"[^>]*>(.*?)</section>', page, re.DOTALL)
+    assert found is not None
+    return html.unescape(read_text(found[1])).replace("\xa0", " ")
+
+
+# ---------------------------------------------------------------- what the lines speak for
+
+
+@pytest.mark.parametrize(
+    ("sql", "fields", "epsilon", "advice", "against"),
+    [
+        # Some 950 smokers, ± 60 at ε = 0.05: 2·e^(−0.05·60)/(1 + e^−0.05) < 0.05.
+        (SMOKERS, {}, "0.05", "Nothing here speaks against it. Judge the purpose.", False),
+        # ± 5 takes ε = 0.6, by the same formula; the ratio 1/(1 + ε) allows 0.0526.
+        (
+            SMOKERS,
+            {"wanted_error": "5"},
+            "0.05",
+            "± 5 is wanted, which takes ε = 0.6; the preference allows 0.05 at most. Ask whether a larger error would "
+            "do.",
+            True,
+        ),
+        (SMOKERS, {"wanted_error": "100"}, "0.05", "Nothing here speaks against it. Judge the purpose.", False),
+        # At ε = 2 the error is ± 1, and half of 1, 1, 1, 2, 2, 4 are no larger: the account's 2 does not help.
+        (ISLAND, {}, "0.5", "Ask for changes: without diagnosis, the number itself would be larger than its", True),
+        (
+            "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'",
+            {},
+            "0.05",
+            "Nobody is in it: the answer would be noise. Deny it, or ask for changes.",
+            True,
+        ),
+        # Everybody is in it: every ε meets the preference.
+        (
+            "SELECT COUNT(*) FROM clinic",
+            {},
+            "0.5",
+            "The preference decides nothing here. Judge by the guesses above, and by the purpose.",
+            False,
+        ),
+    ],
+)
+def test_what_the_lines_speak_for(
+    site: Site, anna: Guest, carol: Guest, sql: str, fields: dict[str, str], epsilon: str, advice: str, against: bool
+) -> None:
+    page = carol.get(f"/decide/{anna.ask(sql, **fields)}", params={"epsilon": epsilon}).text
+    assert advice in read_part(page, "verdict")
+    assert ("data-against" in page) is against
+
+
+def test_few_people_are_named_where_the_answer_is_good(start_site: Callable[..., Site]) -> None:
+    """Three people have the disease; ε = 2 gives ± 1, and with a fixed ε the preference forbids nothing."""
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:2")})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        carol.act(f"/decide/{query_id}/look")
+        weak = carol.get(f"/decide/{query_id}", params={"epsilon": "0.05"}).text
+        good = carol.get(f"/decide/{query_id}", params={"epsilon": "2"}).text
+        asked = read_page(carol, f"/decide/{query_id}/confirm", epsilon="2")
+    assert "Take ε = 2, where it is worth something." in read_part(weak, "verdict")
+    assert "It is about 3 people alone. Approve only if the purpose needs just them." in read_part(good, "verdict")
+    assert "Answer: count ± 1 (95 %); the number itself is larger." in asked
+    assert "Risk: does not meet the preference." in asked
+
+
+def test_an_epsilon_that_cannot_be_approved_names_the_largest_that_can(site: Site, anna: Guest, carol: Guest) -> None:
+    page = carol.get(f"/decide/{anna.ask()}", params={"epsilon": "1"}).text
+    words = read_part(page, "verdict")
+    assert "ε = 1 cannot be approved" in words
+    index = sorted(site.state.datasets["clinic"].candidates).index(0.05)
+    assert f'data-index="{index}">Go to ε&nbsp;=&nbsp;0.05</button>' in page
+
+
+def test_groups_that_make_epsilon_larger_are_warned_of(site: Site, anna: Guest, carol: Guest) -> None:
+    """With ten groups the ratio is 10/(10 + ε), with one number 1/(1 + ε): at least 0.95 up to 0.526 and 0.0526."""
+    page = read_page(carol, f"/decide/{anna.ask(ISLAND)}")
+    told = (
+        "The preference allows ε = 0.5 only because the noise in all groups is counted. Counting only the noise that "
+        "one person’s rows can reach, as without groups, it allows 0.05."
+    )
+    assert told in page
+    assert told in read_page(carol, f"/decide/{anna.ask(ISLAND)}/confirm", epsilon="0.5")
+    assert "only because the noise" not in read_page(carol, f"/decide/{anna.ask()}")
+
+
+# ---------------------------------------------------------------- what has to be said
+
+
+def test_a_looser_preference_must_be_meant(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask(SMOKERS)
+    confirm = carol.get(f"/decide/{query_id}/confirm", params={"percent": "90", "epsilon": "0.1"}).text
+    assert '<input type="checkbox" name="looser" value="true" required>' in confirm
+    asked = carol.approve(query_id, "0.1", "ratio:0.9", looser="")
+    assert "Approve at ε" in asked.text
+    assert site.state.account("clinic") is None  # nothing was charged
+    usual = carol.get(f"/decide/{query_id}/confirm", params={"percent": "95", "epsilon": "0.05"}).text
+    assert 'name="looser"' not in usual
+    assert "Answered" in carol.approve(query_id, "0.1", "ratio:0.9", looser="true").text
+
+
+def test_an_earlier_answer_is_given_with_a_reason(site: Site, anna: Guest, carol: Guest) -> None:
+    first = anna.ask(SMOKERS)
+    carol.approve(first)
+    with site.guest("bob") as bob:
+        second = bob.ask(SMOKERS, purpose="again")
+        assert f'href="/decide/{second}/repeat"' in carol.get(f"/decide/{second}").text
+        page = read_page(carol, f"/decide/{second}/repeat")
+        assert "The analyst, bob, gets the numbers that were released on" in page
+        assert "nothing is charged" in page
+        assert carol.act(f"/decide/{second}/repeat").status_code == 422  # without a reason
+        assert "Give the earlier answer …" in carol.get(f"/decide/{second}").text  # still open
+        done = carol.act(f"/decide/{second}/repeat", reason="already out")
+        assert "Reason: already out" in read_text(done.text)
+        assert "Released: again" in read_text(bob.get(f"/queries/{second}").text)
+        assert carol.get(f"/decide/{second}/repeat").status_code == 409
+
+
+def test_a_decided_page_does_not_advise(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask(SMOKERS)
+    carol.approve(query_id)
+    page = read_page(carol, f"/decide/{query_id}")
+    assert "Answered" in page
+    for text in ("would get", "Judge the purpose", "What is spent goes from"):
+        assert text not in page, text
+
+
+def test_a_record_says_why(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask(SMOKERS)
+    carol.approve(query_id, reason="The yearly report needs it")
+    entry = carol.get(f"/decide/{query_id}").text
+    found = re.search(r"/records/([0-9a-f]+)\?private=true", entry)
+    assert found is not None
+    private, shared = (read_page(carol, f"/records/{found[1]}", private=value) for value in ("true", "false"))
+    assert "Reason given The yearly report needs it" in private
+    assert "The question in words How many people are there with smoker = true?" in private
+    assert "The rule in words Answered only if the least exposed person carries at least 95 %" in private
+    for text in ("Reason given", "The yearly report", "The rule in words"):
+        assert text not in shared, text
