@@ -297,7 +297,7 @@ class Client:
             found = None
         if response.is_success:
             if found is None:
-                raise _not_ours()
+                raise _not_dosimeter()
             return found
         problem = found.get("error") if isinstance(found, Mapping) else None
         message = problem.get("message") if isinstance(problem, Mapping) else None
@@ -353,7 +353,7 @@ def _is_this_machine(host: str) -> bool:
         return False
 
 
-def _not_ours() -> ServerError:
+def _not_dosimeter() -> ServerError:
     return ServerError("The server does not answer as a Dosimeter server does. Is the address right?", code="unknown")
 
 
@@ -366,4 +366,4 @@ def _refusing_malformed() -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, AttributeError):
-        raise _not_ours() from None
+        raise _not_dosimeter() from None

@@ -94,8 +94,8 @@ OPTIONS: Mapping[str, DeclaredOption] = {
         choices=get_args(Groups),
     ),
     "group_delta": _declare(
-        "With ", Option("groups", "thresholded"), ": the δ with which somebody may show up alone.", metavar="D",
-        kind=float, range=_SHARE,
+        "With ", Option("groups", "thresholded"), ": the chance (δ) that somebody alone in a group makes it appear.",
+        metavar="D", kind=float, range=_SHARE,
     ),
     "method": _declare("Closed form, or really leaving out each distinct record.", choices=get_args(Method)),
     "sensitivity": _declare(

@@ -152,7 +152,7 @@ def _word(
         indicator=risk.indicator,
         stopped=stopped,
         smallest=risk.smallest_group(),
-        about_rdr=not preference.measured,
+        rdr_only=not preference.measured,
     )
     refused = (word_conflict(conflict),) if conflict else ()
     return (first, *refused, *word_advice(advice))

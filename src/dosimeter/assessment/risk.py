@@ -435,10 +435,10 @@ class Risk:
         Raises:
             OptionError: the groups are not thresholded, so all of them are shown.
         """
-        threshold, measured = self.plan.threshold, self.measured().values
+        threshold = self.plan.threshold
         if threshold is None:
             raise OptionError("Declared groups are all shown.")
-        sizes = np.array([int(row[threshold.people]) for row in measured], dtype=np.int64)
+        sizes = np.array([int(row[threshold.people]) for row in self.measured().values], dtype=np.int64)
         scales = {
             epsilon: float(measure_scales(self.plan, self.mechanism, self.noise_scale(epsilon))[threshold.people])
             for epsilon in epsilons or self.candidates

@@ -36,7 +36,12 @@ def verify(
     config: Config = None,
     database: Target = None,
     head: Annotated[
-        str | None, typer.Option("--head", metavar="DIGEST", help="A head noted earlier, to find a cut-off tail.")
+        str | None,
+        typer.Option(
+            "--head",
+            metavar="DIGEST",
+            help="The head that was printed earlier, to find out whether later records were cut off.",
+        ),
     ] = None,
     json: o.Json = False,
 ) -> int:

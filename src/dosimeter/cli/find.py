@@ -70,7 +70,7 @@ def find(
             charges = looks.charge_account(account, assessed)
             if charges is None:
                 return assessed, assessed.find(preference), account
-            refuse = partial(looks.refuse_charges, charges)
+            refuse = partial(looks.word_refusal, charges)
             return assessed, assessed.find(preference, available=charges.remaining, refuse=refuse), account
 
         assessed, choice, account = run_with_progress(dataset.engine, "Measuring everybody's influence", work)

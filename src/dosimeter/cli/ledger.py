@@ -27,7 +27,11 @@ def ledger(
     ] = None,
     head: Annotated[
         str | None,
-        typer.Option("--head", metavar="DIGEST", help="verify: a head noted earlier, to find a cut-off tail."),
+        typer.Option(
+            "--head",
+            metavar="DIGEST",
+            help="verify: the head that it printed earlier, to find out whether later records were cut off.",
+        ),
     ] = None,
     dataset: Annotated[
         str | None, typer.Option("--dataset", metavar="NAME", help="show: only the account of this dataset.")

@@ -81,7 +81,7 @@ def charge_account(account: AccountSummary | None, risk: Risk) -> RequestCharges
     )
 
 
-def refuse_charges(charges: RequestCharges, epsilons: Sequence[float]) -> str:
+def word_refusal(charges: RequestCharges, epsilons: Sequence[float]) -> str:
     """Return a sentence on why the account admits none of these ε's; "" if it admits one."""
     from dosimeter.release import word_obstacle
 

@@ -168,7 +168,7 @@ def scalability(
     output: Folder = None,
     json: o.Json = False,
 ) -> int:
-    """Running times of both algorithms on 1,000 to 1,000,000 records, beside the authors' seconds."""
+    """Measure the running times of both algorithms on 1,000 to 1,000,000 records, beside the authors' seconds."""
     from dosimeter.research.paper.scalability import ALGORITHMS, list_sizes, measure_scalability
 
     sizes = list_sizes(up_to)
@@ -193,7 +193,7 @@ def scalability(
 
 @app.command("differences")
 def differences(json: o.Json = False) -> int:
-    """Where the paper, its authors' code and sound practice part, each shown by a small computation."""
+    """Show where the paper, its authors' code and sound practice differ, each by a small computation."""
     from dosimeter.research.paper.differences import show_differences
 
     shown = show_differences()

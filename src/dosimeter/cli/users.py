@@ -23,7 +23,7 @@ Role = Annotated[str, typer.Option("--role", help="analyst or controller.")]
 
 users = typer.Typer(
     name="user",
-    help="Accounts of the web application.",
+    help="Users of the web application.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,

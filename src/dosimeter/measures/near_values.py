@@ -27,7 +27,7 @@ from dosimeter.sql import (
 )
 
 
-def is_near(
+def list_near_conditions(
     fraction: Fraction, rows: int, *, upto: exp.Expression, same: exp.Expression, total: exp.Expression
 ) -> list[exp.Expression]:
     """Write the two conditions for a value to have a rank from R − m − 2 to R + m + 2, where R = ⌊p(N − 1)⌋ (C3).
@@ -75,7 +75,7 @@ class NearValues(Joined):
             .group_by(*[group.copy() for group in groups], self.column.copy(), copy=False)
         )
         upto, same, total = (exp.column(name) for name in ("upto", "c", "total"))
-        near = conjunction(is_near(self.fraction, rows.most, upto=upto, same=same, total=total))
+        near = conjunction(list_near_conditions(self.fraction, rows.most, upto=upto, same=same, total=total))
         shown = [exp.column(name) for name in ("v", "c", "upto", "total")]
         found = exp.select(*[group.copy() for group in groups], *shown)
         return found.from_(_ranked(histogram, groups).subquery("ranked", copy=False), copy=False).where(

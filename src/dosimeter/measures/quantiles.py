@@ -19,7 +19,7 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.measure import Bounded, Dependence, Native, Reducible, Reduction, Seen, count_present_people
-from dosimeter.measures.near_values import NearValues, is_near
+from dosimeter.measures.near_values import NearValues, list_near_conditions
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, SensitivityFacts
 from dosimeter.measures.units import Entries, EntryIndices, UnitField
 from dosimeter.sql import clamp, column_tree, conjunction, is_not_null, whole_number, window, wrap
@@ -193,7 +193,7 @@ class Quantile(Reducible, OrderStatistic):
         clamped: dict[str, exp.Expression] = {}
         for reader in readers:
             low, high = f"{name}_low{reader.nth}", f"{name}_high{reader.nth}"
-            near = is_near(
+            near = list_near_conditions(
                 reader.fraction, rows, upto=column_tree(upto), same=column_tree(same), total=column_tree(total)
             )
             test = conjunction([is_not_null(column_tree(name)), *near])

@@ -214,7 +214,10 @@ class Rank(OrderStatistic):
     # ------------------------------------------------------------ own guarantees
 
     def own_shares(self, column: GroupColumn) -> FloatArray:
-        """Return, for each distinct input, how far leaving out one such row can move a score, as a share of Δ_s (R12).
+        """Return, for each distinct input, how far leaving out a row with it can move the score of a value to be drawn.
+
+        Each value that could be drawn has a score, by which its chance is set. The result is a share of the most that
+        any row could move a score, Δ_s (R12).
 
         For a NULL it is 0. For MIN and MAX, and wherever one individual can have several rows, it is the bound 1/m,
         with m the most rows of one individual; it holds at every ε. Otherwise it is max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s.

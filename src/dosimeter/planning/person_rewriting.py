@@ -129,7 +129,9 @@ def _find_item(node: exp.Column, items: Iterable[exp.Expression]) -> exp.Express
 
 
 class GroupedLevel(Level):
-    """The rewriting of a level that groups by the unit: its GROUP BY expressions and aggregates become columns.
+    """A SELECT, of several nested ones, that groups by the unit, and how it is rewritten.
+
+    Its GROUP BY expressions and its aggregates become columns of each individual's row.
 
     ``keys``: the names of those columns that are GROUP BY expressions.
     """

@@ -59,7 +59,7 @@ class Noise:
     def split(self, plan: QueryPlan) -> list[Noise]:
         """Return one Noise per block (a SELECT that measures), with the scales and grids of its own measures.
 
-        The tail stays the same: what is shown is chosen from the numbers of all blocks (E2).
+        All keep the ``tail`` of the whole answer, since which numbers are shown can depend on all blocks (E2).
         """
         if not plan.further:
             return [self]

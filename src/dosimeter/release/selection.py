@@ -204,7 +204,9 @@ def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
 
 
 def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
-    """Return the problem as integers: levels and thresholds, rounded down to whole steps of Δ_svt/2³⁰."""
+    """Return the noisy test of a problem: the variance at each ε and its threshold, as whole numbers of small steps.
+
+    A step is Δ_svt/2³⁰; both are rounded down."""
     check_option("selection", method)
     step = svt_sensitivity(problem.n) / STEPS
     if method == "sharp":
@@ -487,10 +489,11 @@ def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
 
 
 def _one_number_outcome(gaps: FloatArray, scale: float) -> OutcomeProbabilities:
-    """Return the exact outcome of the sharp test, whose one noisy number has integer Laplace noise of this scale.
+    """Return the exact chance of each candidate to be the one found, by the test that draws a single noisy number.
 
-    ``gaps``: threshold minus level of each candidate, in steps. They rise as ε falls. So a candidate is taken if the
-    noise is at most its own gap, and above the gap of the candidate before it.
+    The noise is an integer from the Laplace distribution of this scale. ``gaps``: for each candidate, by how many steps
+    its variance is below its threshold. The gaps rise as ε falls, so a candidate is found if the noise is at most its
+    own gap and above the gap of the next larger candidate.
     """
     below, above = _LAPLACE.exceed(scale, -gaps), _LAPLACE.exceed(scale, gaps + 1.0)
     steps = np.where(gaps[1:] < 0.0, below[1:] - below[:-1], above[:-1] - above[1:])  # subtract the small ones

@@ -31,7 +31,7 @@ def advise(
     indicator: str = "bound",
     stopped: str | None = None,
     smallest: int | None = None,
-    about_rdr: bool = True,
+    rdr_only: bool = True,
 ) -> str:
     """Return the advice on these candidates, in a sentence or two: which ε the preference gives, or why it gives none.
 
@@ -39,7 +39,7 @@ def advise(
     that the account admits; None if there is none. ``limit``: the exact ε up to which the preference is met, which need
     not be a candidate. ``indicator``: its name, told together with ``found`` (R7). ``stopped``: a sentence on why the
     account admits none of the candidates that meet the preference; None if it admits one. ``smallest``: how many people
-    the smallest group of the answer holds, told only if everybody is equally exposed. ``about_rdr``: whether the
+    the smallest group of the answer holds, told only if everybody is equally exposed. ``rdr_only``: whether the
     preference reads nothing but RDRs; otherwise RDRs are not given as the reason why no candidate meets it. Refuses an
     empty list of candidates.
     """
@@ -59,7 +59,7 @@ def advise(
         prefer = Option("prefer", "ratio:0.95").word(Surface.COMMAND_LINE)
         return f"The most exposed person carries {span}. To find an ε, state a preference: dosimeter find … {prefer}."
     if found is None:
-        return _advise_none(ordered, preference, about_rdr=about_rdr)
+        return _advise_none(ordered, preference, rdr_only=rdr_only)
     if all(c.satisfied for c in ordered) and found == ordered[0].epsilon:  # F4
         return (
             f"Every candidate meets {preference} ({indicator} indicator), so it decides nothing and no ε was found by "
@@ -76,11 +76,11 @@ def advise(
     return f"{start}; the next candidate, {format_epsilon(larger[-1].epsilon)}, does not meet it{gives}."
 
 
-def _advise_none(ordered: Sequence[Candidate], preference: str, *, about_rdr: bool) -> str:
+def _advise_none(ordered: Sequence[Candidate], preference: str, *, rdr_only: bool) -> str:
     last = ordered[-1]
     if any(c.satisfied for c in ordered):
         return f"Some candidates meet {preference}, but none of them is available."
-    if not about_rdr:
+    if not rdr_only:
         return f"No candidate meets {preference}.{_word_ends(ordered)}"
     gives = format_percent(last.rdr.ratio) + " least ÷ most exposed"
     if last.value is not None:

@@ -28,7 +28,7 @@ def show_own(state: ServerState, user: User, query: StoredQuery, session: str) -
     """
     if query.status is not QueryStatus.RELEASED:
         return show_query(query, None, stopped=tell_analysts(state, query.dataset))
-    if state.is_first("read", session, query.id):
+    if state.remember_first("read", session, query.id):
         note(state.database, user.name, "read an answer", dataset=query.dataset, query_id=query.id)
     return show_query(query, state.entry(query.entry_id))
 

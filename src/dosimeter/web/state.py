@@ -318,7 +318,7 @@ class ServerState:
             return True
         found = self.database.ledger.may_tell_look(prepared.dataset, *digests, analyst=analyst)
         if found:
-            self.is_first(*known)
+            self.remember_first(*known)
         return found
 
     def entry(self, entry_id: str | None) -> Entry | None:
@@ -337,7 +337,7 @@ class ServerState:
                     self._entries.popitem(last=False)
         return entry
 
-    def is_first(self, *what: str) -> bool:
+    def remember_first(self, *what: str) -> bool:
         """Remember that something happened; return whether this is its first time. Used to record it only once.
 
         ``what``: the texts that identify it, such as "read", a session and the id of a query. Only the latest
@@ -352,7 +352,7 @@ class ServerState:
             return True
 
     def is_noted(self, *what: str) -> bool:
-        """Return whether ``is_first`` was called with the same texts before, and still remembers them."""
+        """Return whether ``remember_first`` was called with the same texts before, and still remembers them."""
         with self._guard:
             return what in self._seen
 
@@ -361,7 +361,7 @@ class ServerState:
 
         The audit log has the record of it.
         """
-        self.is_first("revealed", session, query_id)
+        self.remember_first("revealed", session, query_id)
 
     def is_revealed(self, session: str, query_id: str) -> bool:
         return self.is_noted("revealed", session, query_id)

@@ -31,7 +31,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A difference with the result of its demonstration."""
+    """A difference between the paper and this tool, with the result of the computation that demonstrates it."""
 
     difference: Difference
     shown: Demonstration

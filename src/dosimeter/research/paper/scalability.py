@@ -152,7 +152,9 @@ def measure_scalability(
     seed: int = 1,
     progress: Progress | None = None,
 ) -> Scalability:
-    """Time both algorithms by both ways, on every query and size, ``runs`` times each.
+    """Time finding ε and find-and-release, each by the closed form and by recomputing, on every query and size.
+
+    Each is run ``runs`` times.
 
     ``limit``: the seconds that recomputing may take on one query and size: no run is started that is expected to end
     later. 0 leaves recomputing out. ``seed``: decides the generated tables. ``progress``: called with (done, total).

@@ -105,7 +105,7 @@ def renew_digest(served: ServedDataset) -> str:
 
 def note_look(state: ServerState, user: User, case: Case, what: str, detail: str = "") -> None:
     """Record a look in the audit log, once per session, query, kind of look (``what``) and ``detail``."""
-    if state.is_first(user.session, what, case.query.id, detail):
+    if state.remember_first(user.session, what, case.query.id, detail):
         note(
             state.database, user.name, what, dataset=case.served.name, query_id=case.query.id, detail=detail
         )  # fmt: skip

@@ -27,7 +27,7 @@ def admit_condition(
     """
     if preference.kind in ("ratio", "variance") or preference.text in FIXED:
         return
-    if state.is_first(user.session, TRIED, query.id, preference.text):
+    if state.remember_first(user.session, TRIED, query.id, preference.text):
         note(state.database, user.name, TRIED, dataset=query.dataset, query_id=query.id, detail=preference.text)
     try:
         named = sorted(name_columns(plan, preference.filters.values()) & list_identifying(plan))

@@ -67,7 +67,7 @@ def describe_confirmation(
     job = find_measured(case.served.worker, case.query.id)
     if needs_consent(case) or preference is None or job is None or job.state != "done":
         return Confirmation(risk, "" if epsilon is None else word_unseen_gain(offer, case.prepared, epsilon))
-    at, measured = offer.worst if epsilon is None else epsilon, job.result
+    at, measured = offer.largest if epsilon is None else epsilon, job.result
     shown = view_groups(measured, at)
     words = "" if shown is None else " ".join(shown.sentences)
     choice = measured.recall(preference)

@@ -78,7 +78,7 @@ def count_cost(offer: Offer, epsilon: float) -> CostWords:
 
     With the noisy test, ``epsilon`` is ignored, and the cost is that of the largest ε that the test can find.
     """
-    charges, at = offer.charges, offer.worst if offer.testing else epsilon
+    charges, at = offer.charges, offer.largest if offer.testing else epsilon
     shortage = offer.find_shortage(at)
     if shortage is not None:
         return CostWords((shortage.words,), not offer.remaining)
@@ -262,11 +262,11 @@ def word_suspicion(offer: Offer, prepared: PreparedRelease, epsilon: float | Non
     groups. ``epsilon``: None where the noisy test finds it; then the limit is that of the largest ε that the test can
     find, plus the ε that the test itself costs.
     """
-    at = offer.worst + float(offer.charges.epsilon_svt) if epsilon is None else epsilon
+    at = offer.largest + float(offer.charges.epsilon_svt) if epsilon is None else epsilon
     limit = _limit_suspicion(prepared, at)
     if not limit or offer.algorithm == "find":
         return ""
-    when = "" if epsilon is not None else f"If the test finds ε = {format_epsilon(offer.worst)}: "
+    when = "" if epsilon is not None else f"If the test finds ε = {format_epsilon(offer.largest)}: "
     who = (
         f"{'s' if when else 'S'}omebody who knows everybody else, and suspects a person with 1 % of being in the table"
     )

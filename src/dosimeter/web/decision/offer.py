@@ -69,7 +69,7 @@ class Offer:
         return max((epsilon for epsilon in self.remaining if epsilon in (self.meeting or ())), default=None)
 
     @property
-    def worst(self) -> float:
+    def largest(self) -> float:
         """Return the largest ε that the account still grants, which the noisy test may find.
 
         If none is left: the largest candidate.

@@ -309,7 +309,7 @@ def find_following(state: ServerState, query: StoredQuery) -> str:
 
 
 def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead) -> UnseenPage:
-    refused, choices = offer.refuse(offer.worst), tuple(list_choices(offer, case.prepared))
+    refused, choices = offer.refuse(offer.largest), tuple(list_choices(offer, case.prepared))
     enough = find_enough_unseen(choices, case.query.wanted_error)
     columns = tuple(list_blind_columns(case.prepared, choices))
     count = sum(output.is_aggregate for output in case.prepared.plan.outputs)
@@ -321,10 +321,10 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
         columns=columns,
         more=count - len({column.name for column in columns}),
         enough=enough,
-        cost=count_cost(offer, offer.worst),
+        cost=count_cost(offer, offer.largest),
         risk=word_suspicion(offer, case.prepared, None) if offer.testing else "",
         declared=case.served.schema.individuals,
-        preview=preview_for_analyst(state, case, offer, head.form.epsilon or enough or offer.worst, chosen=False),
+        preview=preview_for_analyst(state, case, offer, head.form.epsilon or enough or offer.largest, chosen=False),
     )
 
 
@@ -337,7 +337,7 @@ def preview_for_analyst(
     ε that the test can find is shown.
     """
     mentions_look = offer.algorithm != "find" and state.mentions_look(case.prepared, case.query.analyst)
-    at = offer.worst if offer.testing else epsilon
+    at = offer.largest if offer.testing else epsilon
     return preview_answer(case.prepared, at, looked=mentions_look, chosen=chosen)
 
 
@@ -390,10 +390,9 @@ def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMete
 
 
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
-    """Return the looser of two thresholds of the controller: the usual one, and the one for this query's priority.
+    """Return the controller's own threshold on least ÷ most exposed, to warn of a preference that is looser.
 
-    The page warns of a preference that is looser than both. None with the noisy test, and where evaluating the
-    threshold would take long.
+    There are two, the usual one and the one for this query's priority; the looser counts. None with the noisy test, and where evaluating the threshold would take long.
     """
     if case.served.settings.algorithm == "find-and-release":
         return None

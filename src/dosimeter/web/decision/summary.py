@@ -90,7 +90,7 @@ def summarize(
 
 
 def _sum_up_risk(measured: MeasuredQuery, offer: Offer, choice: Choice, epsilon: float) -> SummaryLine:
-    at = offer.worst if offer.testing else epsilon
+    at = offer.largest if offer.testing else epsilon
     absolute = measured.risk.absolute(at, charge=at + float(offer.charges.epsilon_svt))
     guesses = word_more_guesses(absolute)
     if offer.testing:

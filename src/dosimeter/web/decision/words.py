@@ -194,7 +194,7 @@ def write_line(offer: Offer, preference: Preference, choice: Choice) -> str:
     if found is None:
         return f"{name.capitalize()}: none."
     if is_undecided(choice):
-        most = format_epsilon(offer.worst)
+        most = format_epsilon(offer.largest)
         return f"Every ε meets it: {name} is {most}." if offer.testing else "Every ε meets it, so it finds none."
     limit = "" if choice.limit is None else f" (exact limit {format_number(choice.limit, 3, down=True)})"
     text = f"{name.capitalize()}: {format_epsilon(found)}{limit}."
@@ -340,7 +340,7 @@ def is_worth_little(measured: MeasuredQuery, epsilon: float) -> bool:
 
 def list_risk_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -> Iterator[RiskSentence]:
     """Yield the absolute risks of the most exposed at this ε; with the noisy test, at the largest ε it can find."""
-    at = offer.worst if offer.testing else epsilon
+    at = offer.largest if offer.testing else epsilon
     svt = float(offer.charges.epsilon_svt)
     absolute = measured.risk.absolute(at, charge=at + svt)
     if offer.testing:

@@ -74,7 +74,7 @@ class Limits:
         return group_address(self.address)
 
     def keys(self, account: str) -> dict[str, FailureLimit]:
-        """Return the counts to which an attempt on this account is added: the key of each, and its limit."""
+        """Return the counters of failed sign-ins that an attempt on this user name counts in: their keys and limits."""
         if self.device:
             return {f"{account}|device {self.device}": FailureLimit(self.allowed)}
         return {

@@ -103,7 +103,9 @@ def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> 
     job = served.worker.peek(_key(entries))
     if _needs_click(served) and job is None:
         raise Refused(403, "not_looked", "Choose to look at everybody's sums first.")
-    if not _needs_click(served) and state.is_first(user.session, "viewed sums per person", name, str(len(entries))):
+    if not _needs_click(served) and state.remember_first(
+        user.session, "viewed sums per person", name, str(len(entries))
+    ):
         note(state.database, user.name, "viewed sums per person", dataset=name)
     return _sums(request, state, user, served, entries)
 

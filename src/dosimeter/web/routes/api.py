@@ -26,7 +26,7 @@ from dosimeter.web.public import (
     PublicReleases,
     QueryText,
 )
-from dosimeter.web.released import MOST_LISTED, list_released, note_readings
+from dosimeter.web.released import MOST_LISTED, list_released, note_listing
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import PLACE, PublicStatusName, QueryFilter, User, page_own, submit_query, withdraw_query
 
@@ -156,7 +156,7 @@ def list_answers(
     before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$", description="following")] = None,
 ) -> PublicReleases:
     listed = list_released(state, require_dataset(state, dataset), limit=limit, before=before)
-    note_readings(state, user, listed, _name_session(user))
+    note_listing(state, user, listed, _name_session(user))
     return listed
 
 

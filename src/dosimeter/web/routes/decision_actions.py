@@ -107,7 +107,7 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
             request, state, user, case, form, refusal=refused.message, status=refused.status
         )  # fmt: skip
     offer = make_offer(state, case.served, case.prepared)
-    at = offer.worst if epsilon is None else epsilon
+    at = offer.largest if epsilon is None else epsilon
     cost = count_cost(offer, at)
     asked = "" if epsilon is None or epsilon == form.epsilon else format_epsilon(form.epsilon or 0.0)
     return render(

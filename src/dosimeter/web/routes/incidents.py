@@ -25,7 +25,7 @@ class ClearForm(BaseModel):
 def show_incidents(request: Request, state: StateOf, user: Controller) -> Response:
     """Show every incident of the served datasets, the open ones with a form that clears them."""
     found = list_incidents(state)
-    if found and state.is_first(user.session, "viewed incidents"):
+    if found and state.remember_first(user.session, "viewed incidents"):
         note(state.database, user.name, "viewed incidents")
     return render(request, "incidents.html", user, found=found)
 

@@ -20,7 +20,7 @@ from dosimeter.web.http import Analyst, Controller, Refused, StateOf, render_pub
 from dosimeter.web.own_queries import find_shown
 from dosimeter.web.public import AnswerShape, PublicQuery, PublicRelease, ShownAnswer
 from dosimeter.web.question import describe_question
-from dosimeter.web.released import describe_shape, find_release, list_released, note_readings
+from dosimeter.web.released import describe_shape, find_release, list_released, note_listing
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import StoredQuery, User, find_by_entry, find_own, note
 
@@ -171,7 +171,7 @@ def show_answers(
     """Show the released answers of a dataset, without names and purposes; of a long answer its first rows."""
     served = require_dataset(state, dataset or next(iter(state.datasets)))
     listed = list_released(state, served, limit=PAGE, before=before)
-    note_readings(state, user, listed, user.session)
+    note_listing(state, user, listed, user.session)
     views = [view_answer(item.answer, item.shape, most=FEW_ROWS) for item in listed.answers]
     return render_public(
         request, "answers.html", user, names=list(state.datasets), dataset=served.name, listed=listed, views=views,
@@ -200,6 +200,6 @@ def _require_release(state: ServerState, user: User, dataset: str, entry_id: str
     found = find_release(state, require_dataset(state, dataset), entry_id)
     if found is None:
         raise Refused(404, "not_found", "There is no such answer.")
-    if state.is_first("read", user.session, entry_id):
+    if state.remember_first("read", user.session, entry_id):
         note(state.database, user.name, "read a released answer", dataset=dataset, detail=entry_id)
     return found
