@@ -1,4 +1,4 @@
-"""The array types that every package of numbers shares, and sums over the rows of a sparse array."""
+"""The types of NumPy arrays that all packages use, and sums over the rows of a sparse array."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ Status = Literal["waiting", "released", "denied", "changes", "withdrawn"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Submitted:
-    """A query of yours as the server knew it when it was last asked.
+    """A query of yours as the server described it when the client last asked.
 
     ``message``: what the server says about the status. ``rows``: the released answer. Until there is one, ``rows`` and
     the fields that describe it are None or empty: ``epsilon``, None also if ε stays hidden; ``epsilon_svt``, the ε that
@@ -359,9 +359,9 @@ def _not_dosimeter() -> ServerError:
 
 @contextmanager
 def _refusing_malformed() -> Iterator[None]:
-    """Raise a ServerError if the block finds a missing or malformed field in what the server sent.
+    """Raise a ServerError if code in the ``with`` block finds a missing or malformed field in what the server sent.
 
-    A Dosimeter server sends none, so the address is probably that of another server.
+    A Dosimeter server sends no malformed fields, so the address is probably that of another server.
     """
     try:
         yield

@@ -182,7 +182,7 @@ class Dataset:
         schema = self._schema_for(f"{sql} {mentioned}")
         key = sql, options or PlanOptions()
         found = self._plans.get(key)
-        if found is None or found.table_schema is not schema:
+        if found is None or found.declared_schema is not schema:
             found = plan_query(sql, schema, options)
         self._plans[key] = found
         self._plans.move_to_end(key)
@@ -529,9 +529,10 @@ class Dataset:
         return [DRAFTED, *header, *([] if owner is None else [ROWS_OF_ONE.format(owner=owner)])]
 
     def _find_owner(self) -> RepeatedOwner | None:
-        """Return the column that seems to identify individuals with several rows; None if no column does.
+        """Return the column that seems to say whose a row is, where people have several rows; None if no column does.
 
-        Judged by the columns' names and counts, once per state of the data.
+        Judged by the columns' names, and by how many values and distinct values each has. Found anew only if the data
+        changed.
         """
         if self._owner is None or self._owner[0] != self.engine.generation:
             from dosimeter.inspection import count_values, find_repeated_owner, weigh_name

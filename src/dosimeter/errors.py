@@ -9,7 +9,7 @@
     │   ├── DataError             data that cannot be read, or contradicts the schema; private to the controller
     │   │   └── SourceUnreachable     a source that is not there: a missing file, a lost connection
     │   ├── DatasetClosed         a dataset that is used after it was closed
-    │   ├── LedgerError           a ledger that is unclear, newer, full, busy, or belongs to other data
+    │   ├── LedgerError           a ledger that is damaged, newer, busy, out of space, or of other data
     │   ├── LimitError            more at a time than one user may have: try later, or with fewer
     │   └── ServerError           a server that refuses, or does not answer as a Dosimeter server does; knows its code
     ├── DatasetStopped        exit 1: an incident stopped the dataset until a controller clears it
@@ -39,7 +39,7 @@ class DosimeterError(Exception):
         super().__init__(self.word(Surface.PYTHON))
 
     def word(self, surface: Surface, audience: Audience = Audience.CONTROLLER) -> str:
-        """Return the message as this surface words it, with the hints that this audience can act on."""
+        """Return the message as it is worded for a surface, such as a web page, with the hints for this audience."""
         return self.problem.word(surface, audience)
 
 

@@ -50,7 +50,8 @@ _DAYS = Range(
 class DeclaredOption:
     """One option: its help, the type of its values (``kind``), and which values it takes (``choices`` or ``range``).
 
-    ``pieces``: the help, which each surface words. ``metavar``: what stands for a value in the help.
+    ``pieces``: the help as pieces of a message: text, and the options that it mentions. ``metavar``: what stands for a
+    value in the help, such as FILE.
     """
 
     pieces: tuple[Piece, ...]

@@ -15,7 +15,7 @@ _FLAGS = {"continued": "continue", "show_all": "all"}  # options whose name on t
 
 
 class Surface(Enum):
-    """Where a problem is read."""
+    """Where a problem is read: on the command line, in a Python program, in the server's settings or on a web page."""
 
     COMMAND_LINE = "the command line"
     PYTHON = "a program"
@@ -62,9 +62,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Command:
-    """Something to run. ``words``: what to write after ``dosimeter`` on a command line.
+    """A command that a message tells people to run. ``words``: what to write after ``dosimeter`` on a command line.
 
-    ``call``: what to write in a Python program instead; None if Python's messages name the command, too.
+    ``call``: what a message in Python shows instead, such as Dataset.draft_schema(); None to show the command.
     """
 
     words: tuple[str | Option, ...]
@@ -118,7 +118,7 @@ class Problem:
         object.__setattr__(self, "pieces", pieces)
 
     def word(self, surface: Surface, audience: Audience = Audience.CONTROLLER) -> str:
-        """Return the message as this surface words it, with the hints that this audience can act on."""
+        """Return the message as it is worded for a surface, such as a web page, with the hints for this audience."""
         return "".join(_word(self.pieces, surface, audience))
 
     def hides_hint_from(self, audience: Audience) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from dosimeter.errors import OptionError
 from dosimeter.web.http.devices import DEVICE_COOKIE
@@ -19,7 +20,7 @@ from dosimeter.web.identity.throttle import Limits, Throttled
 from dosimeter.web.run import warn_of_proxy
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_password
-from dosimeter.web.store.tables import later
+from dosimeter.web.store.tables import AUDIT, later
 from tests.web.test_web_trail import count_actions
 from tests.web.web_site import PASSWORD, Guest, Site, make_settings, read_text
 
@@ -127,7 +128,7 @@ def test_an_ipv6_network_is_throttled_as_one_address(opened: Database) -> None:
 def test_an_account_is_slowed_down_for_the_whole_world(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred wrong passwords from a hundred addresses; the owner's device signs in all the same."""
     outcomes = [guess(opened, f"10.0.0.{number}") for number in range(100)]
-    allowed = 5 * throttle.PER_ACCOUNT
+    allowed = 5 * throttle.PER_USER
     assert outcomes[:allowed] == ["wrong"] * allowed
     assert outcomes[allowed] == outcomes[-1] == "slowed"
     assert outcomes.count("wrong") < allowed + 10  # one now and then, at most one a minute in the end
@@ -141,6 +142,16 @@ def test_an_account_is_slowed_down_for_the_whole_world(opened: Database, monkeyp
     stranger = users.sign_in(opened, "anna", PASSWORD, Limits("10.0.1.1", 5, 15), hours=1)
     assert stranger is not None
     assert stranger.failures == 0
+
+
+def test_a_slow_attack_from_many_addresses_is_on_record(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits long enough between attempts is never refused, and the log says once that they were slowed down."""
+    monkeypatch.setattr(throttle, "SLOWEST", 0.0)
+    allowed = 5 * throttle.PER_USER
+    assert [guess(opened, f"10.0.0.{number}") for number in range(allowed + 10)] == ["wrong"] * (allowed + 10)
+    with opened.reading() as connection:
+        found = connection.execute(sa.select(AUDIT.c.detail).where(AUDIT.c.action == "was throttled")).scalars().all()
+    assert found == ["from many addresses"]
 
 
 def test_waiting_between_two_attempts_grows_to_a_minute() -> None:

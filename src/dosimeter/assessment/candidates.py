@@ -141,20 +141,20 @@ def measure_absolutes(
 
 
 def _find_highest(risk: Risk) -> tuple[FloatArray, FloatArray | None]:
-    """Return the highest PIS and, if something is drawn by rank, the highest share of ε; arrays of one number.
+    """Return the highest PIS and the highest share of ε, each as an array of one number.
 
-    An individual's share of ε: their own guarantee is at most this share times ε (R12). None if nothing is drawn by
-    rank. The two can belong to different people.
+    An individual's share of ε is a number such that the own guarantee is at most this share times ε (R12). If nothing
+    is drawn by rank, None is returned instead of the share. The PIS and the share can belong to different people.
     """
     found = risk.sensitivities
     return found.values[-1:], None if found.shares is None else np.array([found.shares.max(initial=0.0)])
 
 
 def list_own(risk: Risk, value: FloatArray, share: FloatArray | None, epsilons: Sequence[float]) -> FloatArray:
-    """Return the own guarantee, in ε, of somebody at each ε of the answer (P1).
+    """Return the own guarantee of one individual, in ε, one number per ε of the answer (P1).
 
-    ``value``: their PIS. ``share``: None, unless something is drawn by rank: then the guarantee is this share of ε, and
-    the PIS is not used. Both are arrays of one number.
+    ``value``: the individual's PIS. ``share``: None if nothing is drawn by rank; otherwise the guarantee is this share
+    times ε, and the PIS is not used. Both are arrays of one number.
     """
     scales = np.array([risk.noise_scale(epsilon) for epsilon in epsilons])
     return own_epsilon(

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) -> CoarserQuery | None:
     """Return the query without some of its GROUP BY columns, if then a smaller share of its numbers drowns in noise.
 
-    A number drowns if it is at most as large as its error. The fewest columns are left out with which the share falls
-    below one half; if it never does, those with which it is smallest. None if it does not fall at all, or if numbers of
-    coarser groups would not be sums of the measured ones with the same noise. COUNT and SUM over declared groups are
-    such sums: leaving out a group column does not change their sensitivity (S1).
+    A number drowns if it is at most as large as its error; numbers that are 0 are not counted. As few columns as
+    possible are left out to bring the share of drowned numbers below one half. If that cannot be reached, those columns
+    are left out with which the share is smallest. None if the share cannot be lowered, or if the numbers of coarser
+    groups would not be sums of the measured numbers with the same noise. COUNT and SUM over declared groups are such
+    sums: leaving out a group column does not change their sensitivity (S1).
     """
     if not _adds_up(plan) or not accuracy.numbers:
         return None

@@ -33,7 +33,7 @@ class DataReader:
 
     ``answer`` is remembered; every other call sends queries. A reader works in the thread that its engine belongs to,
     while the dataset is open and its data are unchanged. ``people``: how many individuals the table holds, at least 1.
-    ``norm``: the mechanism's norm.
+    ``norm``: the norm in which one individual's changes are measured, 1 for Laplace noise and 2 for Gaussian noise.
     """
 
     plan: QueryPlan

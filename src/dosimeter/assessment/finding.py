@@ -76,7 +76,7 @@ def limit_by_cell(risk: Risk, preference: Preference, classes: Sensitivities | N
 
 
 def _count_reached(risk: Risk, classes: Sensitivities) -> Sensitivities:
-    """Return the sensitivities with the number of noisy numbers that one individual can reach as k."""
+    """Return the sensitivities with another ``k``: how many noisy numbers one individual's rows can reach (R11)."""
     return replace(classes, k=risk.reach, vectors=None)
 
 
@@ -136,11 +136,12 @@ def _word(
     conflict: Sequence[ConditionRange],
     stopped: str | None,
 ) -> tuple[str, ...]:
-    """Return the advice in sentences: what the preference gives, the conflict if there is one, then everything else.
+    """Return the advice in sentences: on the ε that was found, on a conflict if there is one, then on everything else.
 
-    Only one sentence where no candidate meets the preference because one of its FILTERs matches nobody. ``conflict``:
-    conditions of the preference that no candidate meets together; empty if there are none. ``stopped``: why the account
-    admits none of the candidates that meet the preference, if that is so and the reason is known; otherwise None.
+    If no candidate meets the preference because one of its FILTERs matches nobody, return only a sentence on that.
+    ``conflict``: conditions of the preference that no candidate meets together; empty if there are none. ``stopped``:
+    why the account admits none of the candidates that meet the preference, if that is so and the reason is known;
+    otherwise None.
     """
     if choice.empty_filters and choice.epsilon is None:
         return (note_empty_filter(choice.empty_filters[0]),)

@@ -145,7 +145,7 @@ class Risk:
 
     @property
     def difference(self) -> tuple[float, bool]:
-        """Return the largest distance between the contributions of two individuals, and whether it is exact (P2)."""
+        """Return the largest distance of two people's contributions, or an upper bound, and whether exact (P2)."""
         found = self._difference
         if found is None:
             found = largest_difference(self.contributions, self.mechanism.norm)
@@ -180,7 +180,7 @@ class Risk:
         return tuple(line for part in parts for line in judge_rdrs(self, compute_rdrs(self, self.sensitivities, part)))
 
     def summarise(self, contributions: Contributions) -> Sensitivities:
-        """Return contributions merged into classes of equally exposed people, as this risk's indicator needs them."""
+        """Return one sensitivity per class of equally exposed people, with what else this risk's indicator needs."""
         vectors = self.indicator == "exact" and (bool(self.plan.ranks) or self.mechanism.needs_vectors(self.k))
         found = summarise_sensitivities(contributions, self.mechanism.norm, keep_vectors=vectors)
         return replace(found, k=self.reach) if self.indicator == "cell" else found
@@ -190,7 +190,7 @@ class Risk:
         return compute_rdrs(self, sensitivities, [epsilon], indicator)[0]
 
     def ranked(self) -> RankCells:
-        """Return the numbers that are drawn by rank, each with the counts of the values it is drawn from."""
+        """Return the numbers that are drawn by rank. Each holds its group's values and how often they occur."""
         found = self._rank_cells
         if found is None:
             found = RankCells.of(self.plan, self.measured())

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def study_as_plan(study: StudyPlan) -> QueryPlan:
-    """Return a study in the shape of a plan (S7): one measure per output, without a grid, over groups in the data."""
+    """Return a study in the shape of a plan (S7).
+
+    Each numeric column of the study's answer becomes one measure, without a grid. The groups are those in the data.
+    """
     places = range(len(study.outputs))
     return QueryPlan(
         sql=study.sql,

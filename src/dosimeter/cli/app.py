@@ -1,4 +1,8 @@
-"""The application and its exit statuses: 0 done, 1 nothing suitable, 2 bad input, 3 a bug, 130 interrupted."""
+"""The application and its exit statuses: 0 done, 1 no, 2 bad input, 3 a bug, 130 interrupted.
+
+1, no: no ε meets the preference, a denial, a stopped dataset, or a check that found a ledger, audit log or schema
+wrong.
+"""
 
 from __future__ import annotations
 

@@ -109,9 +109,9 @@ def _tell_clinic(console: Console, folder: Path) -> None:
 
 
 def _tell_release(console: Console, dataset: Dataset, folder: Path) -> None:
-    """Release the answer to the query ``COARSER``; print it, and whether its numbers exceed their errors.
+    """Release how many people smoke in each district; print the answer, and whether its numbers exceed their errors.
 
-    ``folder``: where the ledger goes.
+    ``dataset``: the clinic. ``folder``: where the ledger goes.
     """
     from rich.rule import Rule
     from rich.text import Text

@@ -22,7 +22,8 @@ def explain(
 ) -> int:
     """Explain what a query would measure, or why it is refused, from the schema alone. Reads no data.
 
-    Prints one stage after the other: rows, people, noisy numbers (sensitivity, 95 % error), what follows the noise.
+    Prints four stages: which rows are read, what is computed per person, which numbers get noise (with sensitivity and
+    95 % error), and what is computed from the noisy numbers.
     """
     from dosimeter.cli.explained import print_explanation
     from dosimeter.planning import PlanOptions, explain_plan, plan_query

@@ -1,4 +1,4 @@
-"""Print an explanation of a query: its stages (rows, people, noise, after the noise), its cost, how to lessen noise."""
+"""Print an explanation of a query: its four stages, what an answer costs, and how to ask for less noise."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """Print what becomes of a query: its rows, its people, the noisy numbers, and what follows the noise.
+    """Print the four stages of a query, what an answer costs, and advice on how to ask for less noise.
 
-    Below that, what an answer costs, and advice on how to ask for less noise.
+    The stages: which rows are read, what is computed per person (left out if nothing is), which numbers get noise, and
+    what is computed from the noisy numbers, which costs nothing.
     """
     console = make_console()
     console.print(Text(explanation.query.strip(), style="bold"))

@@ -47,11 +47,12 @@ def save_picture(
     selected: float | None = None,
     words: Sequence[str] | None = None,
 ) -> None:
-    """Save the range plot of the candidates ``lines``: as a picture, or on a page if ``path`` ends in .html.
+    """Save a picture with one bar per candidate of ``lines``, from the least to the most exposed person.
 
-    The page also has a histogram, the SQL, sentences of advice and the notes on the risk ``found``. ``selected``: the ε
-    to highlight, at which the histogram is drawn; without it, the histogram is drawn at the first of ``lines``.
-    ``words``: the sentences of advice, by default those for no preference. Saves nothing if ``path`` is None.
+    If ``path`` ends in .html, save a page with this picture, a histogram of everybody's RDR at one ε, the SQL, advice
+    and the notes on the risk ``found``. Save nothing if ``path`` is None. ``selected``: the ε to highlight, at which
+    the histogram is drawn; without it, the histogram is drawn at the first of ``lines``. ``words``: the sentences of
+    advice; by default the advice that is given without a preference.
     """
     if path is None:
         return

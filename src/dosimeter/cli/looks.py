@@ -64,7 +64,10 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSumm
 
 
 def charge_account(account: AccountSummary | None, risk: Risk) -> RequestCharges | None:
-    """Return what an answer would be charged at any ε, and so which ε's are admitted (O2); None without an account."""
+    """Return a calculator of what an answer would be charged at any ε, and of which ε's the account admits (O2).
+
+    Charges nothing. Returns None if ``account`` is None.
+    """
     if account is None:
         return None
     from dosimeter.ledger import ZERO, RequestCharges, exact_decimal
@@ -103,7 +106,8 @@ def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
 def look_back(target: str, release: str, dataset: Dataset, sql: str) -> ExPostRisk:
     """Return how one released answer exposed everybody, and record the look in the ledger.
 
-    ``release``: the id of the answer's entry in the ledger. Raises LedgerError if this dataset has no such entry.
+    ``target``: the ledger. ``release``: the id of the answer's entry in it. ``sql``: the query that the entry must be
+    the answer to. Raises LedgerError if this dataset has no such entry, or if the entry is no answer to ``sql``.
     """
     from dosimeter.ledger import Ledger
     from dosimeter.release import ex_post_risk

@@ -131,8 +131,9 @@ def variance(
 ) -> int:
     """Find ε by a noisy test, for four limits on the variance of everybody's normalised RDR.
 
-    Prints the median ε, denials and violations of the limit: in runs of the paper's test, by the exact probabilities of
-    that test, and by those of this package's own test, the sharp selection.
+    For runs of the paper's test, prints the median ε and how many runs release an ε that violates the limit. For the
+    paper's test and for this package's own test, the sharp selection, prints the exact median, the probability of a
+    denial, and the share of released ε's that violate the limit.
     """
     from dosimeter.research.paper.queries import MECHANISMS, open_adult
     from dosimeter.research.paper.variance import study_variance
@@ -168,7 +169,10 @@ def scalability(
     output: Folder = None,
     json: o.Json = False,
 ) -> int:
-    """Measure the running times of both algorithms on 1,000 to 1,000,000 records, beside the authors' seconds."""
+    """Time the paper's two algorithms on 1,000 to 1,000,000 records, and show the authors' seconds beside.
+
+    The first finds ε from a preference, the second selects ε by a noisy test.
+    """
     from dosimeter.research.paper.scalability import ALGORITHMS, list_sizes, measure_scalability
 
     sizes = list_sizes(up_to)

@@ -297,7 +297,11 @@ def _show_reading(reading: float | None) -> str:
 
 
 def print_ex_post_risk(found: ExPostRisk, *, most: int = 12) -> None:
-    """Print how one released answer exposed everybody: at most ``most`` classes of people, largest loss first."""
+    """Print how one released answer exposed everybody: at most ``most`` classes of people, the most exposed first.
+
+    Each class has a privacy loss in ε: e^loss is the factor by which the answer is evidence that such a person is in
+    the table. Classes are in the order of this loss.
+    """
     console = make_console()
     console.print(Text(found.query.strip(), style="bold"))
     facts = (

@@ -19,7 +19,11 @@ LONGEST_STOP = 5.0  # seconds given to the engine; then the process ends anyway
 
 
 class ProgressMeter:
-    """The progress of some work. The work calls ``steps``; whoever draws the progress bar calls ``share``."""
+    """The progress of some work. The work reports it by ``steps``; whoever draws the progress bar reads ``share``.
+
+    ``share`` is in percent: that of the steps, or that of the engine's running query before the first step is reported;
+    None if it is unknown.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

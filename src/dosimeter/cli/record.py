@@ -21,7 +21,7 @@ def record(
         bool, typer.Option("--controller", help="Add what only the controller may see: charge, reading, a hidden ε.")
     ] = False,
 ) -> int:
-    """Write one printable page about one answer, for an ethics board. Nothing private stands in it."""
+    """Write one printable page about one answer, for an ethics board. Without --controller it holds nothing private."""
     from dosimeter.ledger import Ledger
     from dosimeter.release import write_record
 

@@ -84,7 +84,10 @@ def _describe_check(found: SchemaCheck) -> JsonObject:
 
 
 def _print_check(found: SchemaCheck, path: Path | None) -> None:
-    """Print one line for each finding, and below these the remarks. ``path``: the file of the schema."""
+    """Print a line for each finding (something to correct), then a line for each remark (something to know).
+
+    If there is no finding, say that the schema agrees with the data. ``path``: the file of the schema.
+    """
     for finding in found.findings:
         words = finding.stated.word(Surface.COMMAND_LINE)
         typer.echo(f"{finding.column}: {words}" if finding.column else words)

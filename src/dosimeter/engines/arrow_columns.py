@@ -88,7 +88,7 @@ def read_values(column: Column | pa.Array) -> list[Any]:
 
 
 def _number_values(values: list[Any]) -> tuple[IntArray, list[Any]]:
-    """Return the index of each value among the distinct ones, and these in the order in which they first occur."""
+    """Return the index of each value in the list of distinct values, and this list, ordered by first occurrence."""
     places: dict[Any, int] = {}
     codes = [places.setdefault(value, len(places)) for value in values]
     return np.array(codes, dtype=np.int64), list(places)

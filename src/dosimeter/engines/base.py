@@ -40,10 +40,10 @@ class ReadOptions:
     one_row_each: bool = False
 
     def wording(self) -> tuple[str | None, ...]:
-        """Return the options that decide what a file's bytes mean. A digest covers them: other options make other data.
+        """Return the options that decide how a file's bytes are read, to be digested together with the bytes.
 
-        ``decimal`` and ``date_format`` were added later. They are left out if both have their defaults, so that earlier
-        digests stay valid.
+        Other options make other data, and so another digest. ``decimal`` and ``date_format`` were added later. They are
+        left out if both have their defaults, so that earlier digests stay valid.
         """
         later = (None if self.decimal == "." else self.decimal, self.date_format)
         return (self.table, self.delimiter, self.encoding, self.null, *(later if any(later) else ()))
@@ -86,7 +86,7 @@ class Engine(Protocol):
         ...
 
     def impose(self, schema: Schema) -> None:
-        """Read every column in the type that the schema declares.
+        """From now on, read every column in the type that the schema declares.
 
         Raises DataError for a column that is missing or cannot have its type.
         """
@@ -104,7 +104,10 @@ class Engine(Protocol):
         ...
 
     def doubtful_columns(self) -> frozenset[str]:
-        """Return the columns that may hold odd cells, by what opening the source has shown: without another scan."""
+        """Return the columns in which opening the source showed that there may be odd cells. Takes no further scan.
+
+        Only DuckDB's engine returns any, and only for a CSV. Other columns may hold odd cells too.
+        """
         ...
 
     def joined(self, table: JoinTable) -> exp.Expression:
@@ -226,7 +229,7 @@ class EngineInFront:
 
 
 class ClosableEngine(EngineInFront):
-    """A wrapper around an engine that can be closed: every later query raises DatasetClosed, whatever the engine."""
+    """A wrapper that can close any engine: after ``close``, every query raises DatasetClosed."""
 
     def __init__(self, engine: Engine) -> None:
         self._open: Engine | None = engine
@@ -296,7 +299,7 @@ def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
 def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:
     """Return one digest of a table's own digest and the digests of its joined tables.
 
-    ``joined``: these digests, by the tables' names. Without joined tables it is the table's own digest.
+    ``joined``: the digests of the joined tables, by name. If there are none, return the table's own digest as it is.
     """
     if not joined:
         return own

@@ -83,7 +83,10 @@ def without_blanks(text: exp.Expression) -> exp.Expression:
 
 
 def matches(text: exp.Expression, pattern: str) -> exp.Expression:
-    """Return SQL for the test that the pattern matches a whole text. ($ would also match before a last line break.)"""
+    """Return SQL for the test that the pattern matches the whole text.
+
+    The SQL does not use $, which would also match before a line break at the end of the text.
+    """
     return exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(f"^({pattern})\\z"))
 
 
@@ -95,7 +98,8 @@ def keep_if(test: exp.Expression, value: exp.Expression) -> exp.Expression:
 def is_within(value: exp.Expression, low: str, high: str, native: exp.DataType) -> exp.Expression:
     """Return SQL for the test that a value lies between low and high, both included.
 
-    ``native``: the engine's type, in which ``low`` and ``high`` are written. NaN counts as above all numbers.
+    ``native``: the engine's type, in which ``low`` and ``high`` are written. NaN does not pass:
+    engines order it above all numbers.
     """
     ends = [exp.Cast(this=exp.Literal.string(end), to=native.copy()) for end in (low, high)]
     return exp.Between(this=exp.Paren(this=value.copy()), low=ends[0], high=ends[1])

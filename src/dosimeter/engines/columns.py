@@ -1,4 +1,7 @@
-"""Match the columns that a schema declares with those of the data: what every engine refuses, in the same words."""
+"""Match the columns that a schema declares with the columns of the data, for every engine.
+
+A column that is missing or has the wrong type is refused in the same words on every engine.
+"""
 
 from __future__ import annotations
 
@@ -75,9 +78,9 @@ class NativeTypes:
 
 
 def require_column(column: Column, found: str | None, names: Mapping[str, object]) -> str:
-    """Return the name of a declared column in the data; refuse one that was not found (None).
+    """Return ``found``, the name of a declared column in the data. Raises DataError if it is None: not found.
 
-    ``names``: the data's columns, for the message.
+    ``column``: the declared column. ``names``: the names of the data's columns. Both are for the message.
     """
     if found is None:
         raise DataError(

@@ -275,7 +275,7 @@ class DuckDBEngine:
         return exp.Table(this=exp.to_identifier(_TYPED, quoted=True))
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """Return the further table for a FROM clause. It is read once, by another engine, and then held here."""
+        """Return a further table for a FROM clause. Another DuckDBEngine reads its rows once; this one keeps them."""
         if table.name not in self._joined:
             view = f"dosimeter_joined_{self.generation}_{len(self._joined)}"
             with contextlib.closing(self._open_joined(table)) as other:
@@ -344,12 +344,12 @@ class DuckDBEngine:
         return explain_error(error, path, self._files.kind if self._files else "table")
 
     def refresh(self) -> None:
-        """Forget joined tables, to read them again when needed, and void what was found out about the data before.
+        """Void what was found out about the data, and forget joined tables, which are read again when they are needed.
 
-        Do so if individuals can have several rows, since their rows are then counted again; if further tables are
-        declared; or if a file changed since it was last looked at. Otherwise do nothing. A table in memory counts as a
-        changed file, since it can change without a sign. Joined tables that are read after a refresh get new names, so
-        that an old name never reads a new table. Raises DataError if columns changed.
+        Do nothing if all of this holds: every individual has one row, no further tables are declared, and no file has
+        changed since the last look at it. A table in memory always counts as changed, since its changes do not show.
+        Joined tables that are read after a refresh get new names, so that an old name never reads a new table. Raises
+        DataError if columns changed.
         """
         if self._files is not None and self._read_headers() != self._headers:
             raise changed_columns(self._files.paths[0])
@@ -412,7 +412,7 @@ class DuckDBEngine:
             return "absent"  # no query can join it either
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return the identities of the files' bytes, or of the content of stored tables and of tables in memory."""
+        """Return the identities of files' bytes, or of tables' content. ``public``: as in ``Engine.identities``."""
         found = set() if public else set(self._identify())
         for table in self._declared.values():
             if table.public is not public:
@@ -511,7 +511,7 @@ def _bare(table: str) -> str:
 
 
 def _by_bytes(name: str, kind: str) -> str:
-    """Return SQL for a column without its collation, so that bytes decide equality and order, as on every engine."""
+    """Return SQL for a column of the DuckDB type ``kind``. Bytes decide equality and order of text, not a collation."""
     found = quote_identifier(name)
     return f"{found} COLLATE C AS {found}" if kind == "VARCHAR" else found
 
@@ -550,9 +550,9 @@ def _only_table(connection: duckdb.DuckDBPyConnection, path: str) -> str:
 
 
 def _without_zones(table: pa.Table) -> pa.Table:
-    """Return the table with zoned timestamps in seconds and milliseconds as timestamps in UTC without a zone.
+    """Return the table with the zone taken off its timestamps in seconds or milliseconds, which are then in UTC.
 
-    DuckDB converts zoned ones to microseconds while it reads them, and fails where they do not fit.
+    DuckDB converts timestamps with a zone to microseconds as it reads them, and fails where 64 bits cannot hold them.
     """
     import pyarrow as pa
 

@@ -86,7 +86,8 @@ class CsvForm:
 def sniff_csv(connection: duckdb.DuckDBPyConnection, files: Files, options: ReadOptions) -> CsvForm:
     """Return how the first file is written: its delimiter and columns.
 
-    Several files are read by position, so each must have the same columns in the same order; otherwise DataError.
+    Columns of further files are matched by position. So a DataError is raised unless every file has the same columns in
+    the same order.
     """
     settings = _csv_settings(options) | {"sample_size": "-1"}
     if options.delimiter is not None:
@@ -104,9 +105,9 @@ def _sniff_first(
 ) -> CsvForm:
     """Return how the first file is written, as DuckDB's sniffer finds it.
 
-    If the sniffer skips lines, or fails although a delimiter was given, the columns are those that the file's first
-    line names. The cause is a malformed row, which is found, with the number of its line, when the file is read. If the
-    sniffer fails and no delimiter was given, its error is raised.
+    A malformed row can make the sniffer skip lines, or fail although a delimiter was given. Then the columns are those
+    that the file's first line names, and the error is left to be raised when the file is read: it names the row's line.
+    If the sniffer fails and no delimiter was given, the sniffer's error is raised.
     """
     try:
         form = _sniff_file(connection, path, settings)

@@ -134,9 +134,10 @@ class PostgresEngine:
         return read_through_casts(self._relation, self._reading, "dosimeter_table")
 
     def joined(self, table: JoinTable) -> exp.Expression:
-        """Return another table of the same database, and of the same schema unless its ``source`` names another.
+        """Return another table of the same database, for a FROM or JOIN clause.
 
-        Raises OptionError for a table in memory.
+        The table is looked up in the main table's PostgreSQL schema, unless its ``source`` names another schema, as
+        registry.visits does. Raises OptionError for a table in memory.
         """
         if table.name in self._options.tables:
             raise OptionError(
@@ -206,7 +207,7 @@ class PostgresEngine:
     def identities(self, *, public: bool = False) -> frozenset[str]:
         """Return an identity for every stored table that is read: its server, database and OID.
 
-        Which tables a view reads is found out in the current snapshot.
+        Which tables a view reads is found out in the current snapshot. ``public``: as in ``Engine.identities``.
         """
         relations = [] if public else [self._relation]
         for table in self._declared.values():
@@ -480,9 +481,10 @@ def _wrong_option(name: str) -> OptionError:
 
 
 def _not_found(error: psycopg.Error, table: str | None, label: str) -> DosimeterError:
-    """Return the error for a failure while a table is looked up.
+    """Return our own error for PostgreSQL's error while a table is looked up.
 
-    A missing privilege can then only concern the table's schema: everybody may read the catalogue.
+    ``table``: the table's name as given. ``label``: the name of the table or the server, for messages. A missing
+    privilege can only concern the PostgreSQL schema that ``table`` names: everybody may read PostgreSQL's catalogue.
     """
     parts = split_name(table) if table is not None else []
     if error.sqlstate != "42501" or len(parts) < 2:
@@ -497,7 +499,7 @@ def _not_found(error: psycopg.Error, table: str | None, label: str) -> Dosimeter
 def _translate(error: Exception, label: str) -> DosimeterError:
     """Return our own error for one of PostgreSQL's, chosen mostly by its SQLSTATE: PostgreSQL's text can quote cells.
 
-    ``label``: the table's name, for messages.
+    ``label``: the name of the table or, while a table is looked up, of the server, for messages.
     """
     state = cast("str | None", getattr(error, "sqlstate", None))
     match state:

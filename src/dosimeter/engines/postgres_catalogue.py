@@ -240,8 +240,8 @@ def odd_cells_query(relation: CatalogueTable, reading: Reading, names: Collectio
 def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
     """Return SQL for the column ``source`` of the PostgreSQL type ``held``, read as ``kind``; odd cells are NULL.
 
-    NaN lies above all numbers in PostgreSQL, and infinities lie before and after all dates. A numeric is cast to a
-    double only within a double's range, since the cast would fail outside.
+    Tests of bounds find NaN and infinite dates: PostgreSQL orders NaN above all numbers, and infinities before or after
+    all dates. A numeric is cast to a double only within a double's range, since the cast would fail outside.
     """
     column = exp.column(exp.to_identifier(source, quoted=True))
     value = exp.Cast(this=column, to=_type(_NATIVE[kind]))

@@ -327,7 +327,7 @@ class SparkEngine:
         return self.fingerprint() == digest
 
     def fingerprint(self) -> str:
-        """Return a digest of local files' bytes, the same as the embedded engine's, or of a table's content.
+        """Return a digest of local files' bytes, the same as DuckDBEngine returns, or of a table's content.
 
         The content's digest covers the columns' names and types, the number of rows, and sums over a hash of each row,
         which do not depend on the order of rows. It notices that data changed; it is no proof against somebody who can
@@ -347,7 +347,7 @@ class SparkEngine:
         return self._joined[table.name].fingerprint()
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
-        """Return the identities of all files that are read; if none are read, an identity of the rows' content."""
+        """Return the identities of the files read; if none, of the rows. ``public``: see ``Engine.identities``."""
         found = set() if public else set(self._identify())
         for table in self._declared.values():
             if table.public is public and self._digest_joined(table) != "absent":
@@ -428,7 +428,7 @@ def _column_type(native: str) -> ColumnType | None:
 
 
 def find_session() -> SparkSession:
-    """Return the active session, or start one without logs by Spark's own defaults (local[*], SPARK_REMOTE …)."""
+    """Return the active session. Without one, start one by Spark's defaults (local[*], SPARK_REMOTE …), logs off."""
     try:
         with _without_version_warnings():
             from pyspark.errors import PySparkException
@@ -491,7 +491,7 @@ def _require_java() -> None:
 
 @contextmanager
 def _prepared(session: SparkSession) -> Iterator[None]:
-    """Apply the settings that the trees are written for, for the time of one call; then restore the session's own."""
+    """Apply the settings that Dosimeter's SQL needs, such as UTC, while the block runs; then restore the session's."""
     before = {name: session.conf.get(name) for name in _SETTINGS}
     changed = {name: value for name, value in before.items() if str(value).lower() != _SETTINGS[name].lower()}
     for name in changed:

@@ -1,6 +1,6 @@
 """Find the files that Spark is to read, and how: CSV cells as text, Parquet typed. Takes a path, glob or URI.
 
-CSV is read so that it means the same as in the embedded engine: quotes are doubled inside quotes, a cell may hold line
+CSV is read so that it means the same as in DuckDB's engine: quotes are doubled inside quotes, a cell may hold line
 breaks, a row with too few or too many cells is an error, and no type is guessed while reading.
 """
 
@@ -43,7 +43,10 @@ _ENCODINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files to read. ``local``: whether the paths are files of this machine, whose bytes can be digested."""
+    """The files to read. ``kind``: csv or parquet. ``paths``: their paths, or one name that Spark is to look up.
+
+    ``local``: whether the paths are files of this machine, whose bytes can be digested.
+    """
 
     kind: str
     paths: tuple[str, ...]
@@ -51,7 +54,10 @@ class Files:
 
 
 def find_files(source: str) -> Files:
-    """Return the files of this machine that a source names. Other names (s3://…, hdfs://…) are left to Spark."""
+    """Return the files of this machine that a source names; if there are none, the source's name for Spark to look up.
+
+    A URI, such as s3://… or hdfs://…, is never looked up on this machine.
+    """
     kind = find_kind(source, "Spark a .csv, .csv.gz or .parquet path, glob or URI, or spark:TABLE")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", source):
         return Files(kind, (source,), local=False)

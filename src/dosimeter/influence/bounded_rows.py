@@ -1,10 +1,10 @@
-"""Individuals with many rows: how many there are, and which of their rows count.
+"""Count the individuals of a table where one can have many rows, and choose which of their rows count.
 
-Of an individual with more than m rows (``max_rows_per_unit``), the m with the smallest md5 of (unit, row key) are kept:
-inside the engine, before the WHERE, the same on every engine, for risk and for release. Rows with the same key, or
-without one, are ordered by all their cells; rows that agree in every cell need no order. So the rows that count depend
-on the individual's own rows alone. Rows with a NULL unit belong to nobody and are left out (N4). ``BoundedEngine``
-wraps an engine so that every query sees only the rows that count.
+Of an individual with more than m rows (``max_rows_per_unit``), the m with the smallest md5 of (unit, row key) are kept.
+The engine chooses them before the WHERE. Every engine chooses the same rows, and risk and release read the same rows.
+Rows with the same key, or without one, are ordered by all their cells; rows that agree in every cell need no order. So
+the rows that count depend on the individual's own rows alone. Rows with a NULL unit belong to nobody and are left out
+(N4). ``BoundedEngine`` wraps an engine so that every query sees only the rows that count.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 
 
 def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int:
-    """Return how many pairs (individual, row key) belong to several rows, or have NULL for the row key.
+    """Return how many pairs (individual, row key) occur in several rows, or have NULL for the row key.
 
-    The rows of such a pair are ordered by all their cells when the rows that count are chosen.
+    The rows with such a pair are ordered by all their cells when the rows that count are chosen.
     """
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
@@ -131,9 +131,9 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
 def bounded_relation(schema: Schema, relation: exp.Expression, *, once: bool) -> exp.Expression:
     """Return the rows that count: all rows of individuals with at most m, and m chosen rows of each of the others.
 
-    m is the schema's ``max_rows_per_unit``. The query has two joins rather than IN and NOT IN, which engines run very
-    differently. ``once``: whether to find the individuals with more than m rows in a WITH query that both joins read,
-    for engines that run a WITH query only once.
+    m is the schema's ``max_rows_per_unit``. The query has two joins rather than IN and NOT IN: engines differ widely in
+    how they run those. ``once``: whether to find the individuals with more than m rows in a WITH query that both joins
+    read, for engines that run a WITH query only once.
     """
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
     source, found, same = _aliased(relation, "own"), _find_busy(schema, relation), _is_busy(schema)

@@ -1,4 +1,4 @@
-"""How far individuals move the measured numbers. Private: the repr is redacted."""
+"""How far individuals move the measured numbers. These are private data, so the repr shows none of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Contributions:
     ``cells[starts[r]:starts[r + 1]]``, and ``changes`` has by how much, at the same indices, scaled by
     ``plan.weights(norm)``. Empty slots and people outside the WHERE are in rows without cells. ``attributes``, by name:
     for each row, whether it meets a preference's FILTER, or its value of the ``--by`` column. ``shares``: for each row,
-    the share of ε that bounds its own guarantee (R12); None if nothing is drawn by rank.
+    a number s such that the own guarantee of its people is at most s·ε (R12); None if nothing is drawn by rank.
     """
 
     k: int
@@ -74,10 +74,11 @@ class Contributions:
         """Return the contributions made up of these entries (N2). An entry is what one individual moves in one group.
 
         ``changes``: a row per entry, a column per measure. ``owners``: for each entry, the index in ``people`` of the
-        individuals who have it. ``group``: the group index of each entry, among ``groups`` groups. ``people``: how many
-        individuals have the same entries and attributes; each such set of people becomes one row of the contributions.
-        ``attributes``: by name, one value per item of ``people``. ``slots``: the number of all slots; those that nobody
-        fills contribute nothing. ``shares``: the share of ε of each entry, added up over the entries of a row.
+        individuals who have it. ``group``: the group index of each entry, among ``groups`` groups. ``people``: an item
+        for each set of individuals with the same entries and attributes, saying how many they are; each item becomes
+        one row of the contributions. ``attributes``: by name, one value per item of ``people``. ``slots``: the number
+        of all slots; those that nobody fills contribute nothing. ``shares``: for each entry, which share of ε bounds
+        what it tells about its individual; the shares of all entries of a row are added up.
         """
         entries, columns = np.nonzero(changes)
         per_row = np.bincount(owners[entries], minlength=len(people))

@@ -1,6 +1,6 @@
 """The profile of a plan with several blocks (SELECTs that measure): what each individual contributes to each (Q5, C9).
 
-Private.
+It is private data, so the repr shows nothing of it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ class JointProfile:
     """The profiles of a plan with several blocks (SELECTs that measure), one per block in ``parts``.
 
     Row r of every part stands for the same individuals. ``touched``: how many individuals at least one block touches,
-    as a query counted them; None if ``parts`` show it. They do not show it if they were read from columns of numbers
-    (``is_wide``): zeros there can mean that the block does not touch somebody, or that they contribute zeros to it.
+    counted by a query of its own; None if this can be counted from ``parts``. It cannot if ``parts`` were read from
+    columns of numbers (``is_wide``): there, somebody whom a block does not touch has zeros, and so has somebody whom it
+    touches and who contributes zeros.
     """
 
     plan: QueryPlan
@@ -47,10 +48,10 @@ class JointProfile:
 
     @property
     def undeclared(self) -> int:
-        """Return how many individuals are in an undeclared group of at least one block.
+        """Return how many individuals, or rows of the table if it has a unit column, are in undeclared groups.
 
-        With a unit column, rows of the table are counted instead of individuals. They are counted for each block, and
-        the largest of these counts is returned: in all blocks together there may be more.
+        Individuals are counted if they are in an undeclared group of at least one block. Rows are counted for each
+        block, and the largest of these counts is returned: in all blocks together there may be more.
         """
         rows = [part for part in self.parts if isinstance(part, Profile)]
         if not rows:

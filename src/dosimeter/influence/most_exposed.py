@@ -99,10 +99,10 @@ def _list_row_parts(profile: Profile | JointProfile) -> tuple[Profile, ...]:
 
 
 def _asked(parts: Sequence[Profile]) -> QueryPlan:
-    """Return the plan by which the records to show are fetched; without its WHERE if there are several blocks.
+    """Return the plan whose WHERE the records to show must meet.
 
-    ``parts``: the profile of each block (SELECT that measures). With several, ``_condition_of_all`` tests the WHERE of
-    each instead.
+    ``parts``: the profile of each block (SELECT that measures). With one block it is the plan of this block. With
+    several it is the first block's plan without its WHERE, because ``_condition_of_all`` tests the WHERE of each block.
     """
     return parts[0].plan if len(parts) == 1 else replace(parts[0].plan, where=None)
 
@@ -225,10 +225,11 @@ def take_row(contributions: Contributions, row: int) -> Contributions:
 
 
 def _condition_of_all(parts: Sequence[Profile], row: int, engine: Engine) -> exp.Expression:
-    """Return the condition that a record meets if it belongs to this row of the profile.
+    """Return the condition that a record belongs to this row of the profile.
 
-    ``parts``: the profile of each block (SELECT that measures). In each block the record is where the row says it is:
-    outside the WHERE, or inside it with the row's group and inputs.
+    ``parts``: the profile of each block (SELECT that measures). With several blocks the condition tests each of them:
+    if the row is outside the block's WHERE, the record must be outside too; otherwise it must be inside and have the
+    row's group and inputs.
     """
     if len(parts) == 1:
         return _condition_of(parts[0], row, engine)
@@ -278,8 +279,8 @@ def _see(
 ) -> Seen | None:
     """Return what one row of the profile holds of a measure's argument (see ``Seen``); None if the argument is NULL.
 
-    ``row``: the row's index. ``engine``: the engine whose rows ``Seen.held`` queries. ``grouped``: the conditions that
-    a record is in the row's group.
+    ``row``: the row's index. ``engine`` and ``grouped`` are for the queries that ``Seen.held`` returns: they read the
+    rows of ``engine`` that meet the conditions ``grouped``, which say that a record is in the profile row's group.
     """
     plan = profile.plan
     name = input_column(plan, measure)

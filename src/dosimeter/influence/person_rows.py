@@ -1,8 +1,8 @@
 """Wrap an engine so that every query sees the rows of the plan's person stage as one relation (Q2).
 
-A person stage computes columns from each individual's own rows. The rows that it reads are bounded first: at most m of
-each individual, of the table itself and of every private table beside it. So what it computes for somebody depends on
-their own rows only, and on no more of these than the schema says.
+A person stage computes columns from each individual's own rows. The rows that it reads are bounded first: of the table
+itself, and of every other private table that it reads, at most ``max_rows_per_unit`` rows of each individual. So what
+it computes for somebody depends on their own rows only, and on no more of these than the schema says.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PersonEngine(EngineInFront):
 
     @property
     def first(self) -> Engine:
-        """Return the engine that shows the first table's own rows."""
+        """Return the engine that this one wraps, which shows the table's own rows."""
         return self._engine
 
     def relation(self) -> exp.Expression:
@@ -43,7 +43,7 @@ class PersonEngine(EngineInFront):
         """Return the table's own rows if these are enough to read the columns ``names``; otherwise None.
 
         They are enough if the stage only adds flags to each row and none of the names is a flag. A flag says whether
-        the row's individual is in another query (IN, EXISTS); without flags that query need not be joined.
+        another query returns the row's individual (IN, EXISTS). Where no flag is read, that query need not be joined.
         """
         step, rows = self._stage.step, self._stage.rows
         if not isinstance(step, Memberships) or rows.table is not None or rows.stage is not None or rows.joins:

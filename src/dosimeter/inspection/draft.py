@@ -218,8 +218,9 @@ def _level(column: exp.Expression, exponents: Sequence[int], tolerance: str) -> 
     """Return an SQL expression that says which is the first of several powers of ten of which a number is a multiple.
 
     It gives the position of the power's exponent in ``exponents``, counted from 1: with 0, −1 and −2, it gives 3 for
-    3.25, which is a multiple of 0.01 and not of 0.1. A whole number gives 0. A number that is a multiple of none of the
-    powers gives the last position plus 1. NULL gives NULL. ``tolerance``: as for ``_is_multiple``.
+    3.25, which is a multiple of 0.01 and not of 0.1. But a whole number gives 0, whatever ``exponents`` are. A number
+    that is a multiple of none of the powers gives the last position plus 1. NULL gives NULL. ``tolerance``: as for
+    ``_is_multiple``.
     """
     value = as_double(column)
     branches = [

@@ -137,9 +137,10 @@ def _weigh(column: Column) -> Evidence:
 def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, unique: set[Evidence]) -> bool:
     """Return whether a column's values repeat as if they were individuals with several rows each.
 
-    ``weight``: how strongly the column's name suggests individuals. ``unique``: the weights of those columns that have
-    a different value in every row. If there are any, each row may be an individual already: then a column of names must
-    repeat more often to count, and a column of the weight KEY counts only if its name ends as names of keys do.
+    ``weight``: how strongly the column's name suggests individuals. ``rows``: how many rows the table has. ``unique``:
+    the weights of the columns that have a different value in every row. If there is such a column, each row may be an
+    individual. Then a column of the weight NAME counts only if a value has more than two rows on average, and a column
+    of the weight KEY only if its name ends as names of keys do, such as visit_id.
     """
     if weight is Evidence.NONE or not 2 <= counts.distinct < counts.present or 2 * counts.present < rows:
         return False

@@ -123,7 +123,7 @@ class Policy(ABC):
         return warn_of_delta(delta_total)
 
     def charge(self, price: Price) -> Charge:
-        """Return what an entry of this price is charged under this policy."""
+        """Return what this policy charges for an entry of this price: its ε, ε_svt and δ, without ρ."""
         return Charge(price.epsilon, price.epsilon_svt, price.delta)
 
     def start(self, delta_total: Decimal) -> Reading:
@@ -263,9 +263,9 @@ class ZcdpBudget(Policy):
         )
 
     def charge(self, price: Price) -> Charge:
-        """Return what an entry of this price is charged (O4).
+        """Return what this policy charges for an entry of this price: its ε, ε_svt, ρ and a δ (O4).
 
-        Its δ is that of thresholded groups alone. The δ of the noise is left out, since ρ already counts the noise.
+        The δ is that of thresholded groups alone. The δ of the noise is left out, since ρ already counts the noise.
         """
         return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
 

@@ -130,7 +130,7 @@ class Backend(Protocol):
         """Return whether the index of this name is missing and can be created."""
 
     def explain(self, error: BaseException, *, writing: bool) -> str:
-        """Return what a driver's error means, and what to do about it."""
+        """Return what a driver's error means, and what to do about it. ``writing``: whether the transaction writes."""
 
 
 class SQLiteConnection:

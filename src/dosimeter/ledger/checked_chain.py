@@ -71,9 +71,10 @@ class CheckedChain:
 
     @classmethod
     def read(cls, transaction: Transaction, *, before: int | None = None) -> CheckedChain:
-        """Return the ledger after checking the chain from the last checkpoint, or else the first record, to the end.
+        """Check the chain of records from the last checkpoint, or else the first record, to its end, and return it.
 
-        ``before``: the number of a record; begin at the last checkpoint before it.
+        Rows that this process checked in its last call, and that have not changed, are not checked again. ``before``:
+        the number of a record; begin at the last checkpoint before this record, and check every row.
         """
         start = transaction.last_checkpoint(before)
         with closing(transaction.rows(start or 1)) as found:
@@ -92,7 +93,7 @@ class CheckedChain:
 
     @classmethod
     def _follow(cls, transaction: Transaction, start: int | None, rows: Iterable[Sequence[object]]) -> CheckedChain:
-        """Return the ledger after checking these rows.
+        """Check these stored records, one per row, and return the chain that they make.
 
         ``start``: the number of the checkpoint with which the rows begin; None if they begin with the first record.
         """
@@ -118,7 +119,7 @@ class CheckedChain:
 
     @classmethod
     def read_all(cls, transaction: Transaction) -> CheckedChain:
-        """Return the ledger after checking the chain from the first record."""
+        """Check the whole chain, from the first record to the last, and return it."""
         with closing(transaction.rows()) as rows:
             return cls._follow(transaction, None, rows)
 
@@ -292,18 +293,18 @@ class _Followed:
     """The rows that this process read and checked in its last call of the ledger, and what they add up to.
 
     ``start``: the number of the checkpoint with which the rows begin; None if they begin with the first record. The
-    next call reads the rows again. If these rows have not changed, it only checks the rows that were added after them;
-    otherwise it checks all.
+    next call of the ledger reads all rows again. It checks only the rows added since, if the old ones have not changed;
+    otherwise it checks all rows.
     """
 
     def __init__(self, start: int | None, rows: Sequence[Sequence[object]], checked: CheckedChain) -> None:
         self._start, self._rows, self._checked = start, rows, checked
 
     def begins(self, transaction: Transaction, start: int | None, rows: Sequence[Sequence[object]]) -> bool:
-        """Return whether nothing that was checked last has changed, so that ``continue_in`` may build on it.
+        """Return whether all that the last check read is unchanged, so that ``continue_in`` need not check it again.
 
-        ``rows`` must begin with the rows checked last, at the same ``start``, and the states that were read for that
-        check must be stored unchanged.
+        ``start`` and ``rows``: as they are read now. Unchanged means: ``start`` is the same, ``rows`` begin with the
+        rows of the last check, and the states that the last check read are stored as they were.
         """
         if start != self._start or rows[: len(self._rows)] != self._rows:
             return False
@@ -312,7 +313,7 @@ class _Followed:
     def continue_in(
         self, transaction: Transaction, rows: Sequence[Sequence[object]]
     ) -> tuple[CheckedChain, _Followed | None]:
-        """Return the ledger after ``rows``, checking only those that were added since the last check.
+        """Return the chain that ``rows`` make. Check only the rows that were added since the last check.
 
         The second value is this object if no rows were added, so that the next call can use it again; otherwise None,
         and the caller makes a new object.

@@ -138,12 +138,12 @@ class Request:
     """A request: what was asked, by whom and how. It is all that an auditor needs besides the charge.
 
     ``plan_digest``, ``schema_digest`` and ``source_digest``: the digests of the query's plan, of the schema and of the
-    data. ``request_digest`` identifies the request: it is the same for the same query on the same data by the same
-    rules. ``measured_digest``: the digest of what is measured, the same for every wording of the query; None in
-    requests of version 0.1.0. ``algorithm``: how ε is set. ``calibration``: how the scale of Gaussian noise is
-    computed; None for Laplace noise. ``software``: the version of Dosimeter. ``selection``: which noisy test selects ε,
-    and ``tau`` its threshold; None without one. ``settings``: further options as they were given, single values only,
-    never rows or RDRs.
+    data. ``request_digest`` identifies the request: it is the same for the same query on the same data with the same
+    noise and the same way of setting ε. ``measured_digest``: the digest of what is measured, the same for every wording
+    of the query; None in requests of version 0.1.0. ``algorithm``: how ε is set. ``calibration``: how the scale of
+    Gaussian noise is computed; None for Laplace noise. ``software``: the version of Dosimeter. ``selection``: which
+    noisy test selects ε, and ``tau`` its threshold; None without one. ``settings``: further options as they were given,
+    single values only, never rows or RDRs.
     """
 
     query: str
@@ -259,7 +259,7 @@ class Entry:
 
     @property
     def finding_epsilon(self) -> Decimal | None:
-        """Return ε_svt, the ε that the noisy test costs by which this request selects ε; None if it has no such test.
+        """Return ε_svt: what the noisy test costs, in ε, that selects this request's ε; None if there is no such test.
 
         ε_svt is also returned if the entry did not pay it: because it used the number of an earlier test again (V8), or
         was denied before the test.

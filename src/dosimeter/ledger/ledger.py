@@ -202,7 +202,7 @@ class Ledger:
             return list_continuations(transaction, dataset)
 
     def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
-        """Return (entry count, time, ε) of up to ``most`` earlier readings and the present one; () without entries."""
+        """Return (entry count, time, ε) of up to ``most`` earlier readings, then of the present; () without entries."""
         with self._using() as transaction:
             replay = CheckedChain.read(transaction).of(dataset)
             if replay.summary is None or not replay.summary.entry_count:
@@ -252,7 +252,7 @@ class Ledger:
             return CheckedChain.read(transaction).of(dataset).stopped
 
     def incidents(self, dataset: str) -> tuple[Incident, ...]:
-        """Return all incidents of a dataset, cleared or not, the oldest first; reads every record if there are any."""
+        """Return all incidents of a dataset, cleared or not, the oldest first. If there are any, reads all records."""
         with self._using() as transaction:
             some = bool(transaction.numbers(dataset, "stop", limit=1))
             checked = CheckedChain.read_all(transaction) if some else CheckedChain.read(transaction)
@@ -292,7 +292,7 @@ class Ledger:
         """Check the whole chain of records, and return whether it is intact and, if not, the first bad record.
 
         Args:
-            head: a head that was noted earlier. Only a noted head can show that the last records were cut off.
+            head: a digest that ``head`` gave earlier. Only such a digest can show that the last records were cut off.
         """
         wanted = GENESIS if head is None else head.strip().lower()
         if not re.fullmatch(r"[0-9a-f]{64}", wanted):
@@ -358,7 +358,7 @@ class Ledger:
             return _require_entry(replay, entry_id)  # leaving the block commits, or raises
 
     def identify(self, dataset: str, identification: Identification) -> None:
-        """Record the identities of data that the account agreed to, even if another account holds the same data."""
+        """Record identities of data that the account was opened or continued with, even if another one holds them."""
         with self._store.writing() as transaction:
             checked = CheckedChain.read(transaction)
             writer = RecordWriter(transaction, checked, dataset, self._now())
@@ -517,7 +517,7 @@ def _require_entry(replay: DatasetReplay, entry_id: str) -> Entry:
 
 
 def _agree(checked: CheckedChain, writer: RecordWriter, dataset: str, reservation: Reservation) -> None:
-    """Open or continue the account, or record its data's identities, as the reservation says; or refuse to."""
+    """Write what the reservation adds to the account: its opening, a continuation, its data's identities; or refuse."""
     account = checked.of(dataset).summary
     opening, continuation = reservation.opening, reservation.continuation
     agreed = opening or continuation
@@ -567,7 +567,7 @@ def _check_public(checked: CheckedChain, public: frozenset[str]) -> None:
 def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
     """Refuse to open an account while one of the ``unidentified`` accounts might hold the same people.
 
-    ``unidentified``: the accounts whose data are not known. ``apart``: those that are known to hold other people.
+    ``unidentified``: accounts whose data have no known identities. ``apart``: accounts known to hold other people.
     """
     unknown = [name for name in unidentified if name not in apart]
     if unknown:

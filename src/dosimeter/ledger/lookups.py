@@ -119,10 +119,11 @@ def list_continuations(transaction: Transaction, dataset: str) -> tuple[Continua
 
 
 def list_readings(transaction: Transaction, dataset: str, most: int) -> Iterator[tuple[int, str, Decimal]]:
-    """Yield up to ``most`` earlier readings of an account, the oldest first, as its states keep them.
+    """Yield up to ``most`` earlier readings of an account, the oldest first.
 
-    Each is a triple: how many entries there were, the time, and the reading in ε. Each state is checked by itself; the
-    chain is not checked.
+    They are read from the account's states; of more than ``most`` states, from every second, every third …. Each is a
+    triple: how many entries there were, the time, and the reading in ε. Each state is checked by itself; the chain is
+    not checked.
     """
     for record in _list_records(transaction, dataset, "state", most):
         with refusing_bad_records():

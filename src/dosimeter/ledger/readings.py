@@ -88,8 +88,8 @@ class Reading(ABC):
     def added(self, charge: Charge) -> Decimal:
         """Return by how much ``charge``, the last one in this reading, raised ε.
 
-        If ε's are added up, it is ε + ε_svt of the charge, even if the reading is infinite. If ρ is counted, it is
-        infinity if the reading is infinite.
+        If the account adds up ε's, the result is the charge's ε + ε_svt, even if the reading is infinite. If the
+        account counts in ρ, the result is infinity if the reading is infinite.
         """
 
     @abstractmethod
@@ -109,7 +109,7 @@ class Reading(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SumReading(Reading):
-    """A reading that adds up all charged ε's; infinite once Σδ > δ_g (O1)."""
+    """A reading that adds up all charged ε's. It is infinite once the charged δ's add up to more than δ_g (O1)."""
 
     epsilon: Decimal = ZERO
     delta: Decimal = ZERO
@@ -133,7 +133,7 @@ class SumReading(Reading):
 class ZcdpReading(Reading):
     """A reading that adds up all ρ, for the policy ``budget:E@D`` (O4).
 
-    The sum is read as an ε at ``delta_of_noise``, which is D − δ_g.
+    The sum is read as an ε at ``delta_of_noise``. This is D − δ_g: D without the part for thresholded groups.
     """
 
     rho: Decimal = ZERO

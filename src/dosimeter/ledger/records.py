@@ -132,9 +132,9 @@ def seal_record(
 
 
 def derive_entry_id(seq: int, previous: str) -> str:
-    """Return an entry's name: 16 digits of a digest of its place in the chain. It is not random.
+    """Return an entry's name: 16 hexadecimal digits of a digest of ``seq`` and ``previous``, nothing random.
 
-    ``seq``: the number of its first record. ``previous``: the digest of the record before that one.
+    ``seq``: the number of the entry's first record. ``previous``: the digest of the record before that one.
     """
     return hashlib.sha256(f"dosimeter-ledger-entry:{seq}:{previous}".encode()).hexdigest()[:16]
 

@@ -155,7 +155,7 @@ class DatasetReplay:
         self._view_count, self._views_digest = _read_count(count), read_text(digest)
 
     def write_state(self) -> JsonObject:
-        """Return the payload of a state of the dataset. It does not depend on the record that the replay began with."""
+        """Return the payload of a state of the dataset. It is the same whichever record the replay began with."""
         account: JsonObject | None = None
         if self._opening is not None and self._reading is not None:
             account = {
@@ -362,7 +362,7 @@ class DatasetReplay:
         return _read_reserved(record, read_payload(record), where.reading)
 
     def held(self, source_digest: str) -> bool:
-        """Return whether the account ever agreed to data with this digest."""
+        """Return whether the account was ever opened or continued with data of this digest."""
         return any(source_digest == source for _, source in self._pairs)
 
     def shares(self, identities: frozenset[str]) -> bool:

@@ -150,7 +150,7 @@ class Continuation:
         )
 
     def describe(self) -> JsonObject:
-        """Return the JSON form: when, who said so, and what was agreed to."""
+        """Return the JSON form: when it was said, by whom, and the digests of the new schema and data."""
         return {
             "at": self.at,
             "by": self.by,
@@ -233,11 +233,11 @@ def write_decision(reservation: Reservation) -> JsonObject:
 class AccountSummary:
     """An account as it is now, without its entries: everything that a release needs of it.
 
-    ``schema_digest`` and ``source_digest``: the latest pair that the account agreed to; ``agreed``: all such pairs, the
-    latest last. ``identified``: the pairs for which the identities of the stored data are known; ``identities``: the
-    identities of all these data. ``overlaps``: other accounts that turned out to hold the same data, once the
-    identities of data in an account of version 0.1.0 were found. ``unsettled``: how many entries are reserved and have
-    no outcome.
+    ``schema_digest`` and ``source_digest``: the latest pair that the account agreed to, by its opening or a
+    continuation; ``agreed``: all such pairs, the latest last. ``identified``: the pairs for which the identities of the
+    stored data are known; ``identities``: the identities of all these data. ``overlaps``: other accounts that turned
+    out to hold the same data, once the identities of data in an account of version 0.1.0 were found. ``unsettled``: how
+    many entries are reserved and have no outcome.
     """
 
     dataset: str
@@ -360,8 +360,8 @@ class Account(AccountSummary):
     def released_answers(self) -> tuple[ReleasedAnswer, ...]:
         """Return every released answer, the latest last, as all analysts of this dataset may see it.
 
-        They do not say who asked and why. They have neither ε nor errors if ε was found from the data (algorithm 1,
-        G2). Somebody who knows this list learns nothing more when the ledger answers the same question again.
+        They do not say who asked and why. They have neither ε nor errors if ε was found from the data (G2). Somebody
+        who knows this list learns nothing more when the ledger answers the same question again.
         """
         return tuple(entry.publish() for entry in self.entries if entry.status == "released")
 
@@ -426,7 +426,7 @@ def _holds(opened: AccountAlgorithm, asked: Algorithm) -> bool:
 
 
 def _name_way(algorithm: AccountAlgorithm) -> tuple[Piece, ...]:
-    """Return the algorithm in words, with the option that asks for it if there is one."""
+    """Return in words how an account's ε's are set, with the option that asks for this way if there is one."""
     match algorithm:
         case "fixed":
             return "a fixed ε", Hint("(", Option("epsilon"), ")", surfaces=ASKING)

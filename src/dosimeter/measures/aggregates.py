@@ -1,8 +1,9 @@
 """The table of the aggregates of SQL: their names in messages, their columns in an answer, how each becomes measures.
 
-A new aggregate is a row here, and a module with its reader and, if it needs them, a measure or an estimate of its own.
-N3: COUNT, SUM, MIN … are one measure each; through sums, AVG is two, VAR and STDDEV are three, COVAR four, REGR five
-and CORR six.
+An estimate computes the aggregate from its noisy measures: AVG from a sum and a count. A new aggregate is a row here,
+and a module with its reader and, if it needs them, a measure or an estimate of its own. N3: COUNT, SUM, MIN … are one
+measure each. Computed from a count and sums, AVG is two measures, VAR and STDDEV are three, COVAR four, REGR five and
+CORR six.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Aggregate:
 
     ``names``: how messages call it. ``column``: the default name of its column in an answer, sum for SUM; if the
     argument is a plain column, that column's name follows: sum_pay. ``read``: the function that turns a call of the
-    aggregate into measures and an estimate.
+    aggregate into measures, and an estimate that computes the aggregate from them.
     """
 
     names: tuple[str, ...]

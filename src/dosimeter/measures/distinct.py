@@ -66,7 +66,10 @@ class CountDistinct(Reducible, Total):
 
     @classmethod
     def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
-        """Write the profile column in place of x: 1 if one individual alone has x's value in a group, else 0 (C4)."""
+        """Write the profile column in place of x: 1 if one individual alone has x's value in a group, else 0 (C4).
+
+        The parameters are those of ``Reducible.reduce``.
+        """
         name = readers[0].column_name
         held = f"{name}_holders"
         stage = {held: window(exp.Sum(this=count_present_people(name, people)), [*groups, name])}
@@ -105,8 +108,8 @@ class CountDistinct(Reducible, Total):
 def count_different(facts: SensitivityFacts, values: int | None) -> tuple[float, float]:
     """Return the L1 and the L2 sensitivity of counting different values in each group, for all groups together (Q3).
 
-    ``values``: how many different values one individual can have in a group, however many rows; None if that is not
-    known.
+    ``values``: how many different values one individual can have in a group, however many rows they have there; None if
+    that is not known.
     """
     rows, groups = facts.rows, facts.groups
     if values is None or values >= rows:

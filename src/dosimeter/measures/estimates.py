@@ -171,7 +171,8 @@ class SingleMeasure(Estimate):
 class FromSums(Estimate, ABC):
     """An aggregate that is computed from COUNT and centred sums of one argument (S2).
 
-    Its measures are, in this order, COUNT, the centred sum and, for variances, the sum of centred squares.
+    Centred: of how far each value lies from the middle of the bounds, instead of the value itself. Its measures are, in
+    this order, COUNT, the centred sum and, for variances, the sum of centred squares.
     """
 
     argument: Argument
@@ -214,7 +215,10 @@ class MeanFromSums(FromSums):
 
 
 class VarianceFromSums(FromSums):
-    """VAR_POP(x): the mean of centred squares less the square of the centred mean, and never negative."""
+    """VAR_POP(x): the mean of d² less the square of the mean of d, and never negative.
+
+    d: how far a value lies from the middle of the bounds.
+    """
 
     __slots__ = ()
 
@@ -333,7 +337,10 @@ def divide(total: FloatArray, count: FloatArray) -> FloatArray:
 
 
 def _spread_root(squares: FloatArray, error: FloatArray, limits: tuple[float, float]) -> FloatArray:
-    """Return how far each root can be off where its square, first put into ``limits``, can be off by ``error``."""
+    """Return how far the square root of each number in ``squares`` can be off if the number can be off by ``error``.
+
+    The numbers are first put into ``limits``, the range in which the exact ones lie.
+    """
     inside = np.clip(squares, *limits)
     up = np.sqrt(np.minimum(inside + error, limits[1])) - np.sqrt(inside)
     down = np.sqrt(inside) - np.sqrt(np.maximum(inside - error, 0.0))

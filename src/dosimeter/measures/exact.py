@@ -1,4 +1,4 @@
-"""Exact sums of whole numbers: in arrays, whatever their size, and in SQL (S8)."""
+"""Exact sums of whole numbers (S8): of arrays, however large their numbers are, and in SQL."""
 
 from __future__ import annotations
 

@@ -28,7 +28,11 @@ from dosimeter.sql import as_double, expect_only
 
 
 class _AnyMean(Bounded, ABC):
-    """A mean mid + Σ(v − mid)/max(N, r) of N values v: mid is the middle of the bounds, r a floor on the divisor."""
+    """The mean of a group's values, as one number that itself gets noise: mid + Σ(v − mid)/max(N, r).
+
+    v: the values. N: how many they are. mid: the middle of the bounds. r: ``floor``, below which the divisor never
+    falls.
+    """
 
     __slots__ = ()
     depends_on: ClassVar[Dependence | None] = Dependence.MEAN
@@ -57,7 +61,7 @@ class _AnyMean(Bounded, ABC):
         return self._leave_out(centred, np.ones_like(centred), people)
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the fields for the number of an individual's values in a group, and for their centred sum."""
+        """Return two fields: how many values v an individual has in a group, and Σ(2v − (L + U)) for bounds L, U."""
         return count_present(self.position), add_own_centred(self.argument, self.position)
 
     def unit_effects(self, entries: Entries) -> FloatArray:
@@ -147,7 +151,7 @@ class Mean(_AnyMean):
 
     @classmethod
     def by_hand(cls, argument: Argument, label: str) -> Mean:
-        """Return the measure without a grid. Its sensitivity of 1 is a placeholder for the one given by hand."""
+        """Return the measure; its numbers lie on no grid. Its sensitivity, 1, stands in for the one given by hand."""
         return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
 
     @property
@@ -163,7 +167,8 @@ class Mean(_AnyMean):
 def read_mean(collector: Collector, call: AggregateCall) -> Estimate:
     """Read AVG(x): add its measures to the query, and return its estimate.
 
-    It is measured directly with a floor on rows or a sensitivity given by hand, otherwise through sums.
+    If there is a floor on rows, or a sensitivity given by hand, the mean is one measure, which itself gets noise.
+    Otherwise it is computed from two measures: a count and a sum.
     """
     expect_only(call.node, "this")
     source = take_spread(collector, call)

@@ -59,9 +59,9 @@ class GroupColumn:
 class Native:
     """A measure as SQL's own aggregate, which is run with and without somebody's records.
 
-    The change of its result is compared with the computed effect of leaving them out. ``worth``: the real value of 1 in
-    the result. ``empty``: the result of an empty group (C6). ``exact``: whether results are whole numbers and are
-    compared as such.
+    The change of its result is compared with the computed effect of leaving them out. ``worth``: what 1 in the result
+    is in real units, 0.01 if the aggregate adds up cents. ``empty``: the result of an empty group (C6). ``exact``:
+    whether results are whole numbers and are compared as such.
     """
 
     tree: exp.Expression

@@ -1,4 +1,8 @@
-"""VAR_POP, STDDEV_POP and their sample versions: through sums (S2), or one number with a sensitivity by hand (S7)."""
+"""VAR_POP, STDDEV_POP and their sample versions.
+
+They are computed from a noisy count and noisy sums (S2). VAR_POP and STDDEV_POP can also be one number that itself gets
+noise, with a sensitivity given by hand (S7).
+"""
 
 from __future__ import annotations
 
@@ -30,9 +34,10 @@ from dosimeter.sql import expect_only, refusal
 
 
 class _Spread(ArgumentMeasure, ABC):
-    """A variance or standard deviation, from the count, sum and sum of squares of centred values, in half grid steps.
+    """A variance or standard deviation of a group's values, as one number that itself gets noise.
 
-    It is 0 for an emptied group (C6).
+    It is computed from the count, sum and sum of squares of 2v − (L + U), for values v with bounds L and U: how far v
+    lies from the middle of the bounds, in half grid steps ("centred"). It is 0 for an emptied group (C6).
     """
 
     __slots__ = ()
@@ -40,7 +45,7 @@ class _Spread(ArgumentMeasure, ABC):
 
     @classmethod
     def by_hand(cls, argument: Argument, label: str) -> Self:
-        """Return the measure without a grid. Its sensitivity of 1 is a placeholder for the one given by hand."""
+        """Return the measure; its numbers lie on no grid. Its sensitivity, 1, stands in for the one given by hand."""
         return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
 
     @property
@@ -57,7 +62,7 @@ class _Spread(ArgumentMeasure, ABC):
         return self._leave_out(np.ones_like(centred), centred, exact_squares(centred), people)
 
     def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the fields for the number of an individual's values, their centred sum, and their sum of squares."""
+        """Return three fields of an individual's values v: their number, and the sums of c and c², c = 2v − (L + U)."""
         argument, position = self.argument, self.position
         return count_present(position), add_own_centred(argument, position), add_own_squares(argument, position)
 
@@ -188,9 +193,10 @@ def _read_sample(collector: Collector, call: AggregateCall, kind: type[VarianceF
 def _read_spread(
     collector: Collector, call: AggregateCall, by_hand: type[_Spread], from_sums: type[VarianceFromSums]
 ) -> Estimate:
-    """Read an aggregate as one measure where a sensitivity is given by hand (S7), otherwise through sums (S2).
+    """Read VAR_POP or STDDEV_POP: add its measures to the query, and return its estimate.
 
-    ``by_hand``: the class of that measure. ``from_sums``: the class of the estimate from sums.
+    With a sensitivity given by hand it is one measure, of the class ``by_hand`` (S7). Otherwise it is an estimate of
+    the class ``from_sums``, computed from a count and sums (S2).
     """
     expect_only(call.node, "this")
     source = take_spread(collector, call)

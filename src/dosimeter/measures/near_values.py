@@ -30,11 +30,11 @@ from dosimeter.sql import (
 def list_near_conditions(
     fraction: Fraction, rows: int, *, upto: exp.Expression, same: exp.Expression, total: exp.Expression
 ) -> list[exp.Expression]:
-    """Write the two conditions for a value to have a rank from R − m − 2 to R + m + 2, where R = ⌊p(N − 1)⌋ (C3).
+    """Write the two conditions for a value to lie near a quantile: with a rank from R − m − 2 to R + m + 2 (C3).
 
-    Ranks count from 0. Only the ranks R − m to R + m + 1 matter; the others cover the rounding of a double.
-    ``fraction``: p. ``rows``: m, the most rows of one individual. ``upto``: how many values are at most this one.
-    ``same``: how many equal it. ``total``: N, the number of all values.
+    R = ⌊p(N − 1)⌋ is the rank of the quantile; ranks count from 0. Only the ranks R − m to R + m + 1 matter; the others
+    cover the rounding of a double. ``fraction``: p. ``rows``: m, the most rows of one individual. ``upto``: how many
+    values are at most this one. ``same``: how many equal it. ``total``: N, the number of all values.
     """
     reach = rows + 1
     last = exp.Sub(this=total, expression=exp.Literal.number(1))
@@ -162,7 +162,11 @@ class NearValues(Joined):
 
 
 def _ranked(histogram: exp.Select, groups: Sequence[exp.Expression]) -> exp.Select:
-    """Return the histogram's query with two more columns: how many values are at most each one, and how many in all."""
+    """Return the query ``histogram`` with two more columns: ``upto`` and ``total``.
+
+    ``histogram``: a row for each group and different value v, with how often v occurs in the group (c). ``upto``: how
+    many values of the group are at most v. ``total``: how many values the group has.
+    """
     upto = exp.Window(
         this=exp.Sum(this=exp.column("c")),
         partition_by=[group.copy() for group in groups],

@@ -39,5 +39,8 @@ def noise_grid(unit: Fraction, largest: int, facts: SensitivityFacts) -> Fractio
 
 
 def on_grid(delta: Fraction, grid: Fraction) -> float:
-    """Return Δ rounded up to whole steps of the noise grid: totals rounded to this grid can differ by that much."""
+    """Return Δ rounded up to whole steps of the noise grid.
+
+    Two totals that differ by at most Δ can differ by this much once both are rounded to the grid.
+    """
     return float(math.ceil(delta / grid) * grid)

@@ -1,6 +1,7 @@
-"""COVAR_POP, COVAR_SAMP, CORR, REGR_SLOPE and REGR_INTERCEPT, through sums over the rows that have both values (Q3).
+"""COVAR_POP, COVAR_SAMP, CORR, REGR_SLOPE and REGR_INTERCEPT, computed from a noisy count and noisy sums (Q3).
 
-With x and y centred in their bounds, the measured numbers are COUNT, Σx, Σy, Σxy and, where it is needed, Σx² and Σy².
+Only rows in which neither x nor y is NULL count. In the sums, x and y stand for how far each lies from the middle of
+its bounds ("centred"). The measured numbers are COUNT, Σx, Σy, Σxy and, where it is needed, Σx² and Σy².
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from dosimeter.sql import expect_only, refusal
 class FromPairs(Estimate, ABC):
     """An aggregate of two arguments, x and y, computed from COUNT and centred sums.
 
-    ``x`` and ``y`` hold the bounds. The ``inputs`` of its methods are COUNT, Σx, Σy, Σxy and then those of Σx² and Σy²
-    that the aggregate needs.
+    Centred: x and y are counted from the middle of their bounds. ``x`` and ``y`` hold the bounds. The ``inputs`` of its
+    methods are COUNT, Σx, Σy, Σxy and then those of Σx² and Σy² that the aggregate needs.
     """
 
     x: Argument
@@ -164,7 +165,10 @@ def _x_variance(inputs: Sequence[FloatArray]) -> tuple[FloatArray]:
 
 
 def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArray) -> FloatArray:
-    """Return Σxy/n − (Σx/n)(Σy/n), which does not depend on where x and y are centred; NaN where n is not positive."""
+    """Return the covariance Σxy/n − (Σx/n)(Σy/n), which is the same wherever x and y are counted from.
+
+    ``count``: n. ``x``, ``y``, ``products``: the sums Σx, Σy and Σxy. NaN where n is not positive.
+    """
     return divide(products, count) - divide(x, count) * divide(y, count)
 
 

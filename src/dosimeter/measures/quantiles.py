@@ -72,8 +72,9 @@ class OrderStatistic(Bounded, ABC):
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         """Return, for each value, the quantile minus the quantile without one row of it, in real units (C3).
 
-        Everybody has one row. Ranks count from 0. If f is the rank of the first row with the left-out value, the row of
-        rank j among the remaining rows is the one of rank j among all rows if j < f, and otherwise that of rank j + 1.
+        Everybody has one row. Ranks count from 0. Leaving out the row of rank f moves every row above it down by one
+        rank: the remaining row of rank j had the rank j before if j < f, otherwise j + 1. f is the rank of the first
+        row with the value.
         """
         ordered, where = _sort(values, people)
         total = int(ordered.upto[-1])
@@ -180,7 +181,10 @@ class Quantile(Reducible, OrderStatistic):
 
     @classmethod
     def reduce(cls, readers: Sequence[Self], groups: Sequence[str], people: str, rows: int) -> Reduction:
-        """Write one column per quantile of the argument: its values, clamped to the few around that quantile (C3)."""
+        """Write a column for each quantile of the argument: the argument, clamped to values around that quantile (C3).
+
+        The parameters are those of ``Reducible.reduce``.
+        """
         name = readers[0].column_name
         same, upto, total = f"{name}_same", f"{name}_upto", f"{name}_total"
         counted = exp.Sum(this=count_present_people(name, people))

@@ -65,8 +65,8 @@ class Rank(OrderStatistic):
 
     Candidates, to which values are rounded, are ``step`` grid steps apart, from the lower bound on; the last is the
     upper bound. ``rows``: the most rows of one individual. A candidate's score is the distance of its rank from the
-    rank that is sought; candidates with a low score are likelier to be drawn. Ranks and scores count b-ths of a row: b
-    is ``parts``.
+    rank that is sought; candidates with a low score are likelier to be drawn. Ranks and scores are whole numbers of
+    b-ths of a row, where b is ``parts``: for a median b is 2, and a score of 3 is one and a half rows.
     """
 
     name: ClassVar[str] = "quantile"
@@ -120,7 +120,7 @@ class Rank(OrderStatistic):
 
     @property
     def parts(self) -> int:
-        """Return b: scores count in b-ths of a row. For the fraction a/b it is the denominator, for MIN and MAX 2."""
+        """Return b, where ranks and scores are in b-ths of a row: the fraction's denominator, or 2 for MIN and MAX."""
         return 2 if self.is_end else self.fraction.denominator
 
     @property
@@ -145,7 +145,7 @@ class Rank(OrderStatistic):
         return math.ceil(4 * self.rows * math.log(self.candidate_count) / epsilon)
 
     def target(self, total: int, epsilon: float) -> int:
-        """Return the rank that is sought among ``total`` rows, in b-ths of a row, at this share of ε."""
+        """Return the rank that is sought among ``total`` rows, in b-ths of a row (b: ``parts``), at this share of ε."""
         if not self.is_end:
             return self.fraction.numerator * total  # M4: b·(a/b)·N
         from_end = min(2 * self.rows_from_end(epsilon), total)  # M5: 2·min(t, N/2)
@@ -166,15 +166,16 @@ class Rank(OrderStatistic):
     def scores(self, counts: IntArray, epsilon: float) -> IntArray:
         """Return s(c) of each candidate (M4): by how much its rank misses the rank sought, in b-ths of a row.
 
-        It is at most ``HIGHEST_SCORE``. ``counts``: how many rows hold each candidate.
+        b is ``parts``. A score is at most ``HIGHEST_SCORE``. ``counts``: how many rows hold each candidate.
         """
         above, below = self._misses(counts, epsilon)
         return np.clip(np.maximum(above, below), 0, HIGHEST_SCORE)
 
     def _misses(self, counts: IntArray, epsilon: float) -> tuple[IntArray, IntArray]:
-        """Return how far each candidate c lies above the rank sought, and how far below; 0 or negative if it does not.
+        """Return, for each candidate, by how much its rank is above the rank sought, and by how much below.
 
-        These are b·#{v < c} − target and target − b·#{v ≤ c}, where v are the values: both in b-ths of a row (M4).
+        A number is 0 or negative if the rank is not above, or not below. For the candidate c and the values v they are
+        b·#{v < c} − target and target − b·#{v ≤ c}, in b-ths of a row; b is ``parts`` (M4).
         """
         upto = np.cumsum(counts)
         target = self.target(int(upto[-1]), epsilon)
@@ -214,13 +215,13 @@ class Rank(OrderStatistic):
     # ------------------------------------------------------------ own guarantees
 
     def own_shares(self, column: GroupColumn) -> FloatArray:
-        """Return, for each distinct input, how far leaving out a row with it can move the score of a value to be drawn.
+        """Return, for each distinct input, the most by which leaving out one row with it moves a candidate's score.
 
-        Each value that could be drawn has a score, by which its chance is set. The result is a share of the most that
-        any row could move a score, Δ_s (R12).
+        The result is a share of Δ_s, the most by which one individual can move a score (R12).
 
-        For a NULL it is 0. For MIN and MAX, and wherever one individual can have several rows, it is the bound 1/m,
-        with m the most rows of one individual; it holds at every ε. Otherwise it is max_c |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s.
+        For a NULL it is 0. For MIN and MAX, and wherever one individual can have several rows, it is an upper bound
+        that holds at every ε: 1/m, with m the most rows of one individual. Otherwise it is the largest of
+        |s_x(c) − s_{x₋ᵢ}(c)|/Δ_s over all candidates c, where s_x are the scores with the row and s_{x₋ᵢ} without it.
         """
         shares = np.zeros(len(column.people))
         present = column.present
@@ -234,9 +235,10 @@ class Rank(OrderStatistic):
         return shares
 
     def _largest_moves(self, counts: IntArray) -> FloatArray:
-        """Return, for each candidate, the most by which a score can move if one of its rows is left out.
+        """Return, for each candidate, the most by which any candidate's score moves if a row that holds it is left out.
 
-        It is in b-ths of a row. ``counts``: how many rows hold each candidate. Not for MIN and MAX.
+        The result is in b-ths of a row; b is ``parts``. ``counts``: how many rows hold each candidate. Not for MIN and
+        MAX.
         """
         above, below = self._misses(counts, 1.0)  # the target of a quantile does not depend on ε
         here = np.maximum(0, np.maximum(above, below))

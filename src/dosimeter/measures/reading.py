@@ -20,8 +20,8 @@ from dosimeter.problems import for_controller
 class AggregateCall:
     """One aggregate as the analyst wrote it, without its FILTER.
 
-    ``condition``: the condition of the FILTER, already checked; None without one. ``label``: the aggregate as messages
-    and answers name it.
+    ``node``: the aggregate in the tree of the SQL. ``condition``: the condition of the FILTER, already checked; None
+    without one. ``label``: the aggregate as messages and answers name it.
     """
 
     node: exp.Expression
@@ -111,7 +111,7 @@ Reader = Callable[[Collector, AggregateCall], Estimate]
 
 
 def take_spread(collector: Collector, call: AggregateCall) -> Source:
-    """Return the source of an aggregate over values. Refuse one whose bounds allow a single value only."""
+    """Return the source of an aggregate that reads values. Refuse the aggregate if its bounds allow only one value."""
     source = collector.take_value(call)
     if source.argument.width == 0:
         raise refuse_constant(call)

@@ -1,4 +1,7 @@
-"""SUM, and the two centred sums that AVG, VAR_POP and STDDEV_POP are computed from (S2)."""
+"""SUM, and the two centred sums that AVG, VAR_POP and STDDEV_POP are computed from (S2).
+
+A centred sum adds up how far each value lies from the middle of its bounds, or the squares of that.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,10 @@ class Sum(_AnySum):
 
 
 class CentredSum(_AnySum):
-    """The sum Σ(2v − (L + U)) over values v with bounds L and U: a whole number of half grid steps (S2)."""
+    """The sum of how far values lie from the middle of their bounds, in half grid steps (S2).
+
+    That is Σ(2v − (L + U)) over values v with bounds L and U: a whole number.
+    """
 
     __slots__ = ()
     name: ClassVar[str] = "centred sum"
@@ -134,9 +140,10 @@ class CentredSum(_AnySum):
         return self.argument.width
 
     def total(self) -> exp.Expression:
-        """Write the sum as 2·Σv − (L + U)·COUNT(v), which computes nothing per row, where 64 bits hold both terms.
+        """Write the SQL of the exact sum.
 
-        Otherwise write it as a sum of 2v − (L + U).
+        Where 64 bits hold both terms it is 2·Σv − (L + U)·COUNT(v), which needs no arithmetic on each row. Otherwise it
+        is a sum of 2v − (L + U).
         """
         argument, column = self.argument, self.column()
         if not fits(2 * argument.largest):
@@ -153,7 +160,10 @@ class CentredSum(_AnySum):
 
 
 class CentredSquares(_AnySum):
-    """The sum Σ(2v − (L + U))² over values v with bounds L and U: whole quarters of a squared grid step (S2)."""
+    """The sum of the squares of how far values lie from the middle of their bounds (S2).
+
+    That is Σ(2v − (L + U))² over values v with bounds L and U: a whole number of quarters of a squared grid step.
+    """
 
     __slots__ = ()
     name: ClassVar[str] = "sum of centred squares"

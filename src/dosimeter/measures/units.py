@@ -219,9 +219,10 @@ class Entries:
         return self.fields[field.name].astype(np.float64)
 
     def by_group(self, effects: Callable[[EntryIndices], FloatArray]) -> FloatArray:
-        """Return the effect of each individual in each group, where it depends on the rest of the group.
+        """Return, for each entry, the effect of leaving out its individual, computed one group at a time.
 
-        ``effects``: takes the indices of one group's entries and returns the effect of each.
+        For effects that depend on the rest of the group. ``effects``: the function that computes them; it takes the
+        indices of one group's entries and returns the effect of each.
         """
         result = np.zeros(len(self.group))
         for indices in self._split():

@@ -139,7 +139,10 @@ class Mechanism(ABC):
     # ------------------------------------------------------------ errors
 
     def error(self, scale: float, grid: float, probability: float = 0.95) -> float:
-        """Return the smallest multiple a of the grid with P(|noise| ≤ a) ≥ probability, for noise on that grid."""
+        """Return the distance from 0 within which noise on this grid lies with at least this probability.
+
+        It is the smallest multiple a of the grid with P(|noise| ≤ a) ≥ probability.
+        """
         check_scale(scale)
         if not 0.0 < grid < math.inf:
             raise OptionError("The grid of the noise must be positive and finite.")
@@ -174,13 +177,13 @@ class Mechanism(ABC):
 
     @abstractmethod
     def norm_quantile(self, probability: float, numbers: int) -> float:
-        """Return the number x with P(norm of ``numbers`` continuous noises of scale 1 > x) = probability (E1)."""
+        """Return the x that the norm of ``numbers`` continuous noises of scale 1 exceeds with this probability (E1)."""
 
     # ------------------------------------------------------------ noise on whole numbers (H1)
 
     @abstractmethod
     def find_excess(self, scale: float, probability: Fraction) -> int:
-        """Return the least whole t ≥ 0 that integer noise of this scale reaches with at most this probability.
+        """Return the least whole t ≥ 0 so that integer noise of this scale is t or more with at most this probability.
 
         Thresholds are found by it: a group is shown if its noisy number of individuals is at least 1 + t (H1). Where
         the exact probability cannot be computed, an upper bound on it is used: t is then too large, never too small.
@@ -284,7 +287,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def level_width(self, k: int, *, sensitivity: float, epsilon: float) -> Fraction:
-        """Return w: how long the interval is in which all normalised RDRs lie at this ε (V5).
+        """Return w, the length of the interval in which everybody's normalised RDR lies at this ε (V5).
 
         Normalised: divided by the ceiling. The variance of the normalised RDRs is w² times that of ``unit_risks``. k:
         how many noisy numbers there are.
@@ -300,7 +303,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def tested_values(self, relative: FloatArray) -> FloatArray:
-        """Return t in [0, 1] for each individual, from their PIS/Δ (``relative``).
+        """Return t in [0, 1] for each individual: their PIS/Δ (``relative``), or its square for Gaussian noise.
 
         The sharp selection (V5, V6), which finds ε by a noisy test, adds noise to the variance of t among individuals.
         t does not depend on ε, so this one noisy number serves every ε: the variance of the normalised RDRs (RDR

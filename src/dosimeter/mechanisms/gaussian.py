@@ -80,8 +80,9 @@ class _AnyGaussian(Mechanism):
         """Return the membership advantage (P4), or an upper bound on it.
 
         On fine grids: the advantage with continuous noise, corrected for the grid. On coarse grids, if one individual
-        can move only one number: an exact sum. On coarse grids otherwise: an upper bound, the advantage with normal
-        noise, after replacing each grid step by a shift of normal noise that is equally noticeable (``_unit_shift``).
+        can move only one number: the exact advantage (``_sum_between``). On coarse grids otherwise: an upper bound, the
+        advantage with normal noise, after replacing each grid step by a shift of normal noise that is equally
+        noticeable (``_unit_shift``).
         """
         if scale == 0.0:
             return np.ones(len(distances))
@@ -194,7 +195,8 @@ class _AnyGaussian(Mechanism):
     def unit_risks(self, relative: FloatArray, k: int, *, sensitivity: float, epsilon: float) -> FloatArray:
         """Return u for each individual: where their RDR lies from the smallest possible (0) to the largest (1) (V6).
 
-        ``relative``: their PIS/Δ. It uses only +, ×, / and √, which are correctly rounded: equal PIS give equal bits.
+        ``relative``: their PIS/Δ. The formula uses only +, ×, / and √, which are correctly rounded: equal PIS give
+        equal bits.
         """
         ratio = self._noise_ratio(k, sensitivity, epsilon)
         squares = relative * relative
@@ -287,9 +289,10 @@ def _upper_tails(steps: float) -> FloatArray:
 
 
 def _sum_between(steps: float, shifts: FloatArray) -> FloatArray:
-    """Return the advantage of the best test of Z against Z + d: ½ (P(|Z| < d/2) + P(|Z| ≤ d/2)) (P4).
+    """Return the membership advantage of whoever moves a number by d grid steps, for each d in ``shifts`` (P4).
 
-    Z: the discrete Gaussian with σ = ``steps``. d: each of the whole numbers in ``shifts``.
+    It is the advantage of the best test that tells Z from Z + d: ½ (P(|Z| < d/2) + P(|Z| ≤ d/2)). Z: the discrete
+    Gaussian with σ = ``steps``. Each d is a whole number.
     """
     tails = np.append(_upper_tails(steps), 0.0)
     last = len(tails) - 1

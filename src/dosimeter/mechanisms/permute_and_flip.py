@@ -54,7 +54,10 @@ def selection_probabilities(scores: IntArray, scale: float) -> FloatArray:
 
 
 def expected_distances(values: FloatArray, chances: FloatArray, points: FloatArray) -> FloatArray:
-    """Return E|v − y| for each point y, where v is drawn from the ascending ``values`` with these chances (R12)."""
+    """Return the expected distance E|v − y| of a drawn value v from each point y (R12).
+
+    ``values``: those among which v is drawn, ascending. ``chances``: the probability of each.
+    """
     middle = 0.5 * (values[0] + values[-1])  # without it, a far level would cost digits
     moved, wanted = values - middle, points - middle
     below = np.append(0.0, np.cumsum(chances))
@@ -65,7 +68,7 @@ def expected_distances(values: FloatArray, chances: FloatArray, points: FloatArr
 
 
 def score_error(scale: float, candidates: int, probability: float = 0.95) -> float:
-    """Return x with P(drawn score ≤ best score + x) ≥ probability (E3).
+    """Return how far above the best score the drawn one lies at most, with at least this probability (E3).
 
     ``candidates``: how many there are, times the number of draws that must all be that close.
     """

@@ -1,4 +1,7 @@
-"""Special functions, to a float's precision. SciPy has them too, but takes 0.2 s to load."""
+"""The tail of a gamma variable, the error function, and their inverses, to a float's precision.
+
+SciPy has them too, but takes 0.2 s to load. It is loaded only for the error function of many numbers at once.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,10 @@ def invert_gamma_tail(doubled: int, probability: float) -> float:
 
 
 def _gamma_tail(doubled: int, x: float) -> tuple[float, float]:
-    """Return Q(a, x) and the density at x of a gamma variable of shape a. ``doubled``: 2a.
+    """Return Q(a, x), the probability that a gamma variable of shape a exceeds x, and its density at x.
 
-    For a whole a, Q is the sum of x^(s − 1) e^(−x)/Γ(s) over s = a, a − 1, … down to 1. For a half-integer a, it is the
-    same sum down to s = 1½, plus erfc(√x).
+    ``doubled``: 2a. For a whole a, Q is the sum of x^(s − 1) e^(−x)/Γ(s) over s = a, a − 1, … down to 1. For a
+    half-integer a, it is the same sum down to s = 1½, plus erfc(√x).
     """
     if doubled % 2:
         total, power, shape = math.erfc(math.sqrt(x)), math.exp(-x) / math.sqrt(math.pi * x), 0.5

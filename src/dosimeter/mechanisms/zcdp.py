@@ -1,4 +1,4 @@
-"""ρ-zCDP and (ε, δ): the conversion of M3, both ways. Plain numbers in, plain numbers out.
+"""Convert ρ-zCDP into (ε, δ), and (ε, δ) into ρ-zCDP, by the bound of M3. Plain numbers in, plain numbers out.
 
 Throughout, the bound of M3 is written with t = α − 1 and L(t) = −ln(1 − 1/α) = ln(1 + 1/t):
 
@@ -63,7 +63,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 def zcdp_epsilons(rhos: FloatArray, delta: float) -> FloatArray:
     """Return the ε of each ρ at this δ, as ``zcdp_epsilon`` does.
 
-    If there are more than 64, one bisection finds all at once, and they are rounded up slightly more.
+    For more than 64 numbers ρ, one bisection finds the ε of all at once, and these are rounded up slightly more.
     """
     if len(rhos) <= _FEW:
         return np.array([zcdp_epsilon(rho, delta) for rho in rhos.tolist()], dtype=np.float64)

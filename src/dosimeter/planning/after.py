@@ -1,7 +1,7 @@
-"""Rebuild a SELECT that measures as a SELECT over the released table: what happens after the noise (Q4). Knows no data.
+"""Rebuild a SELECT with aggregates over the released table: what happens after the noise (Q4). Knows no data.
 
 The table ``released`` has one row for each group and, with ROLLUP, CUBE or GROUPING SETS, one for each total. Its
-columns are ``released_cell``, which numbers the rows, the values g0, g1 … of the group, and the aggregates e0, e1 ….
+columns are ``released_cell``, the number of the row; g0, g1 …, the values of the group; and e0, e1 …, the aggregates.
 With totals it also has h0, h1 …: 1 where the row is a total over that GROUP BY expression, otherwise 0. Further blocks
 (other SELECTs that measure) have tables of their own, ``released1`` …. SELECTs around one that measures are rebuilt
 over its result, in ``outer_select``. All of them read only released and public tables, so that nothing after the noise
@@ -68,13 +68,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A query over released tables, with what is known of its rows. ``rows``: the most rows that it can give.
+    """A query over released tables, or a public table to be joined to one, with what is known of its rows.
 
-    ``traced``: whether its last column tells, for each of its rows, the number of the released row behind it.
-    ``steps``: what happens after the noise, in words. ``plain``: whether it gives columns of ``released`` unchanged,
-    with all rows in their order, so that its query need not run. ``blocks``: if ``traced``, the numbers of the blocks
-    that its rows come from. ``public``: the public table that this relation stands for; None for other relations. For a
-    public table ``rows`` is 1: it is joined by its key, so that no row becomes several.
+    ``rows``: the most rows that the query can give. For a public table it is 1: joined by its key, it has at most one
+    row for each row that it is joined to. ``traced``: whether its last column tells, for each of its rows, the number
+    of the released row behind it. ``steps``: what happens after the noise, in words. ``plain``: whether it gives
+    columns of ``released`` unchanged, with all rows in their order, so that its query need not run. ``blocks``: if
+    ``traced``, the numbers of the blocks that its rows come from. ``public``: the public table that this relation
+    stands for; None for other relations.
     """
 
     query: exp.Select | exp.Union
@@ -247,10 +248,12 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 class MeasuringSelect:
     """A SELECT over rows, to be rebuilt over the released table: its aggregates become e0, e1 …, its groups g0, g1 ….
 
-    ``scope``: what its names mean. ``aggregates``: collects what it measures. ``cells``: the most rows of the released
-    table. ``totals``: whether it has ROLLUP, CUBE or GROUPING SETS. ``source``: the released table. ``scalars``: the
-    trees of the subqueries that give a number, by the names of the placeholders that stand for them in the SELECT.
-    ``named``: what each column of the SELECT list computes, by its name.
+    ``scope``: what its names mean. ``groups``: its GROUP BY expressions. ``aggregates``: collects what it measures.
+    ``cells``: the most rows of the released table; if groups are thresholded and the schema does not say how many
+    individuals there are, the most rows of one individual instead. ``totals``: whether it has ROLLUP, CUBE or GROUPING
+    SETS. ``source``: the released table. ``scalars``: the trees of the subqueries that give a number, by the names of
+    the placeholders that stand for them in the SELECT. ``named``: what each column of the SELECT list computes, by its
+    name.
     """
 
     scope: Scope
@@ -399,7 +402,11 @@ class MeasuringSelect:
 
 
 def write_order(clause: exp.Expression, writer: ExpressionWriter, clauses: Clauses) -> list[exp.Expression]:
-    """Return the terms of an ORDER BY, rebuilt. Each may be a position, ALL, or an expression."""
+    """Return the terms of an ORDER BY, rebuilt. Each may be a position, ALL, or an expression.
+
+    ``clauses``: holds the SELECT list, which positions and ALL refer to. An expression that equals an item of that list
+    becomes the item's position.
+    """
     keys: list[exp.Expression] = []
     for item in clause.expressions:
         node = item.this

@@ -99,9 +99,11 @@ class AggregateCollector:
     ``min_rows``: the fewest rows with a value that each group of an AVG is publicly known to have; None if unknown.
     ``by_hand``: whether a sensitivity is given by hand; then each aggregate is measured as one number. ``groups``: the
     number of declared groups, or the most groups that one individual can be in where groups are thresholded.
-    ``rank_cells``: the most cells that are drawn by rank; 0 where order statistics get noise. ``_sources``: the
-    expressions that aggregates read, by the key of their source. ``_measures``: each measure with the key of its source
-    (empty for COUNT(*)), by type, source and parameters. ``_estimates``: by type and the indices of their measures.
+    ``rank_cells``: how many cells are drawn by rank at most, as declared groups × order statistics (MIN, MEDIAN …); 0
+    where order statistics get noise. ``_sources``: the expressions that aggregates read, each by a text that identifies
+    it (``Source.key``). ``_measures``: each measure with the key of the expression that it reads (empty for COUNT(*));
+    measures of the same type, expression and parameters are one. ``_estimates``: the aggregates asked for, each by its
+    type and the indices of the measures that it is computed from.
     """
 
     schema: Schema
@@ -203,11 +205,10 @@ class AggregateCollector:
     # ------------------------------------------------------------ what a reader may ask for
 
     def take(self, call: AggregateCall, node: exp.Expression | None, *, distinct: bool = False) -> Source:
-        """Return the source (what is read of each row) of an aggregate such as COUNT(x): only whether x is NULL.
+        """Return the source of an aggregate over x: what it reads of each row. COUNT(x) reads only whether x is NULL.
 
         ``call``: the aggregate; where its FILTER does not hold, x counts as NULL. ``node``: x, refused if it is missing
-        or begins with DISTINCT. ``distinct``: whether the source is the values of x instead, to tell different ones
-        apart.
+        or begins with DISTINCT. ``distinct``: whether to read the values of x, which COUNT(DISTINCT x) tells apart.
         """
         if node is None:
             raise QueryError(f"{call.label} has no argument. Name a column.", clause=call.label)
@@ -294,7 +295,10 @@ class AggregateCollector:
         return x, y, Source(key, _on_grid(gridded, label))
 
     def _take_beside(self, call: AggregateCall, written: exp.Expression, other: exp.Expression) -> Source:
-        """Return the source of one argument of a pair, NULL where the ``other`` argument is NULL."""
+        """Return the source of one argument of an aggregate such as CORR(x, y), NULL where the other one is NULL.
+
+        ``written``: the argument as the analyst wrote it. ``other``: the tree of the other argument.
+        """
         condition = conjunction([*([] if call.condition is None else [call.condition]), is_not_null(wrap(other))])
         return take_spread(self, AggregateCall(exp.Paren(this=written), condition, call.label))
 
@@ -330,9 +334,11 @@ def _centre(source: Source) -> exp.Expression:
 
 
 def _declared_list(tree: exp.Expression, schema: Schema) -> tuple[int | None, exp.Expression | None]:
-    """Return how many values a column is declared to have, and the test that a value is one of them.
+    """Return how many values a column is declared to have, and the condition that a value is one of them.
 
-    The number is None if the tree is not a column or the schema does not say. The test is None if all values pass.
+    For a column of three declared cities: 3, and city IN ('Aby', 'Bro', 'Cam'). A boolean column has 2 values and needs
+    no condition: None. Both are None unless the tree is a boolean column, a category with values or an integer with
+    bounds.
     """
     if not isinstance(tree, exp.Column):
         return None, None

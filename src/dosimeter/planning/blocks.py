@@ -131,8 +131,8 @@ def _reads_numbers(formula: exp.Expression) -> bool:
 def of_block(relation: Relation, block: int) -> Relation:
     """Return the relation marked as that of block number ``block``.
 
-    For block 1 its formulas become CASE block WHEN 1 THEN … END. For block 0 it is returned unchanged: a formula
-    without such a CASE is for every block. ``relation``: a SELECT that reads this block's released table already.
+    For block 1 its formulas become CASE block WHEN 1 THEN … END. For block 0 it is returned unchanged: a relation
+    without a mark is of block 0. ``relation``: a SELECT that reads this block's released table already.
     """
     if block == 0:
         return relation
@@ -167,11 +167,12 @@ def unite_sets(sets: Mapping[int, Sequence[int]], groups: int, estimates: int) -
 
 
 def of_sets(relation: Relation, sets: Mapping[int, Sequence[int]]) -> Relation:
-    """Return the relation with formulas that have a branch for each set, over the released table of the set's block.
+    """Return the relation with a branch for each set in its formulas: CASE block WHEN 0 THEN … WHEN 1 THEN … END.
 
-    ``relation``: a SELECT over the table of ``unite_sets``; its query is unchanged. ``sets``: as in ``unite_sets``. If
-    a set keeps only the second GROUP BY expression, its block's table has that expression in g0. So in its branch g1
-    becomes g0, g0 becomes NULL, h0 becomes 1 and h1 becomes 0.
+    ``relation``: a SELECT over the table of ``unite_sets``; its query is unchanged. ``sets``: as in ``unite_sets``. A
+    branch reads the released table of its set's block, which has columns only for the expressions that the set keeps.
+    If a set keeps only the second GROUP BY expression, that is g0 in the block's table. So in the branch g1 becomes g0,
+    g0 becomes NULL, h0 becomes 1 and h1 becomes 0.
     """
     fields = []
     for each in relation.fields:

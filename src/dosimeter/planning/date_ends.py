@@ -1,9 +1,10 @@
 """Find the first and the last date that an expression of dates can give, from the bounds of its columns.
 
 Takes a checked expression of one row and a schema; gives two dates, which bound numbers computed from the expression.
-An expression that never gives an earlier date for a later one is computed at the bounds of its columns, in the embedded
-engine. CASE and MAKE_DATE may give an earlier one. So each branch of a CASE is looked at by itself, and such a
-MAKE_DATE is replaced by the first day of its first year and the last day of its last year.
+In most expressions a later date in a column never makes the result earlier. These are computed at the bounds of their
+columns, in the embedded engine. In a CASE, and in some MAKE_DATEs, a later date can make the result earlier. So each
+branch of a CASE is looked at by itself, and such a MAKE_DATE is replaced by the first day of its first year and the
+last day of its last year.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ def find_ends(tree: exp.Expression, schema: Schema) -> Ends:
     """Return the first and the last date or timestamp that a tree gives within its columns' bounds; None if unbounded.
 
     Every branch of a CASE is tried, in every combination, because some dates between the bounds may take a branch that
-    neither bound takes. None also if there are more than ``_MOST_BRANCHES`` combinations. The caller clamps the number
-    that it computes from the tree to that number's values at the two dates, whatever the data hold.
+    neither bound takes. None also if there are more than ``_MOST_BRANCHES`` combinations. A number that is computed
+    from the tree, such as its year, is later clamped to what it is at the two dates, so that its bounds hold for any
+    data.
     """
     branches = list(islice(_list_branches(tree), _MOST_BRANCHES + 1))
     if len(branches) > _MOST_BRANCHES:
@@ -103,11 +105,12 @@ def _list_parts(made: exp.Case) -> list[exp.Expression]:
 
 
 def _grows_with_date(parts: Sequence[exp.Expression], schema: Schema) -> bool:
-    """Return whether MAKE_DATE never gives an earlier date for a later one: then its ends are at its column's bounds.
+    """Return whether a later date in its column never makes the result of MAKE_DATE earlier.
 
-    ``parts``: its year, month and day. True for (year of d, month of d, day of d), for (year of d, month of d, 1) and
-    for (year of d, 6, 1), with one column d. A constant day must be at most 28, as every month has it: otherwise there
-    may be no such date at the bounds. Constants alone, such as (2024, 6, 1), are also True.
+    If so, the first and the last result are those at the column's bounds. ``parts``: its year, month and day. True for
+    (year of d, month of d, day of d), for (year of d, month of d, 1) and for (year of d, 6, 1), with one column d. A
+    constant day must be at most 28, as every month has it: otherwise there may be no such date at the bounds. Constants
+    alone, such as (2024, 6, 1), are also True.
     """
     names = {node.name for part in parts for node in part.find_all(exp.Column)}
     read = sum(part.find(exp.Column) is not None for part in parts)

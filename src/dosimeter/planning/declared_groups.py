@@ -36,7 +36,8 @@ def group_values(source: exp.Expression, checked: Checked, schema: Schema) -> tu
     """Return the declared groups of a GROUP BY expression: its declared values in order, then NULL if it is declared.
 
     NULL is declared if a column of the expression says ``nulls = true`` and the expression can be NULL. Raises
-    QueryError if the schema declares no values.
+    QueryError if the schema declares no values. ``source``: the expression as written, for messages. ``checked``: the
+    same expression, checked.
     """
     values = declared_values(source, checked, schema)
     return (*values, None) if _declares_null(source, checked, schema) else values
@@ -145,8 +146,8 @@ def _steps(column: Column) -> tuple[int, int, Fraction] | None:
 def _count_values(column: Column, tree: exp.Expression) -> float:
     """Return how many values a column is declared to have, counting NULL; infinity if the schema sets no limit.
 
-    ``tree``: the expression that reads the column. If it is EXTRACT(hour FROM t), all timestamps t of the same hour
-    count once; if it reads whole timestamps, infinity is returned.
+    ``tree``: the expression that reads the column. If it is EXTRACT(hour FROM t), all timestamps t in one hour of
+    one day count once; if it reads whole timestamps, infinity is returned.
     """
     match column.type:
         case ColumnType.BOOLEAN:

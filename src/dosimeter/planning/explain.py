@@ -51,11 +51,12 @@ class Explanation:
     """An explanation of what a query would measure: all that SQL and schema decide, nothing of the data.
 
     ``groups`` and ``k`` (how many groups, and how many noisy numbers in all) are None where groups are not declared.
-    ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether ε can also be selected by a noisy
-    test. ``post_processing``: what happens after the noise. ``digest``: of the query, the schema and the options.
-    ``stages``: what happens to rows, people and numbers, what happens after the noise, and what each stage costs.
-    ``less_noise``: how to ask for less noise; None if that was not looked for. ``group_delta``: the δ of thresholded
-    groups (H1); otherwise None. ``costs``: what an answer costs at a few example ε's.
+    ``sensitivity`` is Δ of the whole answer, by mechanism. ``additive``: whether each individual's contribution depends
+    on their own rows only and no groups are thresholded; then ε can also be selected by a noisy test.
+    ``post_processing``: what happens after the noise. ``digest``: of the query, the schema and the options. ``stages``:
+    what happens to rows, people and numbers, what happens after the noise, and what each stage costs. ``less_noise``:
+    how to ask for less noise; None if that was not looked for. ``group_delta``: the δ of thresholded groups (H1);
+    otherwise None. ``costs``: what an answer costs at a few example ε's.
     """
 
     query: str

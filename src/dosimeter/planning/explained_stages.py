@@ -24,9 +24,9 @@ TOTALS = "totals add up the released groups"
 class RowsStage:
     """The rows that are read. Reading costs nothing, but a join can raise ``rows_each``, and with it the noise.
 
-    ``joined``: the tables that are joined. ``chosen``: whether a WHERE decides which rows are measured. It is
-    about the rows that the people stage gives, if there is one. ``rows_each``: the most rows of one individual that can
-    be measured.
+    ``joined``: the tables that are joined. ``chosen``: whether a WHERE decides which rows are measured. If there is a
+    people stage, this is a WHERE over the rows that the people stage gives. ``rows_each``: the most rows of one
+    individual that can be measured.
     """
 
     table: str
@@ -90,6 +90,7 @@ class Stages:
 
     ``people`` is None where nothing is computed from each individual's own rows. ``measured``: the noisy numbers, and
     ``asked``: the aggregates that are computed from them. ``after``: what happens to these, in words.
+    ``epsilons``: the example ε's at which the errors are given.
     """
 
     rows: RowsStage
@@ -152,7 +153,10 @@ def explain_stages(plan: QueryPlan, after: tuple[str, ...]) -> Stages:
 
 
 def _has_where(plan: QueryPlan) -> bool:
-    """Return whether the query has a WHERE. That thresholded groups leave NULL out is none."""
+    """Return whether the analyst wrote a WHERE.
+
+    The conditions by which the planner leaves NULL out of thresholded groups do not count.
+    """
     if plan.threshold is not None:
         return read_where(plan) is not None
     return any(block.where is not None for block in plan.blocks)

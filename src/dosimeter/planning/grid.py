@@ -265,10 +265,11 @@ def _case(tree: exp.Case, schema: Schema, aggregate: str) -> Gridded:
 
 
 def _date_number(tree: exp.Expression, schema: Schema, aggregate: str) -> Gridded:
-    """Return a part of a date (EXTRACT), or a UnitNumber: the date's day, month …, counted from a fixed origin.
+    """Return a number read from a date: a part (EXTRACT), such as its month, or a UnitNumber.
 
-    The bounds of a part such as the month are fixed: 1 to 12. Those of a year and of a UnitNumber follow from the
-    bounds of the date. ``aggregate``: as the analyst wrote it, for messages.
+    A UnitNumber is the number of the date's day, month …, counted on from a fixed origin. The bounds of a part such as
+    the month are fixed: 1 to 12. Those of a year and of a UnitNumber follow from the bounds of the date.
+    ``aggregate``: the aggregate around the number, as the analyst wrote it, for messages.
     """
     part = find_date_part(tree)
     known = PART_VALUES[part.this.name] if part is not None else None

@@ -1,9 +1,9 @@
 """Identify what a plan measures, however the query is worded. Takes a QueryPlan; gives a digest. Touches no data.
 
 Two queries with the same digest measure the same numbers: aliases, the order of columns, HAVING, ORDER BY and LIMIT do
-not count, and conditions are compared by a normal form, so that ``AND 1 = 1``, turned comparisons and double negation
-make no difference. The ledger records looks under this digest (G1). Queries that only a proof could show to be the same
-may still have two digests.
+not count, and conditions are compared by a normal form, so that ``AND 1 = 1``, ``3 < x`` for ``x > 3`` and double
+negation make no difference. The ledger records looks under this digest (G1). Two queries that measure the same may
+still have two digests, as ``x > 3`` and ``x + 1 > 4`` have: arithmetic is not solved.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def digest_measured(plan: QueryPlan) -> str:
 def _form_block(block: QueryPlan, made: Mapping[str, str]) -> Form:
     """Return the normal form of what one block (SELECT that measures) measures: its WHERE, its groups, its measures.
 
-    ``made``: how each computed column comes about, as text, by the column's name.
+    ``made``: by name, for each column of a person stage or of a joined subquery, what it computes, as text.
     """
     return [
         _write(_TRUE if block.where is None else _normal(_written_out(block.where, made))),

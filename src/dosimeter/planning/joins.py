@@ -351,6 +351,8 @@ def _rows_after(node: exp.Expression, table: JoinTable, pairs: tuple[tuple[str, 
     """Return how many joined rows one row can become: 1, or ``max_rows_per_unit`` of the joined table if it is private.
 
     Refuses a public table that is not joined on its unique key, and a private one that is not joined on the unit.
+    ``node``: the join, for the message. ``pairs``: the columns that it compares, each pair being a column joined so far
+    and a column of ``table``. ``base``: the schema of the first table.
     """
     if table.public:
         if table.key in {right for _, right in pairs}:

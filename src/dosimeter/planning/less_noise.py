@@ -133,7 +133,7 @@ def _plan_other(plan: QueryPlan, sql: str, schema: Schema | None = None) -> Quer
         None if plan.threshold is None else plan.threshold.delta,
     )
     try:
-        return plan_query(sql, plan.table_schema if schema is None else schema, options)
+        return plan_query(sql, plan.declared_schema or plan.schema if schema is None else schema, options)
     except InputError:
         return None
 
@@ -182,7 +182,10 @@ def _try_without(plan: QueryPlan, select: exp.Select) -> Iterator[NoiseAdvice]:
 
 
 def _try_fewer_groups(plan: QueryPlan, select: exp.Select) -> NoiseAdvice | None:
-    """Return the advice to leave out GROUP BY, without factors if that does not help; None if it cannot be tried."""
+    """Return the advice to leave out GROUP BY; None if that cannot be tried.
+
+    ``factors`` of the advice is empty if leaving out GROUP BY would not help.
+    """
     if not plan.groups or plan.sets or not plan.declared:
         return None
     aggregates = [item.copy() for item in select.expressions if finds_aggregate(unaliased(item))]
@@ -202,7 +205,7 @@ def _try_fewer_groups(plan: QueryPlan, select: exp.Select) -> NoiseAdvice | None
 
 def _try_bounds(plan: QueryPlan) -> Iterator[NoiseAdvice]:
     """Yield the advice to narrow a column's bounds, for each column where half the width would leave less noise."""
-    schema = plan.table_schema
+    schema = plan.declared_schema or plan.schema
     read = {node.name for argument in plan.arguments for node in argument.tree.find_all(exp.Column)}
     wanted = schema.columns if plan.person is not None else {name: schema.columns.get(name) for name in read}
     tried = [(name, column) for name, column in sorted(wanted.items()) if column is not None and _is_bounded(column)]

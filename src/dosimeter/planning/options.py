@@ -25,8 +25,8 @@ _BETWEEN = " must be a number strictly between 0 and 1, or 1/n^2."
 class LookOptions:
     """All options besides the SQL that decide the risk of a query.
 
-    ``mechanism``: which noise. ``delta``: δ of Gaussian noise, a number, 1/n or 1/n² (also None). ``calibration``: how
-    the scale of Gaussian noise follows from ε and δ; None for zcdp. ``indicator``: how the RDR is computed.
+    ``mechanism``: which noise. ``delta``: δ of Gaussian noise: a number, 1/n or 1/n²; None means 1/n². ``calibration``:
+    how the scale of Gaussian noise follows from ε and δ; None for zcdp. ``indicator``: how the RDR is computed.
     ``candidates``: the ε's to choose among; None for the paper's. ``groups``: declared, thresholded, or observed (all
     groups of the data, for study only). ``method``: whether contributions follow from a closed form, or from really
     leaving records out. ``sensitivity``: given by hand, for study only. ``min_rows``: the fewest rows with a value that
@@ -101,7 +101,7 @@ def _is_zero(delta: float | str) -> bool:
 
 
 def read_delta(value: float | str | None, n: int) -> float:
-    """Return δ as a number. ``value``: a number, 1/n, or 1/n², which can also be written 1/n^2, 1/n**2 or None.
+    """Return δ as a number. ``value``: a number, 1/n, or 1/n², also written 1/n^2, 1/n**2, 1/n2 or None.
 
     ``n``: how many individuals. Raises OptionError for any other text, for a number that is not between 0 and 1, and
     for 1/n and 1/n² of a single individual, which are 1.

@@ -130,12 +130,12 @@ def read_key(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
 
 
 def _passing_marks(value: OwnValue, tree: exp.Expression, scope: Scope) -> OwnValue:
-    """Return the value, its facts marked ``nulls`` or ``identifying`` if a column in the tree is (see ``_marked``)."""
+    """Return the value with the marks ``nulls`` and ``identifying`` on its facts that ``_marked`` finds in the tree."""
     return replace(value, column=_marked(value.column, tree, scope))
 
 
 def _marked(column: Column, tree: exp.Expression, scope: Scope) -> Column:
-    """Return the facts, marked ``nulls`` or ``identifying`` if a column in the tree is.
+    """Return the facts with ``nulls`` and ``identifying`` each set if at least one column in the tree has it set.
 
     The unit counts as identifying, and so does the row key, unless it only numbers the rows of each individual.
     """

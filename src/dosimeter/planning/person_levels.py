@@ -1,9 +1,10 @@
-"""Turn the parts of a query that are about each individual's own rows into the person stage (Q2).
+"""Turn the parts of a query that are about each individual's own rows into person stages (Q2).
 
-Takes one level of a query at a time, from the inside out. A level is one SELECT: of a subquery, of a CTE, or in IN and
-EXISTS. Its aggregates, windows and memberships become columns of a new stage, so that what is left treats each row by
-itself. A level that reads other people's rows is refused; the message shows how to ask instead. Never opens a
-connection.
+A person stage computes new columns for each individual from their own rows. Takes one level of a query at a time, from
+the inside out. A level is one SELECT: of a subquery, of a CTE, or in IN and EXISTS. Its aggregates, its windows, and
+whether the individual is in another query (IN and EXISTS) become columns of a new stage, so that what is left treats
+each row by itself. A level that reads other people's rows is refused; the message shows how to ask instead. Never opens
+a connection.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class PersonLevels:
 
     ``declared``: the schema of the first table. ``mentioned``: the column names that the query mentions; None if it has
     ``*``. ``stages``: each stage, by the name under which it stands in FROM. ``singled_out``: the identifying columns
-    that are tested, each with its clause. ``_aside``: what ``set_aside`` took out, each an IN or EXISTS and its query.
-    ``joined``: the joined subqueries, by name.
+    that are tested, each with the clause that tests it, such as name = 'Yusuf Demir'. ``_aside``: what ``set_aside``
+    took out, each an IN or EXISTS and its query. ``joined``: the joined subqueries, by name.
     """
 
     declared: Schema
@@ -172,7 +173,8 @@ class PersonLevels:
     def settle(self, select: exp.Select) -> None:
         """Replace marks of ``set_aside`` by columns: whether the row's individual is in the query that was set aside.
 
-        Then move a condition such as ``rn = 1`` on a ROW_NUMBER into a stage. The level must read a table or a stage.
+        Then move conditions such as ``rn = 1``, where rn is a ROW_NUMBER, from the WHERE into a new stage, so that the
+        stage gives fewer rows of each individual. FROM must begin with the name of a table or a stage.
         """
         marks = [node for node in select.find_all(exp.Anonymous) if node.meta.get(_MARK)]
         if marks:
@@ -235,10 +237,10 @@ class PersonLevels:
             )
 
     def _members(self, query: exp.Select, written: exp.Expression) -> tuple[str, PersonRows, str]:
-        """Return a flag for the query of an IN or EXISTS: its name, the query's rows, and which column is their unit.
+        """Return the name of a flag for an IN or EXISTS, the rows of its query, and the unit column of these rows.
 
-        Refuses a query that reads other people's rows, or does not give individuals. ``written``: the condition, for
-        messages.
+        The flag says whether an individual is among these rows. Refuses a query that reads other people's rows, or does
+        not give individuals. ``written``: the condition, for messages.
         """
         unit, table_name = self.declared.unit, self.declared.table
         if any(value for name, value in query.args.items() if name not in _ROW_WISE):
@@ -360,8 +362,8 @@ class PersonLevels:
     def _first(self, select: exp.Select) -> tuple[Scope, JoinTable | None, PersonStage | None]:
         """Return the scope (what names mean) of what stands first in FROM, and its table or stage.
 
-        For a stage, the table is None. For a private table, the stage is None; if it is the schema's first table, both
-        are None. Refuses anything else, such as a public table, which has no individuals.
+        The result is (scope, None, stage) for a stage, (scope, None, None) for the schema's first table, and (scope,
+        table, None) for another private table. Refuses anything else, such as a public table, which has no individuals.
         """
         origin = select.args.get("from_")
         node = origin.this if origin is not None else None
@@ -396,7 +398,10 @@ class PersonLevels:
         return check_condition(clause.this, sources.scope) if clause is not None else None
 
     def _remember_tested(self, select: exp.Select, sources: JoinedSources) -> None:
-        """Remember which identifying columns a level tests; the unit and the row key count among these."""
+        """Remember in ``singled_out`` which identifying columns a level tests, as in name = 'Yusuf Demir'.
+
+        The unit and the row key count as identifying.
+        """
         watched = {name for name, column in sources.schema.columns.items() if column.identifying}
         keys = {sources.schema.unit, *([sources.schema.row_key] if sources.schema.row_key else [])}
         found = find_singled_out(select, sources.scope, watched | keys)

@@ -82,7 +82,10 @@ class Level(ABC):
 
     @abstractmethod
     def _column(self, node: exp.Column, items: Sequence[exp.Expression]) -> exp.Expression:
-        """Return what becomes of a column that ``_replace`` leaves alone. ``items``: the rewritten SELECT list."""
+        """Return the column, or the SELECT item that its name stands for, where ``_replace`` gave None for it.
+
+        Refuses a column that cannot be read here. ``items``: the rewritten SELECT list.
+        """
 
     def _add(self, node: exp.Expression, name: str, value: Callable[[], OwnValue]) -> exp.Column:
         """Return the new column for what a node computes; equal nodes share one.
@@ -129,9 +132,7 @@ def _find_item(node: exp.Column, items: Iterable[exp.Expression]) -> exp.Express
 
 
 class GroupedLevel(Level):
-    """A SELECT, of several nested ones, that groups by the unit, and how it is rewritten.
-
-    Its GROUP BY expressions and its aggregates become columns of each individual's row.
+    """The rewriting of a level that groups by the unit: its GROUP BY expressions and aggregates become columns.
 
     ``keys``: the names of those columns that are GROUP BY expressions.
     """

@@ -141,7 +141,7 @@ def list_stages(plan: QueryPlan) -> Iterator[PersonStage]:
 
 
 def list_trees(plan: QueryPlan) -> Iterator[tuple[Schema, exp.Expression]]:
-    """Yield every tree of a plan's person stage, each after the schema of the rows that it reads."""
+    """Yield a pair for every tree of a plan's person stages: the schema of the rows that it reads, and the tree."""
     for each in list_stages(plan):
         yield from ((rows.schema, rows.where) for rows in each.sources() if rows.where is not None)
         if isinstance(each.step, OwnAggregates):

@@ -145,18 +145,18 @@ def _read_side(value: object, side: object, kind: str, node: exp.Window) -> tupl
     return exp.Literal.number(_whole(value, node)), direction
 
 
-def _frame_of_end(node: exp.Window, written: Sequence[exp.Ordered]) -> exp.WindowSpec | None:
-    """Return the frame of FIRST_VALUE or LAST_VALUE: the one written if it is of ROWS, else all rows of the partition.
+def _frame_of_end(node: exp.Window, order: Sequence[exp.Ordered]) -> exp.WindowSpec | None:
+    """Return the frame of FIRST_VALUE or LAST_VALUE: its own frame if that is of ROWS, else all rows of the partition.
 
-    Refuses LAST_VALUE with ORDER BY and no frame, which would end at the current row, and a RANGE that is not the whole
-    partition.
+    ``order``: the terms of the window's ORDER BY; empty without one. Refuses LAST_VALUE with ORDER BY and no frame,
+    which would end at the current row, and a RANGE that is not the whole partition.
     """
     frame = _read_frame(node)
     everything = exp.WindowSpec(
         kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="UNBOUNDED", end_side="FOLLOWING"
     )
     if frame is None:
-        if isinstance(node.this, exp.FirstValue) or not written:
+        if isinstance(node.this, exp.FirstValue) or not order:
             return everything
         raise refusal(
             node,

@@ -244,7 +244,10 @@ class Draft:
     threshold: Threshold | None = None
 
     def finish(self) -> dict[int, QueryPlan]:
-        """Return the plan of each block by its number, with the identifying columns that the SELECT tests."""
+        """Return the plan of each block, by its number.
+
+        ``singled_out`` of each plan has the identifying columns that the SELECT tests, as in name = 'Yusuf Demir'.
+        """
         parts = self.apart or {self.number: (self.grouping, self.collected)}
         return {number: self._finish(grouping, collected) for number, (grouping, collected) in parts.items()}
 
@@ -273,7 +276,7 @@ class Draft:
             joins=self.sources.joins,
             sets=grouping.sets,
             person=self.person,
-            declared_schema=None if self.person is None else self.declared,
+            declared_schema=self.declared,
             threshold=self.threshold,
         )
         singled_out = {**self.people.singled_out, **dict(find_singled_out(self.select, scope, list_identifying(plan)))}

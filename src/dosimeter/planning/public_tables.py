@@ -2,7 +2,8 @@
 
 The plan names the tables and columns; an engine reads them before anything is charged. In the embedded engine they are
 called public0, public1 …. Each released row finds at most one row of such a table by its group. The columns of that row
-are part of the released row's formulas, as p0, p1 …, so that arithmetic with them keeps its error (E1). Knows no data.
+are constants in the released row's formulas, called p0, p1 …. So a number computed with them still has a 95 % error
+(E1). Knows no data.
 """
 
 from __future__ import annotations

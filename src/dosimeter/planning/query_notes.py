@@ -15,7 +15,10 @@ from dosimeter.sql import note_unlisted
 
 
 def note_singled_out(plan: QueryPlan) -> list[str]:
-    """Return a sentence for each identifying column that the query tests, and so asks about single persons."""
+    """Return a sentence for each identifying column that the query tests, as in name = 'Yusuf Demir'.
+
+    Such a test asks about single persons.
+    """
     return [
         f"{clause} singles people out by {name}, which identifies them: the query is about single persons."
         for name, clause in plan.singled_out

@@ -203,7 +203,7 @@ class QueryPlan:
     person: PersonStage | None = None
     """What is computed from each individual's own rows first; the plan's rows and schema are what it gives (Q2)."""
     declared_schema: Schema | None = None
-    """The schema of the table itself, where ``schema`` is that of the rows of a person stage; otherwise None."""
+    """The schema that the query was planned by; ``schema`` differs with joins and with a person stage."""
     further: tuple[Block, ...] = ()
     """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q5)."""
     part_of: int | None = None
@@ -267,11 +267,12 @@ class QueryPlan:
 
     @property
     def table_schema(self) -> Schema:
-        """Return the schema of the table itself, also where a person stage gives the plan other rows.
+        """Return the schema of the table itself if the plan has a person stage; otherwise ``schema``.
 
-        A preference's FILTERs and ``--by`` are about the table's columns.
+        With joins and without a person stage, this is the schema of the joined rows. A preference's FILTERs, and
+        ``--by`` of ``dosimeter risk``, name columns of the schema that is returned.
         """
-        return self.schema if self.declared_schema is None else self.declared_schema
+        return self.schema if self.person is None or self.declared_schema is None else self.declared_schema
 
     @property
     def is_one_row_each(self) -> bool:

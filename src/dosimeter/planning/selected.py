@@ -1,6 +1,7 @@
 """Tell whether a query after the noise chooses rows by released numbers (E2). Knows no numbers.
 
-If it does, errors must hold at once for all numbers that could have been chosen. Takes trees that the planner wrote.
+If it does, a number may be shown because its noise is large, as the largest of many counts is. So errors are made
+larger: with 95 %, all numbers that could be shown lie within their errors together. Takes trees that the planner wrote.
 """
 
 from __future__ import annotations

@@ -84,7 +84,10 @@ def _is_about_plain_columns(test: exp.Expr) -> bool:
 
 
 def _is_truth(child: exp.Expr, parent: exp.Expr) -> bool:
-    """Return whether the child stands where a condition is expected, so that a column there is a test by itself."""
+    """Return whether the child stands where a condition is expected, as ``retired`` does in WHERE retired.
+
+    A column that stands there is a test by itself.
+    """
     if isinstance(parent, (exp.Where, exp.Having, exp.CountIf, exp.Not, exp.Connector)):
         return True
     return isinstance(parent, exp.If) and parent.this is child

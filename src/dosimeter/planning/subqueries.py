@@ -162,7 +162,7 @@ class _Meaning:
     ``alias``: the subquery's name. ``columns``: what each of its columns computes. ``star``: whether it has ``*``, and
     so passes on all columns of its table. ``joined``: the names and aliases of the tables that the outer query joins.
     ``source``: the name of the subquery's own table, written before its columns to tell them from columns of joined
-    tables; None if the outer query joins nothing, or if the subquery does not read a single table. ``outputs``: the
+    tables; None if the outer query joins nothing, or if the subquery reads no table or several. ``outputs``: the
     aliases of the outer SELECT list. ``nodes``: how many nodes were written in so far; too many are refused.
     """
 
@@ -175,9 +175,10 @@ class _Meaning:
     nodes: int = field(default=0)
 
     def rewrite(self, tree: exp.Expression, *, outputs_first: bool) -> exp.Expression:
-        """Return a tree of the outer query, written over what the subquery reads.
+        """Return a tree of the outer query with each column of the subquery replaced by what it computes.
 
-        ``outputs_first``: whether a bare name means an alias of the SELECT list first, as in HAVING and ORDER BY.
+        SUM(double) becomes SUM((cost * 2)) if the subquery has cost * 2 AS double. ``outputs_first``: whether a bare
+        name means an alias of the outer SELECT list first, as in HAVING and ORDER BY.
         """
 
         def replaced(node: exp.Expression) -> exp.Expression:
@@ -211,7 +212,10 @@ class _Meaning:
         raise refusal(node, f"The subquery has no column {node.name}. Add it to its SELECT list.")
 
     def _counted(self, meaning: exp.Expression, node: exp.Expression) -> exp.Expression:
-        """Return a copy of what a column means, to be written in. Refuses a query that grows too large by it."""
+        """Return a copy of what a column of the subquery computes (``meaning``), to be written in its place.
+
+        Refuses a query that grows too large by it. ``node``: the column, for the message.
+        """
         self.nodes += sum(1 for _ in meaning.walk())
         if self.nodes > MAX_NODES:
             raise refusal(node, "The query is too long with its subqueries written in.")
@@ -319,7 +323,7 @@ def _expanded(items: Iterable[exp.Expression], meaning: _Meaning) -> Iterable[ex
 
 
 def _named(item: exp.Expression) -> exp.Expression:
-    """Return an item of the SELECT list. A bare column gets its name as an alias, which stays when it is rewritten."""
+    """Return an item of the SELECT list. A bare column c becomes c AS c, to keep its name when it is replaced."""
     if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
         return exp.Alias(this=item.copy(), alias=exp.to_identifier(item.name, quoted=True))
     return item

@@ -1,6 +1,7 @@
 """The public facts that a reader of released numbers needs: what was cut, rounded, added up, and what has no error.
 
-Facts first, sentences from them. Takes a plan and an answer; never touches data.
+``list_facts`` finds the facts, and ``word_facts`` makes sentences of them. Takes a plan and an answer; never touches
+data.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ NOT_COMPUTED = (
 class BoundedValue:
     """A value that an aggregate reads and that is cut to the bounds ``lower`` and ``upper``.
 
-    ``label``: the value as people read it. ``step``: it is rounded to multiples of this; None if that is 1.
+    ``label``: the value as people read it. ``step``: the value is rounded to multiples of ``step``; None for whole
+    numbers.
     """
 
     label: str

@@ -68,11 +68,10 @@ class Noise:
 
     @property
     def telling_tail(self) -> float:
-        """Return the tail by which a computed divisor is judged (E1).
+        """Return the probability with which a computed divisor's error may be exceeded (E1).
 
-        The divisor has enough people to tell if it is larger than its error, an error that is exceeded with this
-        probability. The tail is the smaller of ``tail`` and the probability that continuous noise exceeds three noise
-        scales.
+        A divisor that is larger than its error at this probability has enough people to tell. The probability is the
+        smaller of ``tail`` and the probability that continuous noise exceeds three noise scales.
         """
         three = math.exp(-_SCALES) if self.mechanism.norm == 1 else math.erfc(_SCALES / math.sqrt(2.0))
         return min(self.tail, three)
@@ -100,7 +99,10 @@ def count_selectable(plan: QueryPlan) -> int:
 
 
 def chooses_rows(plan: QueryPlan) -> bool:
-    """Return whether noisy numbers decide which rows are shown (E2), through a clause or a threshold (H1)."""
+    """Return whether noisy numbers decide which rows are shown (E2).
+
+    A clause after the noise can do that, such as HAVING or LIMIT, and so does the threshold of thresholded groups (H1).
+    """
     return plan.threshold is not None or selects_rows(plan.after.query)
 
 
@@ -159,17 +161,17 @@ class CellErrors:
         return np.maximum(three, self._list_errors(measure))
 
     def _list_errors(self, measure: int) -> FloatArray:
-        """Return the error of the measure itself, over the released rows."""
+        """Return, for each released row, the 95 % error of the measure with this index."""
         terms, codes = np.unique(self._terms, return_inverse=True)
         known = np.array([[noise.error(measure, int(each)) for each in terms.tolist()] for noise in self._noises])
         found: FloatArray = known[self._levels, codes]
         return found
 
     def _divisor_has_enough(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
-        """Return where a computed divisor of an aggregate exceeds its own error.
+        """Return in which released rows a number that an aggregate divides by is larger than its own error.
 
-        ``number``: the divisor's index in the result of ``Estimate.divisors``. ``candidates``: true for the rows to
-        look at; the result is false for all others.
+        ``estimate``: the aggregate. ``number``: the divisor's index in the result of ``Estimate.divisors``.
+        ``candidates``: true for the rows to look at; the result is false for all others.
         """
         sources = self._sources(estimate.measures, candidates)
 
@@ -182,10 +184,10 @@ class CellErrors:
         return has_enough
 
     def divisor_is_sure(self, tree: exp.Expression) -> BoolArray:
-        """Return where a divisor in the query's own arithmetic is known not to be 0.
+        """Return in which released rows a divisor that the query itself writes is known not to be 0.
 
-        True everywhere for a divisor that reads a number drawn by rank: noise does not move it, and a quotient by 0 is
-        NULL.
+        Such a divisor is COUNT(b) in SUM(a) / COUNT(b). True in every row for a divisor that reads a number drawn by
+        rank: no noise is added to that number. If the divisor is 0, the quotient is NULL.
         """
         if self._reads_rank(tree):  # drawn from values, not moved by noise: the engine makes NULL of a quotient by 0
             return np.ones(len(self._everywhere), dtype=bool)
@@ -318,7 +320,10 @@ class CellErrors:
         )
 
     def _evaluate(self, tree: exp.Expression, *, free: bool = False) -> _Function:
-        """Return a formula as a function of the measures. ``free``: do not put aggregates back into their ranges."""
+        """Return a function that computes a formula from the numbers of the measures, and from row indices.
+
+        ``free``: the function does not put aggregates back into their ranges.
+        """
         used = list_estimates(tree)
 
         def compute(measured: Mapping[int, FloatArray], chosen: IntArray) -> FloatArray:
@@ -399,9 +404,9 @@ def _is_double(node: exp.Expression) -> bool:
 
 
 def _is_clip(estimate: Estimate) -> bool:
-    """Return whether an aggregate's last step only puts the result of ``Estimate.smooth`` back into a range.
+    """Return whether all that ``Estimate.finish`` does for this aggregate is to put the number back into a range.
 
-    That never enlarges the error.
+    If so, it never enlarges the error. A square root, for example, does more.
     """
     return type(estimate).finish is Estimate.finish
 

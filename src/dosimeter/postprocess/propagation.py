@@ -1,8 +1,9 @@
 """How far noise moves a number that is computed from several noisy numbers (E1), with any given probability.
 
-Noise is taken apart into its direction and its size in the mechanism's norm, which are independent. Directions are
-spread evenly and the law of the size is exact, so that a probability as high as 1 − 10⁻⁷ needs no more points than
-0.95. Takes functions and numbers; the same input gives the same error. Never touches data and never draws noise.
+Noise is taken apart into its direction and its size in the mechanism's norm, which are independent. The number is
+computed at *points*: with noise of some evenly spread directions, in each direction of some sizes. How probable each
+size is, is known exactly, so that a probability as high as 1 − 10⁻⁷ needs no more points than 0.95. Takes functions and
+numbers; the same input gives the same error. Never touches data and never draws noise.
 """
 
 from __future__ import annotations
@@ -83,9 +84,10 @@ def propagate(
 
 
 def _group_rows(sources: SourceNumbers) -> Iterator[tuple[IntArray, int, int]]:
-    """Yield sets of rows that are looked at with the same directions and sizes of noise.
+    """Yield sets of rows for which the same directions and sizes of noise are tried.
 
-    Each set is given as the indices of its rows, half the number of directions, and the number of sizes.
+    For each set, yield the indices of its rows, half the number of directions (each has an opposite), and the number of
+    sizes.
     """
     _, first, codes, rows = np.unique(sources.levels, return_index=True, return_inverse=True, return_counts=True)
     coarse = (sources.scales[first] < _COARSE * sources.grids).any(axis=1)
@@ -215,10 +217,11 @@ def _count_within(moves: FloatArray, limit: FloatArray) -> IntArray:
 
 
 def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatArray:
-    """Return what ``_find_quantile`` returns, for noise on a coarse grid: in each row, one of ``moves``.
+    """Return, for each row, the smallest of its ``moves`` that is exceeded with at most the probability ``tail``.
 
-    It is found by bisection, and so rounded up a little. After a few halvings only moves that may still be the result
-    are looked at.
+    ∞ if there is none. Used for noise on a coarse grid, where ``_find_quantile`` must not interpolate. The result is
+    found by bisection, and so rounded up a little. After a few halvings only moves that may still be the result are
+    looked at. ``moves`` and ``log_tails``: see ``_find_largest``.
     """
     rows, sizes, width = moves.shape
     tails = np.concatenate([[1.0], np.exp(log_tails)])

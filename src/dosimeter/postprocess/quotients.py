@@ -15,7 +15,11 @@ _REPLACES_NULL = (exp.Coalesce, exp.Case, exp.If, exp.Greatest, exp.Least, exp.I
 
 
 def is_released(node: exp.Expression) -> bool:
-    """Return whether a node is a column of the released table, or one looked up in a public table: e0, g0, h0, p0 …."""
+    """Return whether a node is a column of the released table, or one looked up in a public table.
+
+    By their names these are aggregates (e0, e1 …), group values (g0 …), flags of totals (h0 …) and values looked up in
+    a public table (p0 …).
+    """
     return isinstance(node, exp.Column) and not node.table and node.name[:1] in "eghp" and node.name[1:].isdigit()
 
 
@@ -69,7 +73,10 @@ def _own_divisor(node: exp.Binary) -> exp.Expression | None:
 
 
 def _read_scalar(tree: exp.Subquery) -> exp.Expression | None:
-    """Return the value of a one-row subquery as a formula over the released table; None if it is no such formula."""
+    """Return the formula over the released table that a one-row subquery selects; None if it selects none.
+
+    (SELECT a FROM (SELECT e0 / 2 AS a FROM …)) gives e0 / 2. A join, or arithmetic around an inner column, gives None.
+    """
     select, name = tree.this, None
     while isinstance(select, exp.Select):
         found = [item for item in select.expressions if name is None or item.alias_or_name == name]

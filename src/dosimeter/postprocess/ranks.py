@@ -50,5 +50,5 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
 
 
 def _count_selectable(plan: QueryPlan) -> int:
-    """Return K: from how many noisy numbers the shown ones could have been chosen; 1 if noise chooses no rows (E2)."""
+    """Return K: how many noisy numbers could have decided which rows are shown; 1 if noise decides no rows (E2)."""
     return count_selectable(plan) if chooses_rows(plan) else 1

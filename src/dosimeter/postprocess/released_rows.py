@@ -1,4 +1,4 @@
-"""The rows of the released table: one per group of each set in ROLLUP, CUBE and GROUPING SETS, or of GROUP BY (Q3)."""
+"""The rows of the released table: one per group; with ROLLUP and the like, one per group of each grouping set (Q3)."""
 
 from __future__ import annotations
 

@@ -218,10 +218,11 @@ def recall_number(ledger: Ledger, prepared: PreparedRelease, source: str) -> Pre
 
 
 def keep_number(prepared: PreparedRelease, source: str, number: int | None) -> KeptNumber | None:
-    """Return the number that the noisy test drew, with a digest of its question, for the ledger to keep (V8).
+    """Return the number that the noisy test drew, for the ledger to keep and use again (V8).
 
-    ``number``: what the test drew, or None. Returns None if ``number`` is None, or if the way to set ε draws no number
-    that may be used again. ``source``: the digest of the data.
+    It comes with a digest of what it was drawn for: the query, the schema, the data and the test's settings. Returns
+    None if ``number`` is None, or if the way to set ε draws no number that may be used again. ``number``: what the test
+    drew, or None. ``source``: the digest of the data.
     """
     of = prepared.order.way.name_number(prepared, source)
     return None if of is None or number is None else KeptNumber(of, str(number))

@@ -1,6 +1,6 @@
 """After a release: how exposed everybody is by the answer that was released. For the controller's eyes only.
 
-Takes what can be measured and a released Entry of its ledger; gives the output-dependent RDR (R1) and the ex-post loss
+Takes what can be measured and a released Entry of its ledger; gives the RDR for this output (R1) and the privacy loss
 (R2) of each class of people with equal contributions. The ledger keeps the noisy numbers that an answer was made of, so
 this also works for an AVG, or where HAVING and LIMIT left groups out. Charges nothing and releases nothing.
 """

@@ -119,9 +119,10 @@ def draw_discrete_laplace(scale: float, count: int) -> list[int]:
 class CalibratedSelection:
     """How a measure is drawn by rank: in each cell, one of several candidates, the likelier the lower its score (M4).
 
-    ``scale``: of the noise that is added to scores. ``sensitivity`` (Δ_s): how far one individual moves the scores,
-    added up over all cells. ``share``: the ε that all cells of the measure may spend together. ``certified``: the ε
-    that they do spend together, by OpenDP's own map.
+    A candidate's score says how far its rank is from the rank asked for; 0 is best. ``scale``: of the noise that is
+    added to scores. ``sensitivity`` (Δ_s): how far one individual moves the scores, added up over all cells. ``share``:
+    the ε that all cells of the measure may spend together. ``certified``: the ε that they do spend together, by
+    OpenDP's own map.
     """
 
     scale: float
@@ -135,10 +136,10 @@ def calibrate_selection(
 ) -> CalibratedSelection:
     """Return how one measure is drawn by rank, if several measures spend ε together in equal parts (M4).
 
-    ``shares``: the number of these measures, 1 for a measure alone. ``shift``: by how much one row moves a score.
-    ``rows``: the most rows that one individual has in all cells together. In every cell, an individual's loss is at
-    most the loss of one row times the number of their rows in it. So over all cells it is at most ``rows`` times the
-    loss of one row.
+    ``shares``: the number of these measures, 1 for a measure alone. ``shift``: by how much one row moves the score of a
+    candidate (see ``CalibratedSelection``). ``rows``: the most rows that one individual has in all cells together. An
+    individual's privacy loss is at most ``rows`` times the loss of one row: in every cell it is at most the loss of one
+    row times the number of their rows in it.
     """
     if shares < 1:
         raise OptionError("The number of measures that share a budget must be at least 1.")
@@ -150,14 +151,20 @@ def calibrate_selection(
 
 
 def select_lowest(scores: Sequence[Sequence[int]], calibrated: CalibratedSelection) -> list[int]:
-    """Return, for each cell, the index of a candidate drawn at random: the likelier, the lower its score."""
+    """Return, for each cell, the index of a candidate drawn at random: the likelier, the lower its score.
+
+    ``scores``: for each cell, how far the rank of each candidate is from the rank asked for.
+    """
     _check_scale(calibrated.scale)
     selection = _make_selection(calibrated.scale)
     return [int(selection(list(cell))) for cell in scores]
 
 
 def _make_selection(scale: float) -> Any:
-    """Return OpenDP's measurement that certifies and draws: permute-and-flip on 64-bit scores, under max divergence."""
+    """Return the OpenDP object that draws the index of a low score, and certifies the ε that this costs.
+
+    It takes 64-bit scores, adds noise of this scale, and returns the index of the lowest (permute-and-flip, M4).
+    """
     opendp = _load_opendp()
     metric = opendp.metrics.linf_distance(T="i64")
     return opendp.m.make_noisy_max(
@@ -219,9 +226,10 @@ def _load_opendp() -> Any:
 
 @lru_cache(maxsize=64)
 def _make_measurement(mechanism: Mechanism, scale: float) -> Any:
-    """Return OpenDP's measurement that certifies and draws: independent discrete noise on 64-bit integers.
+    """Return the OpenDP object that adds noise of this scale to 64-bit integers, and certifies what that costs.
 
-    It holds nothing but its scale, and draws anew whenever it is called.
+    The noise is discrete, and independent for each integer. The object holds nothing but its scale, and draws anew
+    whenever it is called.
     """
     opendp = _load_opendp()
     return _find_drawn(mechanism).measurement(opendp, _whole_numbers(opendp), scale)

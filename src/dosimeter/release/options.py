@@ -84,7 +84,7 @@ def read_options(options: Mapping[str, Any], caller: str) -> tuple[LookOptions, 
     """Return the options of the query and the order of the release. ``caller``: the function's name, for a TypeError.
 
     Raises:
-        TypeError: an option is not declared, as for any other function.
+        TypeError: there is no option of a given name; worded as Python words an unknown keyword argument.
         OptionError: an option is out of range, or several exclude each other.
     """
     unknown = [name for name in options if name not in ReleaseOptions.__annotations__]

@@ -68,11 +68,11 @@ class Answer:
     95 % error of each aggregate column; ``errors``: for each of these rows, the 95 % error of each such column, None
     for a number that has none (E1). ``rank_errors``: for each column drawn by rank, the 95 % error of the rank, in rows
     (E3). ``about``: public facts that a reader of the numbers needs. ``guarantee``: the sentence on privacy.
-    ``violation``: the promised probability of releasing an ε that violates the threshold (V7). ``entry``: the id of the
-    ledger's entry for this answer. ``repeated``: whether the answer was given before, and now again at no charge.
-    ``earlier``: the id of an entry that answered the same query by other settings; this answer was charged anew.
-    ``notes``: what the controller should know of the account; not for the analyst. Fields are None, empty or false
-    where they do not apply.
+    ``violation``: for an ε selected by a noisy test, the promised probability of releasing an ε at which the variance
+    of the normalised RDRs is above its threshold (V7). ``entry``: the id of the ledger's entry for this answer.
+    ``repeated``: whether the answer was given before, and now again at no charge. ``earlier``: the id of an entry that
+    answered the same query by other settings; this answer was charged anew. ``notes``: what the controller should know
+    of the account; not for the analyst. Fields are None, empty or false where they do not apply.
     """
 
     status: Literal["released", "denied"]
@@ -183,5 +183,5 @@ class PreparedRelease:
 
     @property
     def epsilon_svt(self) -> Decimal:
-        """Return the ε that finding ε will be charged; 0 if a kept noisy number is used."""
+        """Return the ε that will be charged for finding ε; 0 if a kept noisy number is used."""
         return self.order.way.epsilon_svt if self.kept is None else ZERO

@@ -37,10 +37,11 @@ def promise_found(
 
 
 def promise_violation(violation: float | None, variance: float, n: int) -> str:
-    """Return the sentence on how often the noisy test may pass an ε that violates the threshold (V7).
+    """Return the sentence on how often the noisy test may pass an ε that it should not pass (V7).
 
-    ``violation``: the promised probability; if it is None, nothing is promised and the sentence is empty. ``variance``:
-    the threshold. ``n``: how many individuals are declared.
+    That is an ε at which the exact variance of the normalised RDRs is above the threshold. ``violation``: the promised
+    probability; if it is None, nothing is promised and the sentence is empty. ``variance``: the threshold. ``n``: how
+    many individuals are declared.
     """
     if violation is None:
         return ""

@@ -59,7 +59,7 @@ def write_record(
 ) -> str:
     """Return the page as HTML. ``controller``: add what only the controller may see, marked as such.
 
-    ``decision``: further facts for the controller, as names and values: how it came to the answer.
+    ``decision``: facts on how the query was decided, as names and values; shown only if ``controller`` is set.
 
     ``account``: the account that the entry was charged to; None if it may not be shown. ``verified``: whether the
     ledger is intact, and its head; None for a reader who may not know how many records there are.

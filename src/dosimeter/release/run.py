@@ -159,8 +159,8 @@ def _measure_or_stop(
 
     Whether measuring fails can depend on what the data hold, so a failure must not end as a denial of one query. An
     error that nobody foresaw reveals as much as a DataError, and stops the dataset too. Errors that say nothing about
-    the data do not stop it: an unreachable source, data that changed meanwhile, an interrupt, or another
-    DosimeterError.
+    the data do not stop it: an unreachable source, data that changed meanwhile, an interrupt, or a DosimeterError that
+    is no DataError.
     """
 
     def stop(kind: IncidentKind) -> None:
@@ -304,6 +304,6 @@ def recall_answer(entry: Entry) -> Answer:
 
 
 def _read_promise(entry: Entry) -> float | None:
-    """Return the promised probability of releasing an ε that violates the threshold (V7); None without a promise."""
+    """Return ``Answer.violation`` of an entry: the probability that its noisy test promised (V7); None without one."""
     promised = entry.request.settings.get("violation")
     return float(promised) if isinstance(promised, (int, float)) else None

@@ -1,16 +1,19 @@
 """Find ε privately. Takes a SelectionProblem; gives an ε or a denial, and for the controller what to expect (V1–V8).
 
-Every test has one shape. With r = PIS/Δ, a slot's normalised RDR (R9) is ``low + w·u``: its *unit risk* u lies in
-[0, 1], low and w are public and the same for all slots, so that q_svt(ε) = w²·Var(u) over the n slots. For Laplace
-u = r whatever ε is, and w = ε/(ε + k); for Gaussian, with s = √k·σ/Δ,
+A noisy test asks of each ε whether the variance of everybody's normalised RDRs, q_svt(ε), is at most the threshold τ.
+An ε at which it is larger *violates* the threshold. With r = PIS/Δ, a slot's normalised RDR (R9) is ``low + w·u``: its
+*unit risk* u lies in [0, 1], low and w are public and the same for all slots, so that q_svt(ε) = w²·Var(u) over the n
+slots. For Laplace u = r whatever ε is, and w = ε/(ε + k); for Gaussian, with s = √k·σ/Δ,
 
     u = r²·(√(1 + s²) + s)/(√(r² + s²) + s),      w = 1 − s/√(1 + s²).
 
-Candidates are tried in descending order; the first is taken with
+Candidates are tried in descending order. A candidate's *level* is the variance that is tested, before noise. The first
+candidate is taken with
 
     level + shared noise − own noise ≤ threshold.
 
-The paper's test and the sharp one have these levels, thresholds and noise:
+*Shared noise* is drawn once for all candidates, *own noise* once for each. There are two tests: the paper's, and the
+*sharp* one, which has less noise, as it draws a single noisy number. Their levels, thresholds and noise are:
 
     paper    w²·Var(u)  against τ              shared ~ Lap(Δ_svt/ε₁), own ~ Lap(2Δ_svt/ε₂), ε₁ + ε₂ = ε_svt
     sharp    Var(t)     against τ/slope²       shared ~ Lap(Δ_svt/ε_svt), no own noise: all share one noisy number
@@ -19,7 +22,8 @@ The sharp test's t does not depend on ε, and q_svt(ε) ≤ slope²·Var(t). Lap
 Gaussian: t = r². Where everybody moves the answer by nothing or by Δ, u = t whatever ε is, slope = w, with equality;
 otherwise u is a concave function of t, and slope = w times its steepest slope (V6). Both u and t lie in [0, 1] and are
 functions of the slot's own rows, so their variances move by at most Δ_svt = (n − 1)/n² when an individual's rows are
-removed (V2). A promise on violations lowers the sharp thresholds by a public number of steps (V7).
+removed (V2). A promise on violations bounds the probability of releasing an ε that violates the threshold. It lowers
+the sharp thresholds by a public number of steps (V7).
 
 **Integers.** One step is Δ_svt/2³⁰. Unit risks are rounded to multiples of 2⁻³⁰, each from its own slot's PIS by
 operations that IEEE 754 rounds correctly; their variance is then an exact fraction. So the floats' error moves a slot's
@@ -74,7 +78,7 @@ class SelectionProblem:
     more people (N4). ``k``: how many noisy numbers there are. ``sensitivity``: Δ. ``threshold``: τ, the largest
     variance of the normalised RDRs. ``epsilon_svt``: what the test may spend. ``two_valued``: whether everybody moves
     the answer by nothing or by Δ whatever the data, which is public (V6). ``violation``: the promised probability of
-    releasing an ε that violates the threshold; None without a promise (V7).
+    releasing an ε at which the exact variance is above ``threshold``; None without a promise (V7).
     """
 
     n: int
@@ -161,13 +165,13 @@ class OutcomeProbabilities:
 
 @dataclass(frozen=True, slots=True)
 class NoisyTestAccuracy:
-    """The accuracy of the noisy test: α, how far from the threshold τ it can err, in units of q_svt (V4). Public.
+    """The accuracy of the noisy test: α, how far from the threshold τ it can err (V4). Public.
 
-    With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no candidate with q_svt below τ − α is passed over.
-    Where V6 tests an upper bound of q_svt instead, no candidate whose bound is below τ − α is passed over.
-    ``paper_alpha``: the paper's α. ``by_candidate``: the exact α of each ε; they differ, since the sharp test's noise
-    shrinks with w². ``exact_alpha``: the largest of these. ``warning``: whether τ is below ``exact_alpha``, so that
-    noise alone may let an ε pass.
+    q_svt(ε) is the variance of the normalised RDRs. With probability 1 − β, a released ε has q_svt(ε) ≤ τ + α, and no
+    candidate with q_svt below τ − α is passed over. Where the sharp test reads an upper bound of q_svt instead (V6), no
+    candidate whose bound is below τ − α is passed over. ``paper_alpha``: the α that the paper states. ``by_candidate``:
+    the exact α of each ε, all the same for the paper's test. ``exact_alpha``: the largest of these. ``warning``:
+    whether τ is below ``exact_alpha``, so that noise alone may let an ε pass.
     """
 
     beta: float
@@ -204,9 +208,10 @@ def normalised_variance(problem: SelectionProblem, epsilon: float) -> float:
 
 
 def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
-    """Return the noisy test of a problem: the variance at each ε and its threshold, as whole numbers of small steps.
+    """Return the noisy test of a problem: for each ε the variance to test and its threshold, in whole steps.
 
-    A step is Δ_svt/2³⁰; both are rounded down."""
+    A step is Δ_svt/2³⁰; both are rounded down. The sharp test has the same variance for every ε.
+    """
     check_option("selection", method)
     step = svt_sensitivity(problem.n) / STEPS
     if method == "sharp":
@@ -225,9 +230,9 @@ def prepare_test(problem: SelectionProblem, *, method: Selection) -> NoisyTest:
 def find_margin(problem: SelectionProblem) -> int:
     """Return by how many steps a promise on violations lowers the thresholds; 0 without a promise (V7). Public.
 
-    The margin covers the noise, which lowers the tested number by the margin or more with at most the promised
-    probability. If a PIS can lie between 0 and Δ, the margin also covers rounding, which moves each slot's value by at
-    most ``_OFF`` and so may lower the variance by up to ``_OFF + _OFF²``.
+    This margin is so wide that noise lowers a variance by as much or more with at most the promised probability. If a
+    PIS can lie between 0 and Δ, the margin is widened for rounding. Rounding moves the value of each slot, from 0 to 1,
+    by at most ``_OFF``, and so may lower their variance by up to ``_OFF + _OFF²``.
     """
     if problem.violation is None:
         return 0
@@ -239,9 +244,9 @@ def find_margin(problem: SelectionProblem) -> int:
 
 
 def draw_number(problem: SelectionProblem) -> int:
-    """Draw the one noisy number of the sharp test, in steps of Δ_svt/2³⁰ (V5, V6).
+    """Draw and return the noisy number of the sharp test: a variance plus noise, in steps of Δ_svt/2³⁰ (V5, V6).
 
-    Costs ε_svt, and may be used again (V8).
+    The same number is compared with the threshold of every candidate. Costs ε_svt, and may be used again (V8).
     """
     return _sharp_level(problem) + draw_discrete_laplace(_certify_number(problem), 1)[0]
 
@@ -293,14 +298,17 @@ def known_outcome(problem: SelectionProblem, number: int) -> OutcomeProbabilitie
 
 
 def violation_probability(problem: SelectionProblem, outcome: OutcomeProbabilities) -> float:
-    """Return P(an ε is released and q_svt(ε) > τ), from the true data."""
+    """Return the probability that an ε is released at which the exact variance exceeds τ. Private.
+
+    The variance is that of the normalised RDRs, q_svt(ε). A run that ends in a denial counts as no violation.
+    """
     limit = problem.threshold * (1.0 + _MET)  # F1
     pairs = zip(problem.candidates, outcome.probabilities, strict=True)
     return math.fsum(chance for epsilon, chance in pairs if normalised_variance(problem, epsilon) > limit)
 
 
 def violation_share(problem: SelectionProblem, outcome: OutcomeProbabilities) -> float:
-    """Return the probability that a released ε violates the threshold; 0 if nothing is ever released."""
+    """Return ``violation_probability`` given that an ε is released, not a denial; 0 if nothing is ever released."""
     released = math.fsum(outcome.probabilities)
     return violation_probability(problem, outcome) / released if released > 0.0 else 0.0
 
@@ -310,9 +318,9 @@ def noisy_test_accuracy(
 ) -> NoisyTestAccuracy:
     """Return by how much the noisy test may err: with probability 1 − β, by at most α (V4).
 
-    Public: it reads no PIS. The paper's α is for its budget split 1/3 : 2/3. In the sharp test, noise on Var(t) changes
-    q_svt slope² times as much, so that each candidate has its own α. It includes the margin of a promise (V7), which
-    may make the test pass over good candidates.
+    Public: it reads no PIS. ``paper_alpha`` is for the paper's own split of the test's ε, 1/3 : 2/3. In the sharp test
+    each candidate has its own α: noise that moves the tested Var(t) by x moves q_svt by slope²·x, and the slope depends
+    on ε. This α includes the margin of a promise (V7), which may make the test pass over good candidates.
     """
     check_option("selection", method)
     if not 0.0 < beta < 1.0:
@@ -391,7 +399,7 @@ _REFUSALS: Mapping[Dependence, tuple[str, Hint]] = {
 
 
 def refuse_promise(violation: float | None) -> None:
-    """Refuse a promise on violations (V7) with the paper's test."""
+    """Refuse a promise on violations (V7), which the paper's test cannot keep; do nothing if ``violation`` is None."""
     if violation is not None:
         raise OptionError(
             "The paper's test cannot promise how often a released ε violates the threshold: each candidate has noise "
@@ -430,19 +438,22 @@ def _weight(problem: SelectionProblem, epsilon: float) -> Fraction:
 
 
 def _unit_risks(problem: SelectionProblem, epsilon: float) -> FloatArray:
-    """Return the unit risk u at this ε for each of ``problem.values`` (V5)."""
+    """Return, for each PIS, its unit risk u: where the normalised RDR lies in its interval at this ε, 0 to 1 (V5)."""
     relative = np.clip(problem.values / problem.sensitivity, 0.0, 1.0)
     return problem.mechanism.unit_risks(relative, problem.k, sensitivity=problem.sensitivity, epsilon=epsilon)
 
 
 def _tested_values(problem: SelectionProblem) -> FloatArray:
-    """Return t for each of ``problem.values``: the sharp test's noisy number is Var(t) plus noise (V5, V6)."""
+    """Return, for each PIS, the value t from 0 to 1 whose variance the sharp test reads: PIS/Δ or its square (V5)."""
     relative = np.clip(problem.values / problem.sensitivity, 0.0, 1.0)
     return problem.mechanism.tested_values(relative)
 
 
 def _slope(problem: SelectionProblem, epsilon: float) -> Fraction:
-    """Return the slope: two normalised RDRs at this ε differ by at most the slope times the difference of their t."""
+    """Return the slope at this ε: two normalised RDRs differ by at most the slope times what their t differ by.
+
+    t is what ``_tested_values`` returns.
+    """
     k, sensitivity = problem.k, problem.sensitivity
     if problem.two_valued:
         return _weight(problem, epsilon)
@@ -450,7 +461,7 @@ def _slope(problem: SelectionProblem, epsilon: float) -> Fraction:
 
 
 def _sharp_level(problem: SelectionProblem) -> int:
-    """Return Var(t) in steps of Δ_svt/2³⁰, rounded down. Private."""
+    """Return the variance of ``_tested_values`` over the slots, in steps of Δ_svt/2³⁰, rounded down. Private."""
     spread = _exact_variance(_tested_values(problem), problem.counts)
     return math.floor(spread / (svt_sensitivity(problem.n) / STEPS))
 
@@ -471,9 +482,10 @@ def _certify_number(problem: SelectionProblem) -> float:
 
 
 def _exact_variance(risks: FloatArray, counts: IntArray) -> Fraction:
-    """Return the population variance of the risks rounded to 2⁻³⁰, exactly.
+    """Round each risk to a multiple of 2⁻³⁰, and return the exact population variance of the rounded risks.
 
-    Numbers are split into halves of 15 bits, so that every sum stays inside 64 bits.
+    ``counts``: how many slots have each risk. Numbers are split into halves of 15 bits, so that every sum stays inside
+    64 bits.
     """
     whole = np.rint(risks * float(1 << _RISK_BITS)).astype(np.int64)
     people = counts.astype(np.int64)
@@ -503,10 +515,11 @@ def _one_number_outcome(gaps: FloatArray, scale: float) -> OutcomeProbabilities:
 def _sparse_vector_outcome(gaps: FloatArray, own_scale: float) -> OutcomeProbabilities:
     """Return the probability of every outcome of the paper's test, its noise taken to be continuous.
 
-    P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr, where p_l(r) = P(own ≥ r − gap_l) is the probability that candidate
-    l passes if the shared noise is r, and f is the density of r. ``gaps``: threshold minus level of each candidate.
-    These and ``own_scale`` are multiples of the shared noise's scale. The integral is computed piece by piece between
-    the kinks of the densities.
+    A candidate is released if it passes and all larger ones fail. Given the shared noise r, candidates pass or fail
+    independently, so P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr. Here p_l(r) = P(own ≥ r − gap_l) is the
+    probability that candidate l passes, and f is the density of r. ``gaps``: threshold minus level of each candidate.
+    ``own_scale``: the scale of the own noise. Both are multiples of the shared noise's scale. The integral is computed
+    piece by piece between the kinks of the densities.
     """
     kinks = np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH)
     longest = 2.0 * min(1.0, own_scale) / max(1.0, len(gaps) / 8.0)  # a product of |E| factors bends |E| times as fast

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
 
 def find_threshold(threshold: Threshold, noise: Sequence[Calibrated | CalibratedSelection]) -> int:
-    """Return T, the least number with P(1 + Z ≥ T) ≤ D/ℓ₀, for the noise Z of the number of individuals (H1).
+    """Return T, the least noisy number of individuals at which a group is shown (H1).
 
-    D is the δ of thresholded groups, ℓ₀ the most groups of one individual. Refuses a D that is too large beside ε for
-    the proof of H1. Public: depends on SQL, schema, ε and D alone.
+    T is as small as the charged δ allows: a group with one individual is shown with a probability of at most D/ℓ₀. In a
+    formula, P(1 + Z ≥ T) ≤ D/ℓ₀ for the noise Z on the number of individuals. D is the δ of thresholded groups, ℓ₀ the
+    most groups of one individual. Refuses a D that is too large beside ε for the proof of H1. Public: depends on SQL,
+    schema, ε and D alone.
     """
     counted = noise[threshold.people]
     assert isinstance(counted, Calibrated), "a number of individuals gets noise"

@@ -36,9 +36,9 @@ def own_epsilon(
 ) -> FloatArray:
     """Return the own guarantee, in ε, of individuals with these PIS: one per PIS (P1, per-instance DP).
 
-    ``values``: the PIS. ``scale`` and ``epsilon``: one number for all of them, or one per PIS. ``shares``: for a query
-    with measures drawn by rank, the share of ε that bounds each individual's guarantee; the PIS are then not used
-    (R12).
+    ``values``: the PIS. ``sensitivity``: Δ. ``scale`` and ``epsilon``: the noise scale and the ε of the answer, one
+    number for all PIS or one per PIS. ``shares``: given for a query with measures drawn by rank, a factor from 0 to 1
+    for each individual; the own guarantee is then ``epsilon`` times this factor, and the PIS are not used (R12).
     """
     if shares is not None:
         return epsilon * shares
@@ -66,9 +66,8 @@ def advantage(
     """Return the membership advantage, or a slightly larger bound, of individuals with these PIS: one per PIS (P4).
 
     ``values``: the PIS. ``grids``: the noise grid of each measure. ``cells``: how many noisy numbers one individual can
-    move. ``epsilon_svt``: the ε that was spent on finding ε with noise. ``shares``: for a query with measures drawn by
-    rank, the share of ε that bounds each individual's own guarantee (R12). ``group_delta``: the δ of thresholded
-    groups, the probability that somebody alone in a group makes it appear (H1).
+    move. ``epsilon_svt``: the ε that was spent on finding ε with noise. ``shares``: as in ``own_epsilon`` (R12).
+    ``group_delta``: the δ of thresholded groups, the probability that somebody alone in a group makes it appear (H1).
     """
     if shares is not None or (mechanism.pure and epsilon_svt > 0.0):
         own = own_epsilon(values, mechanism, sensitivity=sensitivity, scale=scale, epsilon=epsilon, shares=shares)
@@ -140,7 +139,8 @@ def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float,
 def _merge_attributes(contributions: Contributions) -> Contributions:
     """Return the contributions without attributes, and without rows that stand for no individual.
 
-    If there were attributes, rows that are equal without them are merged.
+    Attributes say, for example, whether a row meets a FILTER of the preference. Rows that differed only in attributes
+    are merged into one.
     """
     people = np.flatnonzero(contributions.people > 0)
     rows = replace(contributions.take(people, contributions.people[people]), attributes={})
@@ -234,10 +234,10 @@ def _measure_lengths(vectors: FloatArray, norm: Norm) -> FloatArray:
 
 
 def _add_largest_two(norms: FloatArray, norm: Norm) -> float:
-    """Return how far apart the two rows with the largest norms are if they share no cell.
+    """Return how far apart the two rows with the largest norms are if they share no cell; 0 for fewer than two rows.
 
-    In norm 1 this distance is the sum of both norms, which is also an upper bound for any two rows (triangle
-    inequality).
+    ``norms``: the norm of each row. For norms a and b the distance is a + b in norm 1, and √(a² + b²) in norm 2. In
+    norm 1 no two rows at all are further apart, by the triangle inequality.
     """
     if len(norms) < 2:
         return 0.0

@@ -1,6 +1,6 @@
-"""What an answer at one ε gives the analyst and costs the most exposed people, and what follows: values, no words.
+"""Advice on an ε, as values: how accurate the answer would be, and how exposed the most exposed people would be.
 
-All are private. ``show.advice`` puts them into words, the same for the terminal, a notebook and a page.
+All values are private. ``show.advice`` puts them into words, the same for the terminal, a notebook and a page.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Advice:
 
     @property
     def moved_by_nobody(self) -> bool:
-        """Return whether nobody's record moves the answer, at any ε: then no preference over people decides."""
+        """Return whether nobody in the data moves the answer, at any ε: then no preference on people decides (F4)."""
         return self.at.absolute.own_epsilon == 0.0
 
     @property

@@ -100,10 +100,11 @@ def _read_candidate(part: object) -> float:
 def find_largest(
     tested: Iterable[tuple[float, Verdict]], available: Container[float] | None = None
 ) -> JudgedCandidates:
-    """Return the largest candidate that meets the preference (F1), among those that the account's reading allows (O2).
+    """Return the allowed candidates with their verdicts, and the largest of them that meets the preference (F1).
 
-    ``tested``: each candidate with the verdict on it. ``available``: the candidates allowed; None allows all. A smaller
-    candidate can fail a preference that a larger one meets, so every candidate is tested.
+    ``tested``: each candidate with the verdict on it. ``available``: the candidates that the account's reading allows
+    (O2); None allows all. A smaller candidate can fail a preference that a larger one meets, so every candidate is
+    tested.
     """
     every = tuple(tested)
     kept = tuple((epsilon, verdict) for epsilon, verdict in every if available is None or epsilon in available)
@@ -120,9 +121,11 @@ def build_candidates(
     absolutes: Sequence[AbsoluteRisk] | None = None,
     rank_errors: Sequence[tuple[float | None, ...]] | None = None,
 ) -> tuple[Candidate, ...]:
-    """Return one Candidate per ε of ``many``, the lines of the table that a controller sees.
+    """Return one Candidate per ε: the lines of the table that a controller sees.
 
-    All arguments have one item per ε. Without ``verdicts`` there is no preference, and the lines say nothing of one.
+    Every argument has one item per ε, in the same order. ``many``: the RDRs of everybody. ``accuracies``: how accurate
+    each column would be. ``verdicts``: whether the preference is met; None without a preference. ``absolutes``: the
+    absolute risks. ``rank_errors``: the errors in rows of columns drawn by rank.
     """
     return tuple(
         Candidate(
@@ -149,11 +152,12 @@ def exact_limit(
     indicator: Indicator,
     grids: FloatArray,
 ) -> ExactLimit:
-    """Return the largest ε, not only among candidates, that meets a ratio or variance preference (F2).
+    """Return the largest ε of all, not only of the candidates, that meets a ratio or variance preference (F2).
 
-    It is defined where more noise, a larger scale b or σ, never hurts: then ε* belongs to the smallest scale that
-    meets the preference, and every ε meets it if even a scale of 0 does. With k numbers on a grid g, x and y two PIS,
-    x < y, c a PIS, and t = kσ²:
+    For any other preference, ``value`` of the result is None. The limit exists where more noise never turns a met
+    preference into an unmet one. It is then the ε of the smallest noise scale (b or σ) that meets the preference; if
+    even a scale of 0 meets it, every ε does. The list proves, for each indicator and mechanism, that more noise never
+    hurts. In it, k is how many noisy numbers there are, g their grid, x < y two PIS, c any PIS, and t = kσ²:
 
     - bound, Laplace: (x + kb)/(y + kb) grows with b, and every gap (y − x)/(Δ + kb) of normalised RDRs shrinks.
     - bound, Gaussian: (x² + t)/(y² + t) grows with t, and the gap of normalised RDRs,
@@ -163,7 +167,8 @@ def exact_limit(
       never positive as G ≥ b and h ≤ b: so d ln f/db falls with c, and ln f(x) − ln f(y) grows with b. Besides,
       f grows with c (its derivative is 1 − h/b), so the smallest and the largest PIS give the ratio.
 
-    With several numbers the exact indicator's ratio is not monotone, and other preferences need not be.
+    With several noisy numbers, more noise can lower the exact indicator's ratio; in all other cases nothing is proven.
+    Then ``value`` is None, too.
     """
     if preference.kind not in ("ratio", "variance") or preference.threshold is None:
         return ExactLimit()

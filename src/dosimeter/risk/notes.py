@@ -136,8 +136,8 @@ def find_empty_filters(
 ) -> tuple[str, ...]:
     """Return the condition of each FILTER in the preference that matches nobody, so that its aggregate is NULL.
 
-    A FILTER whose aggregate over nobody is a number, such as a COUNT, is left out. ``found``: the verdicts on the
-    candidates; if none of them says that a FILTER matched nobody, nothing is returned.
+    A FILTER of an aggregate that is a number even over nobody, such as COUNT, is left out. ``found``: the verdicts on
+    the candidates. The result is empty if ``found`` is None, or if no verdict says that a FILTER matched nobody.
     """
     if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
         return ()
@@ -195,7 +195,7 @@ def _note_level(preference: Preference, shifts_alike: bool) -> Iterator[str]:
 
 
 def _note_groups(preference: Preference, sensitivities: Sensitivities) -> Iterator[str]:
-    """Yield a note on each median or other quantile that falls on people with PIS 0 (R10)."""
+    """Yield a note on each quantile in the preference, such as MEDIAN(rdr), that falls on people with PIS 0 (R10)."""
     for aggregate in preference.aggregates:
         if aggregate.fraction and _falls_on_zero(aggregate, sensitivities):
             yield (

@@ -163,7 +163,7 @@ def parse_preference(source: str | PreferenceFunction, *, threshold: float | Non
     """Return the preference that a text, a short name, a preset or a callable stands for.
 
     ``threshold``: only for a callable that returns a number; the preference is met if the number is at least this.
-    Raises PreferenceError for anything else.
+    Raises PreferenceError if ``source`` is none of these, or a text or callable that cannot be used.
     """
     if isinstance(source, str):
         if threshold is not None:
@@ -181,7 +181,10 @@ def parse_preference(source: str | PreferenceFunction, *, threshold: float | Non
 
 
 def _takes_two(source: Callable[..., object]) -> bool:
-    """Return whether a callable can be called with two arguments; also True if it has no signature to look at."""
+    """Return whether a callable takes two arguments: the RDRs, and how many people have each.
+
+    True also for a function of an extension, which has no signature to look at.
+    """
     try:
         inspect.signature(source).bind(None, None)
     except TypeError:

@@ -1,6 +1,7 @@
 """Short names of preferences, and presets: one row of a table each. The condition behind a name is always shown.
 
-A preset is a sentence on risk and accuracy. The reasons for its numbers are in the controller's guide.
+A preset is a condition on risk and accuracy, such as ``advantage:0.1,relative_error:0.5``. The reasons for its numbers
+are in the controller's guide.
 """
 
 from __future__ import annotations

@@ -153,9 +153,10 @@ def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
 
 
 def is_met(left: float | None, operator: str, right: float | None) -> bool:
-    """Return whether a comparison is met (F1); one with None (NULL) is not.
+    """Return whether a comparison is met (F1). A comparison with None (NULL) on either side is not met.
 
-    Sides within the tolerance count as equal: then >=, <= and = are met, and > and < are not.
+    Two sides count as equal if they differ by at most 1e-12 of the right one: then >=, <= and = are met, and > and <
+    are not.
     """
     if left is None or right is None:
         return False

@@ -103,9 +103,9 @@ def _add_up(values: FloatArray, counts: IntArray, low: FloatArray, mean_above: F
     """Return, for each row of ``values``, the sum over people of value − low, or of (value − low − mean_above)².
 
     The second is returned if ``mean_above`` is given. ``counts``: how many people each column stands for. ``low``,
-    ``mean_above``: one number per row. ``low`` is subtracted first so that a high level of all values causes no
-    rounding error. The sum is taken in blocks and without BLAS, whose threads wait for each other by spinning: on a
-    busy machine that takes many times longer than the sum itself.
+    ``mean_above``: one number per row. ``low`` is subtracted first: values that are all large and close together would
+    otherwise be rounded more than they differ. The sum is taken in blocks and without BLAS, whose threads wait for each
+    other by spinning: on a busy machine that takes many times longer than the sum itself.
     """
     total: FloatArray = np.zeros(len(values))
     for start in range(0, len(counts), _BLOCK):

@@ -25,9 +25,9 @@ _EXACT_INTEGERS = 2.0**53
 def summarise_sensitivities(contributions: Contributions, norm: Norm, *, keep_vectors: bool) -> Sensitivities:
     """Merge the rows of contributions into classes of equal PIS and attributes, ascending by PIS.
 
-    ``counts`` of the result has the number of people in each. If something is drawn by rank, the shares of ε in a class
-    are equal too. ``keep_vectors``: also tell apart rows that differ in any cell, and keep each class's contributions
-    (C9).
+    ``counts`` of the result says how many people are in each class. If something is drawn by rank, rows are in one
+    class only if their ``shares`` are equal too. ``keep_vectors``: also tell apart rows that differ in any cell, and
+    keep the contributions of each class (C9).
 
     A PIS that needed no rounding (one cell, or integers) is merged only with an equal one. Any other PIS within a
     relative 1e-12 of the next smaller one counts as the same number, and the smallest stands for all; but if a run of
@@ -75,9 +75,10 @@ def _norms_are_exact(rows: Contributions, norm: Norm) -> bool:
 
 
 def _merge_equal(norms: FloatArray, *, exact: bool) -> tuple[FloatArray, IntArray]:
-    """Return the distinct norms, ascending, and for each norm the index of its equal among these.
+    """Return the distinct norms, ascending, and for each given norm its index among the distinct ones.
 
-    ``exact``: whether no norm was rounded; otherwise norms within the tolerance count as equal.
+    ``exact``: whether no norm was rounded. If some were, norms that differ by at most 1e-12 of their size count as
+    equal, and the smallest stands for all of them; ``summarise_sensitivities`` says more.
     """
     distinct, codes = np.unique(norms, return_inverse=True)
     if exact or len(distinct) < 2:

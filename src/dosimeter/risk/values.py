@@ -80,10 +80,10 @@ class RDRs:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExposedPerson:
-    """A record among the most exposed. Individuals with the same record count together. Private.
+    """One of the most exposed people, or several with the same values in the data, counted together. Private.
 
-    ``people``: how many individuals have it. ``sensitivity``: their PIS. ``why``: what makes them exposed, as a
-    sentence. ``columns``: the values shown of their record, identifying columns masked unless they were to be revealed.
+    ``people``: how many individuals have these values. ``sensitivity``: their PIS. ``why``: what makes them exposed, as
+    a sentence. ``columns``: their values by column; identifying columns are masked unless the controller revealed them.
     ``times_average``: their RDR divided by the average person's. ``own_epsilon``: their own guarantee, in ε (P1).
     """
 
@@ -111,7 +111,10 @@ class ExposedPerson:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GroupRisk:
-    """The median and the largest RDR of one group of people, divided by the RDR of the average person. Private."""
+    """The median and the largest RDR of the people with one value of the ``--by`` column (``group``). Private.
+
+    Both are divided by the RDR of the average person. ``people``: how many people have this value.
+    """
 
     group: JsonScalar
     people: int
@@ -131,12 +134,12 @@ class AbsoluteRisk:
     """The absolute risks of the most exposed person at one ε: they compare nobody with anybody else (P1–P4). Private.
 
     ``own_epsilon``: the person's own guarantee. ``identification``: the probability with which one individual can be
-    picked out of ``people``; ``identification_exact``: whether it rests on an exact distance and not on an upper bound
-    of it. ``prior``: how probable somebody thinks it beforehand that a person is in the data; ``posterior``: the
-    largest probability that this can become by the answer. ``identification`` and ``posterior`` are None unless the
-    answer is purely differentially private; ``identification`` is also None if something is drawn by rank.
-    ``advantage``: the membership advantage. All hold for an ε that was fixed beforehand or selected by a noisy test: an
-    ε found by algorithm 1 tells something by itself (G2).
+    picked out of ``people``; ``identification_exact``: whether it was computed from the exact largest distance between
+    the contributions of two individuals, and not from an upper bound of it. ``prior``: how probable somebody thinks it
+    beforehand that a person is in the data; ``posterior``: the largest probability that this can become by the answer.
+    ``identification`` and ``posterior`` are None unless the answer is purely differentially private; ``identification``
+    is also None if something is drawn by rank. ``advantage``: the membership advantage. All hold for an ε that was
+    fixed beforehand or selected by a noisy test: an ε found by algorithm 1 tells something by itself (G2).
     """
 
     epsilon: float

@@ -28,6 +28,7 @@ class ColumnType(StrEnum):
 class Column:
     """The public facts of one column. Bounds are numbers for numeric columns, dates or timestamps for temporal ones.
 
+    ``values``: the texts that a category column can have. ``resolution``: the grid of a decimal column, such as 0.01.
     ``nulls``: whether NULL is one of its declared groups (C8). ``identifying``: whether its values identify people.
     ``description``: what the column holds, for analysts.
     """

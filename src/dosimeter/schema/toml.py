@@ -381,8 +381,8 @@ def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str
     """Return the schema as TOML text. ``load_schema`` reads the same Schema back.
 
     comment: lines for the top of the file.
-    comments: lines to write above entries of the table itself, by the entry's name, and above columns, by
-        ``columns.`` and the column's name.
+    comments: lines to write above a key of the table itself, by the key's name, such as ``individuals``; and above a
+        column, by ``columns.`` and the column's name, such as ``columns.age``.
     """
     entries = [("table", _quoted(schema.table))]
     if schema.description is not None:

@@ -162,9 +162,10 @@ def _word_advice(advice: Advice) -> Iterator[str]:
 
 
 def word_undecided(advice: Advice) -> str:
-    """Say what the largest candidate would do to people, where every candidate meets the preference (F4).
+    """Say how much the largest candidate would tell about the most exposed, where all meet the preference (F4).
 
-    If nobody's record moves the answer, say that the preference decides nothing.
+    It would identify them, or make so many more of 100 guesses right. If nobody's record moves the answer, say instead
+    that the preference decides nothing.
     """
     if advice.moved_by_nobody:
         who = "Nobody is in this query" if advice.touched == 0 else "Nobody's record moves this answer"
@@ -182,9 +183,10 @@ def word_undecided(advice: Advice) -> str:
 
 
 def word_absolute(absolute: AbsoluteRisk) -> Iterator[str]:
-    """Yield one sentence for each absolute risk: own guarantee, membership, belief, identification (P1, P4, P3, P2).
+    """Yield one sentence for each absolute risk of the most exposed person, and a last one on when these limits hold.
 
-    Belief and identification only where the noise bounds them. A last sentence says when these limits hold.
+    The risks: the own guarantee (P1), the membership advantage (P4), what a suspicion can become (P3), and the chance
+    of picking the person out (P2). The last two are left out where ``absolute`` has None for them.
     """
     yield f"For the most exposed person the answer is as private as ε = {_round_up(absolute.own_epsilon)}."
     guesses = _word_guesses(absolute, "the most exposed person")
@@ -213,13 +215,19 @@ def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:
 
 
 def word_more_guesses(absolute: AbsoluteRisk) -> str:
-    """Say in short what the membership advantage of the most exposed (P4) means."""
+    """Say what the membership advantage of the most exposed means (P4), in one short sentence.
+
+    Such as "Of 100 guesses who is in, at most 12 more are right than by tossing a coin."
+    """
     more = _round_up(50 * absolute.advantage, most=50)
     return f"Of 100 guesses who is in, at most {more} more are right than by tossing a coin."
 
 
 def word_gain(columns: Sequence[str], shown: RiskAndAccuracy, *, most: int | None = None) -> str:
-    """Say what the analyst would get at one ε, in a sentence. ``most``: as in ``word_errors``."""
+    """Say how accurate the analyst's answer would be at one ε: "At ε = 0.1 the analyst would get n ± 30 (95 %) …".
+
+    ``columns`` and ``most``: as in ``word_errors``.
+    """
     told = word_errors(columns, shown.accuracy, most=most)
     return f"At ε = {format_epsilon(shown.epsilon)} the analyst would get {told}."
 
@@ -248,7 +256,8 @@ def word_errors(columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int |
 def _word_error(name: str, worst: float | None, typical: float | None, *, in_rows: bool) -> str:
     """Say how large the 95 % error of one column is: in a typical group, then in the worst, where groups differ.
 
-    ``worst``: None if there is no bound on it. ``typical``: None if it cannot be told. ``in_rows``: both count rows.
+    ``worst``: the error in the worst group; None if there is no bound on it. ``typical``: the error in a typical group;
+    None if it cannot be told. ``in_rows``: the errors count rows (E3); then only the worst is told.
     """
     if worst is None:
         return f"{name} without an error bound"
@@ -286,7 +295,8 @@ def word_steps(advice: Advice) -> list[str]:
 def _word_step(advice: Advice, other: RiskAndAccuracy) -> str:
     """Say what taking ``other`` instead would change: the error of one column, and the membership advantage (P4).
 
-    The column is the one with the largest error. The advantage is told as more right guesses of 100.
+    The column is the one with the largest error that is not in rows. The advantage is told as a number of guesses, as
+    in "One step up, ε = 0.2: ± 15 instead of ± 30, and 5 instead of 2.5 more right guesses of 100."
     """
     here, there = advice.at.accuracy, other.accuracy
     way = "up" if other.epsilon > advice.at.epsilon else "down"

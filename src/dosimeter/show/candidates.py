@@ -94,7 +94,10 @@ def note_untold(candidate: Candidate) -> tuple[str, ...]:
 
 
 def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
-    """Return the numbers of a range chart as a table of text, with a row per candidate."""
+    """Return the candidates as a table of text, a row each: the numbers behind the bars of ``range_chart``.
+
+    The columns: ε, noise scale, 95 % errors, least and most exposed, their ratio, and what is known of the preference.
+    """
     ordered = order_candidates(candidates)
     valued = any(c.value is not None for c in ordered)
     stated = any(c.satisfied is not None for c in ordered)

@@ -137,7 +137,10 @@ def _to_moment(operand: Checked, wanted: Type, node: exp.Expression) -> Checked:
 
 
 def cast_to_text(operand: Checked, scope: Scope, node: exp.Expression) -> exp.Expression:
-    """Write a truth value, a whole number, a date or a text as text. Refuse others, which engines write differently."""
+    """Return SQL that gives a truth value, a whole number, a date or a text as text.
+
+    Refuse other types, whose values engines write differently.
+    """
     match operand.type:
         case Type.TEXT:
             return operand.tree

@@ -266,9 +266,9 @@ def _next_month(first: date) -> date:
 
 
 def add_days(subject: Checked, days: int, node: exp.Expression) -> Checked:
-    """Write a date or timestamp that is ``days`` days later; NULL where that is outside the years 1 to 9999.
+    """Return SQL for the date or timestamp ``days`` days after ``subject``; NULL outside the years 1 to 9999.
 
-    Refuse a number of days with which every date would be outside.
+    Refuse a number of days that would move every date out of these years.
     """
     if days == 0:
         return subject
@@ -294,10 +294,10 @@ def _always_null(node: exp.Expression) -> Exception:
 
 
 def _shift(subject: Checked, amount: int, unit: str, limit: date, node: exp.Expression) -> Checked:
-    """Write a date or timestamp ``amount`` months, days or seconds later; NULL where that leaves the years 1 to 9999.
+    """Return SQL for ``subject`` plus ``amount`` months, days or seconds; NULL outside the years 1 to 9999.
 
-    Refuse a written-out date that would leave them. ``unit``: MONTH, DAY or SECOND. ``limit``: the last date that can
-    be shifted forwards or, for a negative ``amount``, the first that can be shifted backwards.
+    Refuse a constant date that would leave these years. ``unit``: MONTH, DAY or SECOND. ``limit``: the last date that
+    can be moved forwards by ``amount`` or, for a negative ``amount``, the first that can be moved backwards.
     """
     constant = constant_moment(subject.tree)
     if constant is not None:
@@ -415,7 +415,7 @@ def name_to_char(node: exp.Expression) -> exp.Expression:
 
 
 def write_day(subject: Checked, node: exp.Expression) -> exp.Expression:
-    """Write a date as a text such as 2024-12-31."""
+    """Return SQL that gives a date as a text such as 2024-12-31."""
     return _write(subject, "%Y-%m-%d", node)
 
 

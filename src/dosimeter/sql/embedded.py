@@ -43,7 +43,7 @@ class EmbeddedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """One column of a small table. ``whole``: whether its values are whole numbers, to compute with in 128 bits."""
+    """One column of a small table. ``whole``: whether DuckDB is to read its values as whole numbers of 128 bits."""
 
     type: Type
     values: Sequence[Any] | NDArray[Any]

@@ -79,7 +79,8 @@ def read_whole(node: exp.Expression | None) -> int | None:
 def read_decimal(node: exp.Expression) -> Decimal | None:
     """Return the exact value of a written-out decimal, or of sums, differences and products of such decimals.
 
-    DuckDB computes the same. None for anything else, and for a value of too many digits to be exact on every engine.
+    DuckDB computes the same value. Return None for any other expression, and for a value that has too many digits to be
+    exact on every engine.
     """
     match node.unnest():
         case exp.Literal() as literal if not literal.is_string and _DECIMAL.fullmatch(str(literal.this)):

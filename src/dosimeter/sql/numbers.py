@@ -66,7 +66,7 @@ def check_quotient(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def quotient(left: exp.Expression, right: exp.Expression) -> exp.Expression:
-    """Write left / right in doubles, NULL where the divisor is 0."""
+    """Return SQL for left / right in doubles, NULL where the divisor is 0."""
     divisor = exp.Nullif(this=as_double(right), expression=as_double(exp.Literal.number(0)))
     return exp.Div(this=as_double(left), expression=divisor, typed=False, safe=False)
 
@@ -107,7 +107,7 @@ def check_rounding(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def round_tree(tree: exp.Expression, places: int) -> exp.Expression:
-    """Write ROUND to ``places`` decimal places. If ``places`` is −1, −2 …, it rounds to tens, hundreds …."""
+    """Return SQL for ROUND to ``places`` decimal places; with −1, −2 … it rounds to tens, hundreds …."""
     number: exp.Expression = exp.Literal.number(abs(places))
     return exp.Round(this=tree, decimals=exp.Neg(this=number) if places < 0 else number)
 

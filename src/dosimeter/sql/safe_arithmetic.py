@@ -75,7 +75,10 @@ def make_total(tree: exp.Expression, schema: Schema) -> exp.Expression:
 
 
 def mark_safe(tree: exp.Expression) -> exp.Expression:
-    """Return the tree, marked as unable to fail, so that ``make_total`` leaves it alone; refuse one too large."""
+    """Return the tree with every node marked as unable to fail, so that ``make_total`` leaves all of it alone.
+
+    Refuse a tree of too many nodes.
+    """
     for count, node in enumerate(tree.walk()):
         node.meta[_DONE] = True
         if count > MAX_NODES:
@@ -202,7 +205,7 @@ def _write_logarithm(node: exp.Expression) -> exp.Expression:
 
 
 def _only_where(test: type[exp.Expression], operand: exp.Expression, value: exp.Expression) -> exp.Expression:
-    """Write ``value`` where a comparison of the operand with 0 holds, NULL elsewhere. ``test``: GT for operand > 0."""
+    """Return SQL for ``value`` where the operand passes the test, NULL elsewhere. ``test``: such as GT, operand > 0."""
     return case((test(this=wrap(operand.copy()), expression=_double("0")), value))
 
 
@@ -243,7 +246,10 @@ def _scaled(number: exp.Expression, times: int, added: exp.Expression) -> exp.Ex
 
 
 def extract(part: str, moment: exp.Expression) -> exp.Expression:
-    """Write a part of a date or timestamp as a whole number. Seconds are rounded down: some engines give fractions."""
+    """Return SQL for a part of a date or timestamp, such as YEAR, as a whole number.
+
+    Seconds are rounded down, since some engines give fractions of them.
+    """
     found: exp.Expression = exp.Extract(this=exp.Var(this=part), expression=moment)
     return as_bigint(exp.Floor(this=found) if part == "SECOND" else found)
 

@@ -137,7 +137,7 @@ def concatenated(*parts: exp.Expression) -> exp.Expression:
 
 
 def listed_text(item: exp.Expression, order: exp.Expression, separator: str) -> exp.Expression:
-    """Write the aggregate that joins the items into one text, in this order, with a separator."""
+    """Return SQL for the aggregate that joins the rows' items into one text. ``order``: what the rows are sorted by."""
     ordered = exp.Order(this=item, expressions=[exp.Ordered(this=order, nulls_first=False)])
     return exp.GroupConcat(this=ordered, separator=exp.Literal.string(separator))
 
@@ -150,9 +150,10 @@ def same_keys(keys: Sequence[str], left: str, right: str) -> exp.Expression | No
 
 
 def window(function: exp.Expression, partition: Sequence[str], *, order: str | None = None) -> exp.Expression:
-    """Write the function over a window: the rows that agree in the columns ``partition``.
+    """Return SQL for a function over a window: all rows with the current row's values in the columns ``partition``.
 
-    ``order``: a column's name. If it is given, rows whose value there comes after the current row's are left out.
+    ``order``: a column's name. If it is given, rows with a larger value in this column than the current row are left
+    out of the window; NULL counts as the largest value.
     """
     windowed = exp.Window(this=function, partition_by=[column_tree(name) for name in partition], over="OVER")
     if order is not None:

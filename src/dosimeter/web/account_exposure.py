@@ -54,8 +54,8 @@ class Sums:
 def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: JobMeter) -> Sums:
     """Return everybody's sum of own guarantees (P1) over all charged entries.
 
-    What the noisy tests cost (ε_svt) is part of each sum. Raises SchemaError if an earlier query cannot be answered
-    under the present schema.
+    What the noisy tests cost (ε_svt) is part of each sum. ``meter``: told how many queries are done. Raises SchemaError
+    if an earlier query cannot be answered under the present schema.
     """
     charged = [entry for entry in entries if not entry.spent.is_nothing]
     total = float(sum((entry.charge for entry in charged), start=charged[0].charge * 0)) if charged else 0.0

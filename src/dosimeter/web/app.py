@@ -144,7 +144,10 @@ def _name_fields(error: RequestValidationError) -> str:
 
 
 def _tell_limit(problem: Mapping[str, Any]) -> str:
-    """Say what a field must be, without quoting what was given; "" where the field's name says enough."""
+    """Return a sentence on what a field must be, without quoting what was given; "" if its name says enough.
+
+    ``problem``: one of pydantic's errors.
+    """
     limits, name = problem.get("ctx", {}), problem["loc"][-1] if problem["loc"] else ""
     match problem["type"]:
         case "value_error":

@@ -109,7 +109,7 @@ def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
 def _for_analysts(error: InputError) -> str:
     """Return the message without the hints that only a controller can act on.
 
-    If there are such hints, a sentence in their place tells the analyst to ask the controller, or to ask otherwise.
+    If there are such hints, a sentence in their place tells the analyst to ask the controller, or to change the query.
     """
     message = error.word(Surface.WEB, Audience.ANALYST)
     if not error.problem.hides_hint_from(Audience.ANALYST):

@@ -56,9 +56,9 @@ def _foresee(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -> floa
 
 
 def _foresee_sizes(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -> list[float | None]:
-    """Return the 95 % errors of the plan's only column in groups of as many people as ``PEOPLE`` lists, one per size.
+    """Return the 95 % error that the plan's only column would have in a group of 100, 1,000 and 10,000 people.
 
-    None where no error can be given.
+    One error for each size that ``PEOPLE`` lists; None where no error can be given.
     """
     counts = {estimate.measures[0] for estimate in plan.estimates if estimate.counted is not None}
     values = [[Fraction(people if at in counts else 0) for at in range(len(plan.measures))] for people in PEOPLE]
@@ -74,8 +74,8 @@ def _scale(prepared: PreparedRelease, epsilon: float) -> float:
 def find_needed(prepared: PreparedRelease, wanted: float, candidates: Sequence[float]) -> float | None:
     """Return the smallest candidate at which the 95 % error of each of the first columns is at most ``wanted``.
 
-    None if no candidate is known to give that, as where the error of a column depends on the data or counts rows.
-    Errors fall as ε grows, so the smallest is found by bisection.
+    None if no candidate is known to be enough: for example, if the error of one of these columns depends on the data,
+    or if any column of the answer is drawn by rank. Errors fall as ε grows, so the smallest is found by bisection.
     """
     ordered = sorted(candidates)
     names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:MOST_COLUMNS]

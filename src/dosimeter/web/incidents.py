@@ -1,7 +1,7 @@
 """Datasets that an incident stopped (N4): what controllers and analysts are told, and how a stop is cleared.
 
-Analysts read one sentence, the same for all: neither when, nor what failed, nor at which query. Controllers read when
-it happened and what kind of failure it was; the ledger holds no more.
+Analysts read one sentence, the same for all. It says neither when the dataset was stopped, nor what failed, nor at
+which query. Controllers read when it happened and what kind of failure it was; the ledger holds no more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ def list_incidents(state: ServerState) -> list[tuple[ServedDataset, tuple[Incide
 
 
 def clear_incident(state: ServerState, served: ServedDataset, user: User, reason: str) -> None:
-    """End the stop of a dataset, in the ledger and then in the audit log. Raises LedgerError if it is not stopped."""
+    """Clear a dataset's incident in the ledger, and write that into the audit log.
+
+    Raises LedgerError if the dataset is not stopped. ``reason``: why the controller clears it.
+    """
     try:
         state.database.ledger.clear(served.schema.account_name, by=user.name, reason=reason)
     except LedgerError:

@@ -135,7 +135,8 @@ class PublicAnswer(Public):
 
     ``epsilon_svt``: what the noisy test cost, if ε was found by one. ``error_95``: the largest 95 % error of each
     column. ``errors``: the errors of each row, by column. ``rank_errors``: errors in rows, of columns drawn by rank.
-    ``violation``: the promise on violations (V7). ``guarantee``: the promise in words.
+    ``violation``: the promised probability that the noisy test releases an ε at which the variance of the normalised
+    RDRs is above its threshold (V7). ``guarantee``: what is promised about privacy, in words.
     """
 
     rows: list[dict[str, str | int | float | bool | None]]
@@ -285,9 +286,10 @@ class OwnList(Public):
 
 
 class ExpectedError(Public):
-    """The 95 % error of one column at each ε; None where it depends on the data. ``in_rows``: it counts rows.
+    """The 95 % errors of one column, one per ε; None where the error depends on the data.
 
-    ``by_people``: for an average, its errors at each ε by how many people are in the group.
+    ``in_rows``: the errors are in rows, as the column is drawn by rank. ``by_people``: for an average, the errors at
+    each ε in a group of 100 people, of 1,000 and so on; the key is the number of people.
     """
 
     column: str
@@ -299,8 +301,8 @@ class ExpectedError(Public):
 class ExpectedErrors(Public):
     """The 95 % errors to expect, by SQL and schema alone. ``more``: how many further columns are left out.
 
-    ``needed``: the smallest ε at which every column is within the ``wanted`` error; None if none is wanted, or none is
-    known to be enough.
+    ``wanted``: the error that would be good enough; None if the analyst names none. ``needed``: the smallest ε at which
+    every column is within the ``wanted`` error; None without a ``wanted`` error, or if no ε is known to be enough.
     """
 
     epsilons: list[float]
@@ -335,7 +337,7 @@ class PublicToken(Public):
 
 
 class PublicSession(Public):
-    """One sign-in of a user. ``here``: it is the session of this very request; ``id``: what names it in a form."""
+    """One sign-in of a user. ``here``: it is the session of this request. ``id``: names it in the form that ends it."""
 
     id: str
     created_at: str

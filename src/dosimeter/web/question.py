@@ -92,7 +92,10 @@ _NAMES = {
 
 
 def _ask_for(names: list[str]) -> str:
-    """Return the beginning of a question for these numbers: "What are A and B". Of many, only the first is named."""
+    """Return the beginning of a question for these numbers: "What are A and B".
+
+    Of more than ``MOST_NAMED``, only the first is named: "What are 12 numbers, such as A".
+    """
     if len(names) > MOST_NAMED:
         return f"What are {len(names):,} numbers, such as {names[0]}"
     return f"What {'is' if len(names) == 1 else 'are'} {join_names(names)}"

@@ -14,7 +14,7 @@ from dosimeter.web.settings import Settings
 
 
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serve until interrupted. ``announce`` is called with the address once the socket is bound and all is open."""
+    """Serve until interrupted. ``announce``: called with the address once the database and all datasets are open."""
     warn_of_proxy(settings)
     listener = _bind(settings.host, settings.port)
     try:

@@ -100,8 +100,9 @@ class Document(ServerSettings):
 class Settings(ServerSettings):
     """Everything that ``dosimeter serve`` needs: the file's settings, with the secret and the datasets read.
 
-    ``failures_allowed``: how many wrong passwords for one account from one address; ``blocked_minutes``: for how long
-    they count. ``demo``: it is a demonstration.
+    ``failures_allowed``: after how many wrong passwords for one user from one address further attempts are refused.
+    ``blocked_minutes``: how many minutes after the latest of them they are forgotten. ``demo``: whether the server is a
+    demonstration.
     """
 
     datasets: Mapping[str, DatasetSettings]

@@ -141,7 +141,7 @@ class ServedDataset:
 
     @property
     def find_and_release(self) -> Way:
-        """Return the way of setting ε by a noisy test, with the test's ε, variance and promise from the settings."""
+        """Return the way of setting ε by a noisy test, with ``svt``, ``variance`` and ``violation`` of the settings."""
         given = self.settings
         return read_way(svt=given.svt, variance=given.variance, violation=given.violation)
 
@@ -396,7 +396,7 @@ class ServerState:
 
 @contextmanager
 def _named_as_settings(name: str) -> Iterator[None]:
-    """Raise an InputError again, worded for whoever wrote the settings of the dataset ``name``."""
+    """Reword an InputError from the ``with`` block for whoever wrote the settings of the dataset ``name``."""
     try:
         yield
     except InputError as error:

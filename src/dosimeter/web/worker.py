@@ -44,7 +44,7 @@ class JobPriority(IntEnum):
 class JobMeter:
     """The progress of a job, and the digest of the data that it reads.
 
-    The work calls the meter with (done, total), which raises Interrupted if the job is to stop.
+    The work calls the meter with (done, total). This call raises Interrupted if the job is to stop.
     """
 
     def __init__(self) -> None:
@@ -210,7 +210,10 @@ class DatasetWorker:
             job.ended.set()
 
     def _drop_snapshot(self, job: Job[Any]) -> None:
-        """Make the engine drop its snapshot. Between jobs it would block a database's clean-up and hide new data."""
+        """Make the engine drop its snapshot, which would block a database's clean-up and hide new data between jobs.
+
+        ``job``: the job that has just run, named in the log if this fails.
+        """
         try:
             self.dataset.engine.refresh()
         except BaseException as error:  # noqa: BLE001 - the next job opens a lost connection again, or says why not

@@ -1,4 +1,4 @@
-"""Leave out every record in turn and run the query again: slow, and independent of the closed forms.
+"""Leave out every record in turn and run the query again: slow, and a check on the formulas of ``rows`` and ``units``.
 
 Takes a plan, or a study (SQL's own aggregates with a sensitivity given by hand); gives Contributions. For comparison
 and study.

@@ -2,8 +2,8 @@
 
 Takes a QueryPlan, or a StudyPlan, and an Engine; gives Contributions. Only the columns that the query reads are kept.
 Individuals with identical records are of one kind, and one of each kind is left out. Every process holds the whole
-table in memory and runs the query's aggregates natively over everybody else's rows, so nothing here relies on the
-closed forms of C1–C4.
+table in memory and runs the query's aggregates in SQL over everybody else's rows, so nothing here relies on the
+formulas C1–C4, which compute the effect of leaving somebody out without doing it.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _job(
 
 
 def _number(measure: Measure, weight: float) -> GroupNumber:
-    """Return a measure as a number that SQL's own aggregate computes. ``weight``: its weight in ``plan.weights``."""
+    """Return the SQL aggregate that computes a measure, as a GroupNumber. ``weight``: that of ``plan.weights``."""
     native = measure.native()
     return GroupNumber(native.tree, native.worth * weight, native.empty, native.exact)
 
@@ -149,7 +149,7 @@ def _recompute(
 
 
 def _beside(found: Sequence[tuple[list[Effects], int]], people: IntArray) -> tuple[list[Effects], int]:
-    """Join the effects on the cells of several jobs, numbering the cells job after job; return also how many there are.
+    """Return the effects of several jobs as one, numbering the cells job after job, and the number of all cells.
 
     A job is one SELECT. ``found``: for each job, the effects on its cells, and how many cells it has. ``people``: how
     many individuals are of each kind; those with identical records are of one kind.
@@ -216,8 +216,8 @@ def _rows_of_individuals(job: WorkerSelect, table: pa.Table, records: pa.Table, 
     """Return the records of each individual. Individuals are of one kind if they have the same records equally often.
 
     ``table``: each individual's distinct records: the columns of ``job``, and then the individual. ``records``: the
-    same rows without the individual. ``times``: how often each individual has each record. Raises DataError if an
-    individual has more rows than the schema allows.
+    same rows without that last column. ``times``: for each of these rows, how often its individual has it. Raises
+    DataError if an individual has more rows than the schema allows.
     """
     _, owners = code_rows(table, [f"c{len(job.columns)}"])
     _, record = code_rows(records, job.columns) if job.columns else ([], np.zeros(len(times), dtype=np.int64))

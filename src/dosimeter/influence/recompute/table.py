@@ -1,7 +1,7 @@
 """Measure a table in memory: all of it, and then without each individual in turn.
 
 Takes a WorkerSelect and the table's rows. The query's own aggregates run in DuckDB, over the rows of everybody else: no
-formula about what one individual can do is used, so that the closed forms have something to be compared with. One query
+formula about what one individual can do is used, so that such formulas have something to be compared with. One query
 leaves out many individuals, each from a copy of the table, because a query for each would take eight times as long.
 """
 
@@ -189,10 +189,11 @@ class DeletionTable:
     def _read(
         self, table: pa.Table, kind: IntArray, group: IntArray, kinds: int, groups: int
     ) -> Iterator[NDArray[Any]]:
-        """Yield, for each number, an array of kinds × groups: its value in the group when one of the kind is left out.
+        """Yield, for each number, an array with a row per kind and a column per group.
 
-        Individuals with the same rows are of one kind. ``kind`` and ``group``: for each row of ``table``, two indices
-        into the array. Rows with ``group`` −1 are in undeclared groups and are skipped (C7). Where no row is left, the
+        Individuals with the same rows are of one kind. The array holds the number's value in the group, measured
+        without one individual of the kind. ``kind`` and ``group``: for each row of ``table``, where in the array its
+        value belongs. Rows with ``group`` −1 are in undeclared groups and are skipped (C7). Where no row is left, the
         value is the one that an empty group has (C6).
         """
         for at, number in enumerate(self._job.numbers):

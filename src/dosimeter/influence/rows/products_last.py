@@ -32,9 +32,10 @@ def multiply_last(query: exp.Select) -> exp.Select:
 
 
 def _rewrite(product: exp.Expression, plain: dict[str, exp.Expression]) -> exp.Expression | None:
-    """Return a product written over the columns ``plain``; None if it reads anything else.
+    """Return the product with the names of columns in place of what they compute: a0 * a1 for (x + 1) * y.
 
-    ``plain``: what each column computes, by the column's name.
+    ``plain``: what each column computes, by the column's name. None if the product reads anything that they do not
+    compute.
     """
 
     def stand_in(node: exp.Expression) -> exp.Expression:

@@ -47,12 +47,13 @@ FEW = 4096
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Profile:
-    """The result of the profile query, as arrays: one element per distinct contribution.
+    """The result of the profile query, as arrays with one element per distinct contribution.
 
-    ``keys``: the groups. ``group``: an index into ``keys``, or -1 for a group that nobody declared (C7). ``inside``:
-    whether it comes from a row that meets the WHERE. ``people``: how many individuals have it. ``inputs``: by column
-    name, an array of what measures read, in whole grid steps, and an array of whether it is not NULL. ``attributes``:
-    whether a preference's FILTER holds, and the value of the ``--by`` column.
+    ``keys``: the groups. ``group``: the contribution's group, as an index into ``keys``; -1 for a group that nobody
+    declared (C7), and outside the WHERE. ``inside``: whether the contribution is of rows that meet the WHERE.
+    ``people``: how many individuals have the contribution. ``inputs``, by column name: an array of what measures read,
+    in whole grid steps, and an array that is False where this is NULL. ``attributes``: whether a preference's FILTER
+    holds, and the value of the ``--by`` column.
     """
 
     plan: QueryPlan
@@ -206,7 +207,10 @@ def _index_groups(plan: QueryPlan, table: pa.Table | FewRows) -> tuple[tuple[Gro
 
 
 def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
-    """Return a value per profile row: that of the ``--by`` column, or whether a FILTER holds (for NULL it does not)."""
+    """Return a value per profile row: of the ``--by`` column, or whether a FILTER holds (for NULL it does not).
+
+    ``name``: the attribute's name. ``BY`` is the name of the ``--by`` column; every other one is a FILTER's.
+    """
     import pyarrow as pa
 
     if name != BY and pa.types.is_boolean(column.type):
@@ -264,8 +268,8 @@ def _group_columns(
 ) -> list[tuple[NDArray[np.intp], GroupColumn]]:
     """Return, for each group, the indices of its profile rows and what a measure reads of them.
 
-    ``moved``: which rows the query touches; only these are read. If the measure can be computed for all groups at once
-    (``by_group`` is false), all rows are returned as one group.
+    ``moved``: for each profile row, whether the query touches it; other rows are left out. If the measure can be
+    computed for all groups at once (``by_group`` is false), the result has one item with the rows of all groups.
     """
     parts = _split_by_group(profile, moved) if measure.by_group else [np.flatnonzero(moved)]
     return [(rows, _read_column(profile, measure, rows)) for rows in parts]

@@ -214,9 +214,9 @@ class _Part:
         return renamed
 
     def key_names(self) -> list[str]:
-        """Return the names of the block's columns that are unchanged in a profile: all but arguments that are reduced.
+        """Return the names of the block's columns, without arguments that the profile reduces.
 
-        Of a reduced argument the profile keeps only what measures need (``_find_reducible``).
+        Of a reduced argument the profile keeps only what measures need, in other columns (``_find_reducible``).
         """
         groups, arguments = range(len(self.plan.groups)), range(len(self.plan.arguments))
         names = [f"g{at}" for at in groups] + [f"a{at}" for at in arguments if not _find_reducible(self.plan, at)]

@@ -144,9 +144,9 @@ def _fields_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
 
 
 def _met(block: QueryPlan, common: exp.Expression | None) -> exp.Expression | None:
-    """Return the test that a row meets the block's WHERE; None if all rows do.
+    """Return the test that a row meets the block's WHERE; None if every row that the query reads meets it.
 
-    ``common``: the condition that all rows of the query meet.
+    ``common``: the WHERE of the query itself (``find_common_where``).
     """
     if block.where is None or block.where == common:
         return None
@@ -171,7 +171,10 @@ def _rename(tree: exp.Expression, at: int) -> exp.Expression:
 
 
 def _texts_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
-    """Return the query for one row per individual, with one column per block that holds the text of their entries."""
+    """Return the query for one row per individual, with one column per block: their entries in it, as text.
+
+    The text is ``group:field:field;…``, as in ``as_texts``.
+    """
     texts: exp.Select | exp.Union | None = None
     columns: list[exp.Expression] = [exp.column(UNIT)]
     for at, block in enumerate(plan.blocks):

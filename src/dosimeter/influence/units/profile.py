@@ -62,10 +62,10 @@ class UnitProfile:
 
     ``layout``: the form of a row in that query's result. ``people``, ``inside``, ``attributes`` and ``identities`` (the
     columns in which the rows differ) have one element per row. An entry is what each individual of a row contributes to
-    one group. Row r has the entries ``starts[r]:starts[r + 1]``. ``group`` and ``fields`` have one element per entry;
-    ``group`` is an index into ``keys``, the groups' values. A quantile's field (v…) holds indices into ``values``:
-    lists of the values near the quantile, each value with how many of the individual's rows have it. ``undeclared``:
-    how many rows of the data meet the WHERE and are in no declared group.
+    one group. ``inside``: whether the row has entries. Row r has the entries ``starts[r]:starts[r + 1]``. ``group`` and
+    ``fields`` have one element per entry; ``group`` is an index into ``keys``, the groups' values. A quantile's field
+    (v…) holds indices into ``values``: lists of the values near the quantile, each value with how many of the
+    individual's rows have it. ``undeclared``: how many rows of the data meet the WHERE and are in no declared group.
     """
 
     layout: Layout
@@ -245,7 +245,7 @@ def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Observed:
-    """The groups that are in the data (H1). Private.
+    """The groups that are in the data (H1). Private data.
 
     ``keys``: their values, in order. ``places``: the index of each group in ``keys``, by the whole number that stands
     for the group in queries (``observed_number``).
@@ -305,9 +305,10 @@ def _gather_entries(
 ) -> tuple[IntArray, IntArray, Columns, dict[str, Lists]]:
     """Return the entries of a wide profile, ordered by profile row and then by group.
 
-    Wide: with a column for each field of each group. Returns four things: the profile row of each entry, its group, the
-    plain fields by name, and by name the quantile fields that have one column per value. A quantile field is given as
-    the index of each entry's list of values, and the distinct lists.
+    Wide: with a column for each field of each group. ``inside``: which rows of ``table`` have entries. Returns four
+    things: the profile row of each entry; the group of each entry; by name, the fields with one column per group; and
+    by name, the quantile fields with one column per value near the quantile. Such a quantile field is returned as the
+    index of each entry's list of values, and the distinct lists.
     """
     import pyarrow as pa
 

@@ -78,10 +78,10 @@ def lay_out(plan: QueryPlan, near: Near, *, all_declared: bool = False) -> Layou
     """Choose how one individual's entries (contributions to one group each) are written in a row of the profile.
 
     Without GROUP BY: columns for each field; a quantile field with too many values has one text column. With declared
-    groups: columns for each field in each group, if at most ``MOST_COLUMNS`` are needed and none of them is a text or
-    needs a query of its own. Otherwise, and with thresholded groups: one text column for all entries. ``near``: the
-    values near each quantile in each group, by field; those that fit get columns. ``all_declared``: whether all rows
-    that meet the WHERE are known to be in declared groups.
+    groups: columns for each field in each group, if at most ``MOST_COLUMNS`` are needed and no field has to be joined
+    (``Joined``). Otherwise, and with thresholded groups: one text column for all entries. ``near``: the values near
+    each quantile in each group, by field; those that fit get columns. ``all_declared``: whether all rows that meet the
+    WHERE are known to be in declared groups.
     """
     kept: dict[str, tuple[tuple[int, ...], ...]] = {}
     for name, values in near.items():
@@ -102,8 +102,9 @@ def find_countable(plan: QueryPlan) -> list[NearValues]:
     """Return the quantile fields that could have one column per value near the quantile.
 
     Such a column counts the individual's rows with that value; rows with a value that is not near the quantile count at
-    the nearest one that is. Empty if groups are thresholded. With GROUP BY, also empty if the fields need too many
-    columns even at one column each, or if another field needs a query of its own.
+    the nearest one that is. The list is empty if groups are thresholded. With GROUP BY it is also empty if one column
+    for each field in each group is already more than ``MOST_COLUMNS``, or if there is a field of another kind that has
+    to be joined (``Joined``).
     """
     fields = unit_fields(plan)
     countable = [field for field in fields if isinstance(field, NearValues)]
@@ -233,11 +234,12 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
 
 
 def _beside_places(layout: Layout, relation: exp.Expression, entries: exp.Select) -> exp.Select:
-    """Return ``entries`` cross-joined with the values near each quantile, so that rows can be counted at each value.
+    """Return the query ``entries`` with the values near each quantile joined to every row.
 
-    The values near one quantile are joined as a single row. They are not joined if every group has only one such value:
-    all rows of a group then count at that value. If the entries have no other field, rows whose argument is NULL are
-    left out: they move no quantile.
+    The columns of ``entries`` compare a row's value with them, to count the row at one of them. The values near one
+    quantile are joined as a single row. They are not joined if every group has only one such value: all rows of a group
+    then count at that value. If the only field of an entry is one quantile, rows whose argument is NULL are left out:
+    they do not move it.
     """
     plan, near = layout.plan, find_near(layout)
     for field in near:
@@ -259,7 +261,8 @@ def find_near(layout: Layout) -> list[NearValues]:
 def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
     """Return the query for one row per entry, with its fields. An entry is an individual in one declared group.
 
-    Fields that need a query of their own (listed values, how many values nobody else has) are joined.
+    Some fields are computed by a query of their own, which is joined: a text that lists values near a quantile, and how
+    many values nobody else has.
     """
     plan = layout.plan
     rows, fields = unit_rows(plan, relation), unit_fields(plan)

@@ -106,8 +106,8 @@ def observed_groups_query(plan: QueryPlan, relation: exp.Expression) -> exp.Sele
 def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
     """Return the index of a value among the declared ones, as a tree; NULL for other values.
 
-    That is CASE v WHEN … THEN 0 …, or v − low where the values are consecutive whole numbers. SQL's NULL, if declared,
-    is tested last.
+    It is a CASE that tests one value after the other. Where the values are consecutive whole numbers, it subtracts the
+    smallest of them instead. SQL's NULL, if declared, is tested last.
     """
     known = _without_null(values)
     if _are_consecutive(known):

@@ -44,7 +44,11 @@ Decide = Callable[["RequestCharges"], ReleaseDecision]
 
 @dataclass(frozen=True, slots=True)
 class RecordedWay:
-    """The ledger's record of how ε was set: the preference or the threshold τ, the noisy test, its settings."""
+    """What the ledger records of how ε was set.
+
+    ``preference``: the preference, if ε was found from one. For a noisy test, ``tau``: its threshold; ``selection``:
+    which test, sharp or the paper's. ``settings``: further numbers, by name.
+    """
 
     preference: str | None = None
     tau: Decimal | None = None
@@ -97,7 +101,10 @@ class Way(ABC):
 
     @abstractmethod
     def list_tried(self, candidates: Collection[float]) -> set[float]:
-        """Return the ε's at which a release is tried on empty groups; what works at these works at all candidates."""
+        """Return the ε's at which ``prepare_release`` tries the release on empty groups, before anything is charged.
+
+        What works at these ε's works at all candidates.
+        """
 
     @abstractmethod
     def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:

@@ -4,7 +4,7 @@
 where the authors' conventions differ from sound practice they are followed on purpose, and labelled.
 
     data, generate      the UCI Adult files; the larger tables made from them
-    queries             the five queries, the two conventions, and what the authors measured
+    queries             the five queries, how the authors and this package measure them, and the authors' results
     example             three patients
     thresholds          ε found for each ratio           (find-ε-from-RDR)
     variance            ε found for each variance        (find-and-release-ε-from-RDR)

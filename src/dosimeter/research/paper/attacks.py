@@ -1,8 +1,9 @@
 """Tell two neighbouring tables apart by real releases, where ε was chosen from the data (G2).
 
-Takes a query and two tables that differ by one person; finds ε in each by algorithm 1, draws releases at that ε from
-``dosimeter.release``, and counts how often a simple test says "the person is there". (ε, 0)-DP would bound the ratio
-of the two frequencies by e^ε. The ratio claimed is a lower confidence bound, so that it does not rest on luck.
+Takes a query and two tables that differ by one person. For each table, finds ε from a preference (the paper's algorithm
+1), draws releases at that ε from ``dosimeter.release``, and counts how often a simple test says "the person is there".
+(ε, 0)-DP would bound the ratio of the two frequencies by e^ε. The ratio claimed is a lower confidence bound, so that it
+does not rest on luck.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _PREFERENCE = "ratio:0.95"
 class Side:
     """The releases from one of an attack's two tables: the one with the person, or the one without.
 
-    ``epsilon``: the ε that algorithm 1 finds for this table. ``scale``: of the Laplace noise. ``hits``: in how many
-    releases the test says that the person is there.
+    ``epsilon``: the ε that is found from a preference for this table. ``scale``: the scale of the Laplace noise.
+    ``hits``: in how many releases the test says that the person is there.
     """
 
     epsilon: float

@@ -212,7 +212,8 @@ def _whole_numbers(name: str, cells: Sequence[str]) -> list[int]:
 def adult_schema(individuals: int) -> Schema:
     """Return the schema that a controller could declare for Adult without seeing the records.
 
-    The archive's description lists the categories. It gives no bounds: these are the survey's own limits and top codes.
+    The archive's description lists the categories, but no bounds. The bounds here are the survey's own: the limits of
+    its questions, and the values at which it caps larger ones, such as 99,999 for a capital gain.
     """
     category, integer = "category", "integer"
     work = ["Federal-gov", "Local-gov", "Never-worked", "Private", "Self-emp-inc", "Self-emp-not-inc", "State-gov"]

@@ -47,7 +47,11 @@ def _open(values: Sequence[int], *, bounds: tuple[int, int], slots: int | None =
 def _count_problem(
     n: int, matches: int, *, threshold: float, mechanism: Mechanism = LAPLACE, candidates: Sequence[float] | None = None
 ) -> SelectionProblem:
-    """Return the selection problem of algorithm 2 for a COUNT that matches ``matches`` of n people, with ε_svt = 1."""
+    """Return the input of the noisy test that selects ε, for a COUNT that matches ``matches`` of ``n`` people.
+
+    ``threshold``: the largest variance of normalised RDRs that the test is to allow. ``candidates``: by default the
+    paper's. The test itself may spend ε_svt = 1.
+    """
     return SelectionProblem(
         n=n,
         k=1,
@@ -92,7 +96,10 @@ def show_raw_variance() -> Demonstration:
 
 
 def show_classic_gaussian() -> Demonstration:
-    """Compute the δ that the classic σ for ε = 10 really gives (M2), by the exact formula for continuous noise."""
+    """Compute which δ Gaussian noise really gives, if the classic formula chose its σ for ε = 10 and δ = 10⁻⁶ (M2).
+
+    The true δ is computed by the exact formula for continuous noise, and is larger.
+    """
     epsilon, delta = 10.0, 1e-6
     sigma = ClassicGaussian(delta).scale(1.0, epsilon)
     needed = Gaussian(delta).scale(1.0, epsilon)
@@ -141,7 +148,10 @@ def show_groups_widen() -> Demonstration:
 
 
 def show_observed_groups() -> Demonstration:
-    """Count the rows of an answer with observed groups, with and without the only person of a group (C8)."""
+    """Count the rows of an answer that has a row for each group in the data, not for each declared group (C8).
+
+    They are counted with and without a person who is alone in a group.
+    """
     import pyarrow as pa
 
     rows = []
@@ -171,7 +181,10 @@ def show_bounds_from_data() -> Demonstration:
 
 
 def show_average_sensitivity() -> Demonstration:
-    """Compare the largest PIS of an AVG under a WHERE with Δ = (max − min)/n over all rows."""
+    """Compare the largest PIS of an AVG under a WHERE with the authors' Δ for it, (max − min)/n.
+
+    Their n counts all rows of the table, though only the rows inside the WHERE are averaged.
+    """
     import pyarrow as pa
 
     facts = {"v": {"type": "integer", "bounds": [1, 99]}, "w": {"type": "integer", "bounds": [0, 1]}}
@@ -230,7 +243,11 @@ def _adult_count(threshold: float, mechanism: Mechanism = LAPLACE) -> SelectionP
 
 
 def show_data_normalisation() -> Demonstration:
-    """Show how far Var(RDR/max RDR) moves when one person leaves, against the 1/n that the noise is made for."""
+    """Show how far the variance of RDR/(largest RDR of the data) moves when one person leaves.
+
+    The noise of the paper's test hides moves of at most 1/n; this move is larger. With RDR* in place of the largest
+    RDR of the data, the move is smaller than 1/n.
+    """
     epsilon, sensitivity, values = 10.0, 1000.0, [0.0] * 500 + [100.0] * 500
     noise = sensitivity / epsilon
     moved = []
@@ -280,9 +297,10 @@ def _variance(values: np.ndarray, counts: np.ndarray) -> float:
 
 
 def show_violations() -> Demonstration:
-    """Compute the exact share of released ε's that violate the threshold τ = 10⁻⁵ (V5).
+    """Compute which share of the ε's that a noisy test releases violates its threshold (V5).
 
-    The query is the paper's Q1, and ε_svt is 1.
+    At these ε's the variance of normalised RDRs exceeds the threshold, here 10⁻⁵. The exact shares are computed for the
+    paper's test and for the sharp selection, with both mechanisms, on the paper's query Q1, with ε_svt = 1.
     """
     gaussian = Gaussian(1.0 / ADULT_ROWS**2)
     shares: dict[str, float] = {}

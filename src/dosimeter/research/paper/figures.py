@@ -135,10 +135,10 @@ _WIDTH, _GAP = 1.05, 4.0  # one column's width, and the distance from one thresh
 def draw_variance(study: VarianceStudy) -> Figure:
     """Draw how often the noisy tests release each ε: a row of panels per mechanism, in it a panel per query.
 
-    The vertical axis has the candidates, evenly spaced, and below them the denial. For each threshold a panel has three
-    columns: runs of the paper's test (a box, and a dot per run), the exact probabilities of that test, and those of the
-    sharp selection (V5). Probabilities are horizontal bars: within a column, widths and so areas are in proportion to
-    them.
+    The vertical axis has the candidates, evenly spaced, and below them the denial. For each threshold on the variance
+    of RDRs a panel has three columns: runs of the paper's test (a box, and a dot per run), the exact probabilities of
+    that test, and the exact probabilities of the sharp selection, this package's own test (V5). Probabilities are
+    horizontal bars: within a column, widths and so areas are in proportion to them.
     """
     import altair as alt
 
@@ -210,9 +210,10 @@ def _height(epsilon: float | None) -> float:
 
 
 def _bars(trials: Sequence[Trial]) -> Iterable[JsonObject]:
-    """Yield a bar per outcome of each test, centred in the test's column, its width in proportion to the probability.
+    """Yield the bars of the exact probabilities: for each trial, one column per noisy test.
 
-    The likeliest outcome of a column fills the column; very unlikely ones are left out.
+    A column has a centred bar for each candidate and one for the denial, with a width in proportion to the probability
+    of this outcome. The widest bar fills the column. Bars too narrow to be seen are left out.
     """
     for at, trial in enumerate(trials):
         for column, outcomes in ((1, trial.paper), (2, trial.sharp)):

@@ -112,9 +112,10 @@ def write_csv(rows: Iterable[Mapping[str, JsonValue]]) -> bytes:
 
 
 def list_outcomes(study: VarianceStudy) -> Iterable[JsonObject]:
-    """Yield a record per outcome of each trial: its exact probability, and ``runs``, how often it came out in the runs.
+    """Yield a JSON object for each trial, each of its two tests, and each outcome: a candidate or the denial.
 
-    ``epsilon`` is None for a denial. ``runs`` is None for the sharp selection, which is not run.
+    ``epsilon``: the candidate; None for the denial. ``chance``: the outcome's exact probability. ``runs``: in how many
+    runs it came out; None for the sharp selection, which is not run.
     """
     for trial in study.trials:
         for selection, outcomes in (("paper", trial.paper), ("sharp", trial.sharp)):

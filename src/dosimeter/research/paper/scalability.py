@@ -1,5 +1,6 @@
-"""Running times of both algorithms on 1,000 to 1,000,000 records (section 6.2), beside the authors' seconds.
+"""Running times of the paper's two algorithms on 1,000 to 1,000,000 records (section 6.2), beside the authors' seconds.
 
+*find*: find ε from a preference. *find-and-release*: select ε by a noisy test.
 Timed: one call that measures everybody's contributions and then chooses ε, without loading or generating the table.
 *closed form*: one profile query. *recompute*: the paper's way, which runs the query again without each distinct record,
 in as many processes as there are processors; it stops before a size at which one run would exceed the time limit.
@@ -152,7 +153,7 @@ def measure_scalability(
     seed: int = 1,
     progress: Progress | None = None,
 ) -> Scalability:
-    """Time finding ε and find-and-release, each by the closed form and by recomputing, on every query and size.
+    """Time the paper's two algorithms, each by the closed form and by recomputing, on every query and size.
 
     Each is run ``runs`` times.
 
@@ -197,7 +198,7 @@ def _find(risk: Risk) -> None:
 
 
 def _find_and_release(risk: Risk) -> None:
-    """Run the noisy test of algorithm 2 as the paper prints it (V1): ε_svt = 1, τ = 10⁻⁵."""
+    """Select ε by the noisy test that the paper prints (V1): variance of RDRs at most 10⁻⁵, the test spends 1."""
     select_epsilon(state_problem(risk, VARIANCE, EPSILON_SVT), method="paper")
 
 
@@ -217,8 +218,9 @@ def _time_closed_form(dataset: Dataset, query: PaperQuery, rows: int, runs: int)
 
 
 def _time_recompute(dataset: Dataset, query: PaperQuery, rows: int, runs: int, limit: float) -> list[Timing]:
-    """Return one Timing per algorithm for recomputing. Each run measures once for both algorithms.
+    """Time both algorithms where everybody's contributions are measured by recomputing; return a Timing for each.
 
+    A run measures the contributions once; the seconds of this count for both algorithms.
     After the first run, none is started that is expected to end more than ``limit`` seconds after the beginning.
     """
     spent: dict[Algorithm, list[float]] = {algorithm: [] for algorithm in _CHOICES}

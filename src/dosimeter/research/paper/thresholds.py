@@ -1,7 +1,8 @@
-"""ε found by find-ε-from-RDR for five ratios, five queries and two mechanisms (section 6.3.1), beside the authors' 50.
+"""ε found from a preference for five ratios, five queries and two mechanisms (section 6.3.1).
 
-For each ratio, query and mechanism, ε is found twice: under the authors' conventions, where it must equal theirs, and
-under this package's own defaults, where every difference is explained in words.
+The authors' 50 ε's stand beside. A ratio of 0.95 demands that the smallest RDR is at least 0.95 times the largest. For
+each ratio, query and mechanism, ε is found twice: under the authors' conventions, where it must equal theirs, and under
+this package's own defaults, where every difference is explained in words.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The ε's for one ratio, query and mechanism. ``published``: the ε that the authors published.
+    """One cell of the table of results: the ε's for one ratio, query and mechanism.
 
-    ``authors``, ``product``: the ε found here, by the authors' convention and by this package's own; None if no
-    candidate meets the ratio. ``authors_limit``, ``product_limit``: the exact largest ε, which need not be a candidate.
+    ``published``: the ε that the authors published. ``authors``, ``product``: the ε found here, by the authors'
+    convention and by this package's own; None if no candidate meets the ratio. ``authors_limit``, ``product_limit``:
+    the exact largest ε, which need not be a candidate.
     """
 
     mechanism: MechanismName

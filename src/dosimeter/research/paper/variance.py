@@ -1,10 +1,12 @@
-"""ε found by find-and-release-ε-from-RDR for four variances (section 6.3.2): runs, and the exact probabilities.
+"""ε selected by a noisy test, for four thresholds on the variance of normalised RDRs (section 6.3.2).
 
-For each mechanism, query and threshold three columns: runs of the sparse vector as printed (V1), the exact probability
-of every outcome of that same test (V3), and what this package does by default (V5, V6, ``--selection sharp``, its own
-conventions). The first two columns follow the authors' conventions. Under these, Q4 is an average with a Δ given by
-hand: what one person contributes depends on everybody else, so V2 does not bound how far one person moves the variance,
-and RDRs exceed RDR*. It is run for comparison and never released.
+For each mechanism, query and threshold, gives three things: runs of the paper's test, the sparse vector, as printed
+(V1); the exact probability of every outcome of that test (V3); and the exact probabilities of this package's own test,
+the sharp selection (V5, V6). The first two follow the authors' conventions, the third this package's own.
+
+Under the authors' conventions Q4 is an average with a Δ given by hand. What one person contributes to it depends on
+everybody else, so V2 does not bound how far one person moves the variance, and RDRs exceed RDR*, their ceiling. Q4 is
+run for comparison and never released.
 """
 
 from __future__ import annotations
@@ -47,11 +49,11 @@ _MET = 1e-12  # F1
 
 @dataclass(frozen=True, slots=True)
 class ReleaseProbabilities:
-    """The exact probabilities of what a noisy test releases.
+    """The exact probabilities of what a noisy test releases, at one threshold on the variance of normalised RDRs.
 
     ``chances``: the probability of each of the paper's candidates, in their order. ``denial``: the probability of a
-    denial. ``violations``: the share of released ε's that violate the threshold. ``met``: the largest candidate that
-    meets the threshold; None if none does.
+    denial. ``violations``: the share of released ε's at which the variance exceeds the threshold. ``met``: the largest
+    candidate at which it does not; None if there is none.
     """
 
     chances: tuple[float, ...]
@@ -76,10 +78,11 @@ class ReleaseProbabilities:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The runs and the exact outcomes for one mechanism, query and threshold.
+    """What two noisy tests release for one mechanism, query and threshold: the paper's test and the sharp selection.
 
-    ``label``: the threshold as the paper's figure writes it. ``found``: the ε of each run, None for a denial.
-    ``paper``, ``sharp``: the outcomes of the paper's test and of the sharp selection.
+    ``threshold``: the largest variance of normalised RDRs that is to be allowed. ``label``: the threshold as the
+    paper's figure writes it; the authors' code takes ten times as much. ``found``: the ε of each run of the paper's
+    test, None for a denial. ``paper``, ``sharp``: the exact probabilities of the two tests.
     """
 
     mechanism: MechanismName
@@ -202,7 +205,7 @@ def study_variance(
     runs: int = RUNS,
     progress: Progress | None = None,
 ) -> VarianceStudy:
-    """Return a trial for every mechanism, query and threshold on the Adult table.
+    """Run and compute both noisy tests on the Adult table: one trial for every mechanism, query and threshold.
 
     ``thresholds``: as on the paper's figure (``label``), or ten times larger as in the authors' code. ``normalise``:
     divide RDRs by RDR* (``ceiling``) or by the largest RDR of the data. ``runs``: how often each noisy test is run;
@@ -260,7 +263,9 @@ def run_sparse_vector(levels: FloatArray, threshold: float, n: int, runs: int) -
 
 
 def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> ReleaseProbabilities:
-    """Return the exact outcomes (V3) of the test that ``run_sparse_vector`` runs, for any ``levels``.
+    """Return the exact probability of each outcome (V3) of the test that ``run_sparse_vector`` runs.
+
+    ``levels``, ``threshold`` and ``n``: as in ``run_sparse_vector``.
 
     ``selection.outcome_distribution`` cannot be used here: it needs per-instance sensitivities, and refuses one above
     Δ.
@@ -275,11 +280,12 @@ def expect_sparse_vector(levels: FloatArray, threshold: float, n: int) -> Releas
 
 
 def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
-    """Return P(ε_j) = ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr for each candidate ε_j, and P(denial).
+    """Return the probability that each candidate is the first to pass the test, and the probability that none does.
 
-    f is the density of the shared noise r, and p_l(r) the probability that candidate l passes. ``gaps``: threshold −
-    q_svt of each candidate, and ``own_scale``: the scale of a candidate's own noise; both are multiples of the shared
-    noise's scale. Integrates piecewise, from kink to kink.
+    Candidate j is first with probability ∫ f(r) Π_{l<j} (1 − p_l(r)) p_j(r) dr: f is the density of the noise r that
+    all candidates share, and p_l(r) the probability that candidate l passes given r. ``gaps``: threshold − q_svt of
+    each candidate. ``own_scale``: the scale of the noise that each candidate has for itself. Both are multiples of the
+    shared noise's scale. The integral is computed in pieces between the points where f or a p_l has no derivative.
     """
     kinks = np.unique(np.clip(np.concatenate(([-_REACH, 0.0, _REACH], gaps)), -_REACH, _REACH))
     edges = np.unique(np.concatenate([np.linspace(a, b, 1 + math.ceil(4.0 * (b - a))) for a, b in pairwise(kinks)]))
@@ -298,7 +304,10 @@ def _integrate(gaps: FloatArray, own_scale: float) -> tuple[list[float], float]:
 
 
 def expect_sharp(risk: Risk, threshold: float) -> ReleaseProbabilities:
-    """Return the exact outcomes of the sharp selection (V5, V6), which is this package's default."""
+    """Return the exact probability of each outcome of this package's default test, the sharp selection (V5, V6).
+
+    ``threshold``: the largest variance of normalised RDRs that the test is to allow.
+    """
     problem = state_problem(risk, threshold)
     outcome = outcome_distribution(problem, method="sharp")
     met = risk.find(f"variance:{threshold!r}").epsilon
@@ -308,10 +317,11 @@ def expect_sharp(risk: Risk, threshold: float) -> ReleaseProbabilities:
 def state_problem(
     risk: Risk, threshold: float, epsilon_svt: float = EPSILON_SVT, violation: float | None = None
 ) -> SelectionProblem:
-    """Return the selection problem that algorithm 2 solves for one query and one threshold on the variance of RDRs.
+    """Return the input of a noisy test that selects ε for one query.
 
-    ``violation``: the largest probability with which an ε may be released that violates the threshold (V7); None for no
-    such promise.
+    ``threshold``: the largest variance of normalised RDRs that the test is to allow. ``epsilon_svt``: what the test may
+    spend. ``violation``: the largest probability with which an ε may be released that violates the threshold (V7); None
+    for no such promise.
     """
     return SelectionProblem(
         n=risk.n,

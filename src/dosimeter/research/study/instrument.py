@@ -137,12 +137,12 @@ def _histogram_row(rdrs: RDRs) -> tuple[str, ...]:
 class Exposure:
     """What a treatment group is shown besides the accuracy table.
 
-    ``kind``: the group's name, ``range`` or ``histogram``. ``how_to_read``: a text that explains the pictures.
+    ``kind``: the group's name, ``range`` or ``histogram``. ``reading``: a text that explains how to read the pictures.
     ``titles``: the pictures' titles, in order. ``table``: the numbers that the pictures show.
     """
 
     kind: str
-    how_to_read: str
+    reading: str
     titles: tuple[str, ...]
     table: Table
 

@@ -43,9 +43,9 @@ def draw_histograms(candidates: Sequence[Candidate], rdrs: Sequence[RDRs]) -> tu
 
 
 def _share_axes(layer: Mapping[str, JsonValue], axis: Axis, people: int) -> JsonObject:
-    """Return a layer of a histogram with its own scales replaced by the axes that all histograms share.
+    """Return a copy of ``layer``, part of a histogram's chart, that is drawn on the axes that all histograms share.
 
-    ``people``: the largest count on the vertical axis.
+    ``axis``: the horizontal axis. ``people``: where the vertical axis ends; it starts at 0.
     """
     encoding = dict(read_object(layer["encoding"]))
     x, y = (read_object(encoding.get(name, {})) for name in ("x", "y"))

@@ -234,7 +234,7 @@ def _choose(form: Mapping[str, str], name: str, options: Mapping[str, str]) -> s
 def _show_step(
     site: Site, progress: Progress, *, problem: str = "", given: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the page of the participant's step.
+    """Return the page that the participant is on, ``progress.step``, such as the quiz or the first query.
 
     ``problem``: what is missing in the form that was sent. ``given``: what was entered there, to be kept.
     """

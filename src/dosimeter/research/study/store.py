@@ -76,9 +76,10 @@ class StudySettings:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a participant stands. ``queries``: in the order in which they are shown.
+    """How far a participant has come. ``step``: the name of the page that they are on, such as ``quiz``.
 
-    ``group`` and ``queries`` are None until the quiz is passed.
+    ``queries``: the two queries in the order in which this participant sees them. ``group`` and ``queries`` are None
+    until the quiz is passed.
     """
 
     step: str

@@ -1,7 +1,7 @@
-"""Pictures of risks: ranges over the candidates, everybody at one ε, an account's reading. Each is specified once.
+"""Pictures: a bar of RDRs per candidate, a histogram of everybody at one ε, an account's reading as a staircase.
 
-Takes values; gives charts, SVG and pages that need no network, and the staircase's specification for the web. Altair is
-used only here and in ``research``.
+Each picture is specified once. Takes values; gives charts, SVG and pages that need no network, and the staircase's
+specification for the web. Altair is used only here and in ``research``.
 """
 
 from dosimeter.show.charts.bins import Bin, bin_people, bin_rows, write_bins

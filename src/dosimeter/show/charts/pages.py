@@ -102,10 +102,11 @@ def risk_page(
     reading: float | None = None,
     selected: float | None = None,
 ) -> str:
-    """Return the controller's page of one query: ranges first, the histogram of ``rdrs`` below, a table under each.
+    """Return the controller's page of one query as HTML: a chart with one bar per candidate, and below it a histogram.
 
-    ``query`` and ``notes``: SQL and sentences, shown above the charts. ``reading``: the account's reading, drawn among
-    the candidates. ``selected``: the candidate to be highlighted.
+    A table stands under each. ``rdrs``: everybody's RDR at the ε of the histogram. ``query`` and ``notes``: SQL and
+    sentences, shown above the charts. ``reading``: the account's reading; a line is drawn between the candidates above
+    it and the others. ``selected``: the candidate to be highlighted.
     """
     charts = [range_chart(candidates, reading=reading, selected=selected), histogram_chart(rdrs)]
     return chart_page(charts, title, query=query, notes=notes)

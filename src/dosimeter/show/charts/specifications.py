@@ -178,9 +178,10 @@ def _span(candidate: Candidate, *, raw: bool) -> tuple[float, float]:
 
 
 def find_range_axis(candidates: Sequence[Candidate], *, raw: bool) -> Axis:
-    """Return the axis of the bars: logarithmic for relative ones, linear for raw ones (R8).
+    """Return the axis for bars from the smallest to the largest RDR of each candidate (R8).
 
-    Raw bars get a logarithmic axis too if the shortest could hardly be seen on a linear one.
+    It is logarithmic for multiples of the average RDR. For RDRs themselves (``raw``) it is linear, unless the shortest
+    bar could hardly be seen on a linear axis.
     """
     spans = [_span(candidate, raw=raw) for candidate in candidates]
     ends = [end for span in spans for end in span]
@@ -225,10 +226,11 @@ def _value_encoding(field: str, axis: Axis, title: str, *, grid: bool) -> Spec:
 
 
 def _beside_bars(y: Spec, picked: Spec, share_at: int) -> list[Spec]:
-    """Return layers of text to the right of the bars: least ÷ most exposed with its heading, and the words of marks.
+    """Return layers of text for two columns to the right of the bars.
 
-    ``y``: the encoding of the candidates. ``picked``: a filter that keeps only the highlighted candidates.
-    ``share_at``: where the column least ÷ most ends, in pixels from the left; the words begin a little further right.
+    The first column, headed "least ÷ most", has each candidate's smallest RDR divided by its largest. The second has
+    the word that marks a highlighted candidate. ``y``: the encoding of the candidates. ``picked``: a filter that keeps
+    only the highlighted candidates. ``share_at``: where the first column ends, in pixels from the left.
     """
     share: Spec = {"type": "text", "align": "right", "fontSize": 11, "color": INK}
     heading: Spec = {**share, "fontSize": 10, "color": NEUTRAL, "baseline": "bottom"}
@@ -346,7 +348,10 @@ def _count_encoding(top: int, *, log_counts: bool) -> Spec:
 
 
 class Step(NamedTuple):
-    """The reading of an account after its first ``place`` entries. ``name``: the name of the last one, or its time."""
+    """The reading of an account after one of its entries. ``place``: which entry, counted from 1.
+
+    ``name``: the entry's name, or its time.
+    """
 
     place: int
     name: str

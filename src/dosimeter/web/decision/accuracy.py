@@ -171,7 +171,7 @@ def list_accuracy(
 
 
 def _accuracy_cell(measured: MeasuredQuery, line: Candidate, place: int, column: str) -> AccuracyCell:
-    """Return how good a column is at one ε, with the same errors as in the picture of the trade-off.
+    """Return how good a column is at the candidate ``line``. The errors are the same as in ``show_errors``.
 
     ``place``: the column's index in ``list_columns``; ``column``: its name.
     """
@@ -226,7 +226,10 @@ def write_chance(chance: float) -> str:
 
 
 def _read_only_group(measured: MeasuredQuery, columns: Sequence[str]) -> dict[str, Any]:
-    """Return the exact numbers of an answer without groups, by column."""
+    """Return the only row of an answer without groups: its exact number in each of ``columns``, by column.
+
+    A column without an exact number is left out.
+    """
     return {name: values[0] for name in columns if (values := measured.exact.get(name))}
 
 

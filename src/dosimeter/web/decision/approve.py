@@ -58,8 +58,8 @@ class Approval:
     """A controller's approval. ``epsilon``: the approved ε; None where the noisy test will find it.
 
     ``preference``: the preference that ε was found from, as text; None where ε is set in another way. ``continued``:
-    charge the account even if it was neither opened nor continued for the present schema and data. ``reason``: the
-    controller's words for the record.
+    the controller says that the data or the schema changed and the people are the same, so that the same account is
+    charged. ``reason``: the controller's words for the record.
     """
 
     epsilon: float | None
@@ -88,7 +88,11 @@ def build_order(
 
 
 def _choose_way(served: ServedDataset, approval: Approval) -> Way:
-    """Return the way of releasing that the algorithm of the dataset's account prescribes."""
+    """Return how ε is set: fixed, found from a preference, or by the noisy test, as the dataset's settings say.
+
+    The fixed ε, or the preference with the ε chosen under it, is that of the approval. The noisy test uses the settings
+    alone.
+    """
     match served.settings.algorithm:
         case "fixed":
             return read_way(epsilon=approval.epsilon)
@@ -144,8 +148,8 @@ def _try_release(
 ) -> DosimeterError | None:
     """Release the answer to a claimed query. Return the error if the release failed, else None.
 
-    An interrupted release is tried once more, unless the ledger already has its entry: nobody can stop a release, so
-    the interrupt was meant for another job.
+    Nobody can stop a release, so an interrupt was meant for another job. An interrupted release is therefore tried once
+    more, unless the ledger already has its entry.
     """
     for again in (True, False):
         try:

@@ -112,8 +112,9 @@ def note_look(state: ServerState, user: User, case: Case, what: str, detail: str
 
 
 def read_preference(state: ServerState, case: Case, user: User, form: DecisionForm) -> Preference:
-    """Return the preference that the form stands for. The noisy test has a fixed threshold and ignores the form.
+    """Return the preference that the form stands for.
 
+    With the noisy test the form is ignored: the preference is the limit on the variance from the dataset's settings.
     Raises PreferenceError if the preference cannot be used, or names people who were not revealed.
     """
     if case.served.settings.algorithm == "find-and-release":

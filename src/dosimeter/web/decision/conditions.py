@@ -23,7 +23,8 @@ def admit_condition(
 
     Raises PreferenceError if it mentions a column that identifies people and this session has not revealed the people
     of this query, or if its FILTER cannot be used. The attempt is recorded all the same, once per session, query and
-    text. A plain ratio, a variance and a preset are admitted without a record.
+    text. Preferences that cannot name anybody are admitted without a record: a preset, a limit on least ÷ most exposed
+    of all people, and one on the variance of their RDRs.
     """
     if preference.kind in ("ratio", "variance") or preference.text in FIXED:
         return

@@ -28,10 +28,11 @@ class Confirmation:
     """What a controller reads before confirming an approval.
 
     ``risk``: what an attacker could learn at most; "" where the noise promises no such limit. ``touches``: how many
-    people the query touches, in words. ``words``: what else is to be known of the answer. ``summary``: the decision in
-    short. ``warnings``: what speaks against it. ``looser``: that the preference is looser than the controller's own
-    threshold, in words; "" if it is not. All but ``risk`` and ``words`` are empty if nobody looked at the risk, or if
-    it is not measured yet.
+    people the query touches, in words. ``words``: which thresholded groups would be shown or, while the risk is not
+    known, which errors the answer would have. ``summary``: the decision in short. ``warnings``: what speaks against
+    approving. ``looser``: a warning that the preference is looser than the controller's own threshold
+    (``OwnThreshold``); "" if it is not. All but ``risk`` and ``words`` are empty if nobody looked at the risk, or if it
+    is not measured yet. If only the preference is not evaluated, ``touches`` is given too.
     """
 
     risk: str
@@ -43,7 +44,11 @@ class Confirmation:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Return usual reasons to approve; without the one that nothing speaks against it, if something does."""
+        """Return usual reasons to approve, for the controller to choose from.
+
+        If the summary advises against approving, the reason "Meets the preference, and is exact enough" is left out.
+        Without a summary, they are reasons that need no look at the risk.
+        """
         if self.summary is None:
             return UNSEEN_REASONS
         return APPROVE_REASONS[1:] if self.summary.against else APPROVE_REASONS
@@ -81,7 +86,10 @@ def describe_confirmation(
 
 
 def word_looser(state: ServerState, case: Case, user: User, offer: Offer, preference: Preference) -> str:
-    """Say that a preference is looser than the controller's own threshold; "" if it is not, or is not evaluated."""
+    """Say that a preference is looser than the controller's own threshold (``OwnThreshold``); "" if it is not.
+
+    Also "" if the risk is not measured, or the preference is not evaluated.
+    """
     job = find_measured(case.served.worker, case.query.id)
     choice = None if job is None or job.state != "done" else job.result.recall(preference)
     if job is None or choice is None:

@@ -55,9 +55,10 @@ def list_displaced(
 ) -> Displaced:
     """Return the waiting queries that the account could answer now, and no longer after an approval at this ε.
 
-    Where ε is found from a preference, only answers at candidates that meet the controller's usual threshold
-    (``thresholds["normal"]``, in percent) are considered; otherwise answers at any candidate. Each query is taken to
-    cost what the query of ``offer`` costs. At most the first 20 queries are examined, for about 5 seconds.
+    Where ε is found from a preference, an answer counts as possible only at candidates at which least ÷ most exposed is
+    at least ``thresholds["normal"]`` percent; otherwise at any candidate. ``thresholds``: the controller's percentages,
+    by priority. Each query is taken to cost what the query of ``offer`` costs. At most the first 20 queries are
+    examined, for about 5 seconds.
     """
     left_now = set(offer.remaining)
     left_then = set(offer.charges.remaining(offer.candidates, offer.charges.after(epsilon)))

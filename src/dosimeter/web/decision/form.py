@@ -24,15 +24,15 @@ class DecisionForm(BaseModel):
     """The fields of the decision page's form: a preference, the slider's ε, and how pictures are drawn.
 
     ``preset``: the kind of preference, or the name of a preset. Each kind reads its own fields:
-    - ratio: least ÷ most exposed is at least ``percent`` %; None means the controller's usual threshold.
+    - ratio: least ÷ most exposed is at least ``percent`` %; None: the controller's percentage for normal priority.
     - variance: the variance of the normalised RDR is at most ``tau``.
     - medians: of the median RDRs of people with this ``value`` in this ``column`` and of all others, the smaller is at
       least ``share`` % of the larger.
     - own: the condition in ``text``, which the controller wrote.
 
     ``epsilon``: where the slider is; None puts it where the preference says. In pictures, ``raw`` draws RDRs and not
-    multiples of the average, ``linear`` makes the histogram's heights linear, ``every`` folds no candidates, and
-    ``measure`` names the column whose error is drawn.
+    multiples of the average, ``linear`` makes the histogram's heights linear, ``every`` gives each candidate a row of
+    its own, even those that are alike, and ``measure`` names the column whose error is drawn.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -99,7 +99,10 @@ def write_query(form: DecisionForm, epsilon: float | None) -> str:
 
 
 def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
-    """Return the form that would give this stored preference and this approved ε."""
+    """Return the form that would give this stored preference and this approved ε.
+
+    Without a preference, the form has the default one.
+    """
     parsed = None if not preference else parse_preference(preference)
     if parsed is None:
         return DecisionForm(epsilon=epsilon)

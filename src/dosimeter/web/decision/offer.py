@@ -42,10 +42,11 @@ class Refusal:
 class Offer:
     """The ε's that a controller may approve for one query.
 
-    ``remaining``: the candidates that the account still grants. ``charges``: its policy and reading, and what an answer
-    costs. ``meeting``: the candidates that meet the preference, whether they remain or not; None if it was not
-    evaluated. ``stopped``: an incident stopped the dataset. A preference binds only where ε is found from it: on a
-    fixed ε it merely advises, and the noisy test has a threshold of its own.
+    ``algorithm``: how ε is set: "fixed" by the controller, "find" from a preference, or "find-and-release" by the noisy
+    test. ``remaining``: the candidates that the account still grants. ``charges``: the account's policy and reading,
+    and what an answer costs. ``stopped``: an incident stopped the dataset. ``meeting``: the candidates that meet the
+    preference, whether they remain or not; None if it was not evaluated. Only with "find" is an ε refused because of
+    the preference.
     """
 
     algorithm: Algorithm
@@ -119,7 +120,10 @@ class Offer:
 
 
 def make_offer(state: ServerState, served: ServedDataset, prepared: PreparedRelease, *, fresh: bool = False) -> Offer:
-    """Return what may be approved for a query, before any preference. ``fresh``: read the account anew."""
+    """Return what may be approved for a query, before any preference.
+
+    ``fresh``: read the account now; otherwise a copy that was read within the last second may be used.
+    """
     charges = state.charges(served, prepared, fresh=fresh)
     return Offer(
         algorithm=served.settings.algorithm,

@@ -147,13 +147,14 @@ class DecisionPage:
     """The complete page. Moving the slider renews only those of its parts that ``PARTS`` lists.
 
     ``problem``: what is wrong in the form, or why its preference cannot be used; "" if nothing is. ``waiting``: the job
-    that still evaluates the preference; None if there is none. With a problem or such a job nothing can be approved.
-    While the preference has no result, the page shows that of the controller's usual threshold. ``touches``: how many
-    people the query touches, in words. ``percent``: the threshold on least ÷ most exposed in the form, at first the
-    controller's usual one. ``offered``: the threshold that the controller set for queries of this one's priority (high,
-    normal …); None if it equals ``percent``. ``two_way_columns``: the columns by which a preference can compare two
-    groups, with their values. ``columns``: the columns by which people can be grouped. ``many``: there are so many
-    classes of people that some are averaged in pictures.
+    that still evaluates the preference; None if there is none. While there is a problem or a job, nothing can be
+    approved. While the preference has no result, ``view`` shows the default one: least ÷ most exposed is at least the
+    controller's percentage for normal priority. ``touches``: how many people the query touches, in words. ``percent``:
+    the form's percentage for least ÷ most exposed, at first the controller's for normal priority. ``offered``: the
+    controller's percentage for the priority of this query (high, normal …); None if it equals ``percent``.
+    ``two_way_columns``: the columns by which a preference can compare two groups, with their values. ``columns``: the
+    columns by which people can be grouped. ``many``: there are so many classes of people that some are averaged in
+    pictures.
     """
 
     template: ClassVar[str] = "decide.html"
@@ -230,8 +231,7 @@ def build_page(
     """Return the page with this form, in the state that the measurement of the risk allows. Records the look.
 
     ``complaint``: what is wrong in the form. ``refusal``: why an approval was refused. ``renew``: find out first
-    whether the data changed. ``revive``: begin again to evaluate a preference whose evaluation was stopped, because
-    somebody chose it again.
+    whether the data changed. ``revive``: if somebody stopped the evaluation of the form's preference, begin it again.
     """
     offer = make_offer(state, case.served, case.prepared)
     head = _describe_head(state, case, offer, form, refusal)
@@ -355,7 +355,7 @@ def read_view(
     """Return three values: the view for this form; why there is none; the job that evaluates the preference first.
 
     Only one of them is given: the others are None or "". ``alarm``: a warning that the query singles people out.
-    ``revive``: begin the job again if it was stopped, because somebody chose its preference again.
+    ``revive``: if somebody stopped the job, begin it again.
     """
     measured = measurement.result
     try:
@@ -392,7 +392,8 @@ def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMete
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
     """Return the controller's own threshold on least ÷ most exposed, to warn of a preference that is looser.
 
-    There are two, the usual one and the one for this query's priority; the looser counts. None with the noisy test, and where evaluating the threshold would take long.
+    It is the smaller of two percentages in the controller's settings: the one for normal priority, and the one for the
+    priority of this query. None with the noisy test, and where evaluating it at every candidate would take long.
     """
     if case.served.settings.algorithm == "find-and-release":
         return None

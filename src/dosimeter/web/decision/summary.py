@@ -72,7 +72,7 @@ def summarize(
 
     ``offer``: with the candidates that meet the preference. ``wanted``: the error that the analyst would like.
     ``enough``: the smallest ε that gives it. ``alarm``: a warning that the query singles people out. ``looser``: the
-    preference is looser than the controller's own threshold.
+    preference is looser than the controller's own threshold (``OwnThreshold``).
     """
     against = next(_speak_against(measured, offer, epsilon, wanted, enough, alarm), None)
     return DecisionSummary(
@@ -143,9 +143,9 @@ def _speak_against(
 
 
 def _find_help(measured: MeasuredQuery, offer: Offer, epsilon: float) -> Iterator[str]:
-    """Yield what would make an answer useful that is worth little at this ε: fewer groups, or a larger ε.
+    """Yield sentences on what would help an answer that ``is_worth_little`` at this ε: fewer groups, or a larger ε.
 
-    If nothing would, say so.
+    If nothing would help, or only an ε that may not be approved, the sentence says so.
     """
     better = _find_better(measured, offer, epsilon)
     coarser = measured.advise(epsilon).coarser
@@ -166,7 +166,10 @@ def _find_help(measured: MeasuredQuery, offer: Offer, epsilon: float) -> Iterato
 
 
 def _find_better(measured: MeasuredQuery, offer: Offer, epsilon: float) -> float | None:
-    """Return the smallest ε above this one that the account grants and at which the answer is worth something."""
+    """Return the smallest ε above this one that the account grants and at which the answer is useful.
+
+    Useful means that it is not worth little (``is_worth_little``). None if there is no such ε.
+    """
     larger = sorted(each for each in offer.remaining if each > epsilon)
     return next((each for each in larger if not is_worth_little(measured, each)), None)
 

@@ -1,5 +1,7 @@
-"""A picture of the trade-off: beside each ε's bar of people, the error that the analyst would get. Also the slider.
+"""A picture of the trade-off between risk and accuracy, and the slider.
 
+The picture has a row for each ε: a bar from the smallest to the largest RDR, and beside it the error that the analyst
+would get.
 Takes candidates and what is marked among them; gives positions in percent of a picture's width. Templates draw them as
 tables with small SVGs, so that a page needs no script to draw them and no second table of numbers, and uses its own
 colours.
@@ -61,9 +63,10 @@ class ShownError:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TradeRow:
-    """The row of one ε: a bar of people, and a line for the error of the drawn column. Positions are in percent.
+    """The row of one ε: a bar for the RDRs, and a line for the error of the drawn column. Positions are in percent.
 
-    The bar starts at ``left`` and is ``width`` wide; the error reaches from ``at`` (typical) to ``to`` (worst).
+    The bar reaches from the least to the most exposed person: it starts at ``left`` and is ``width`` wide. The line
+    reaches from the typical error (``at``) to the worst (``to``).
     ``index``: the place of ε among the candidates, from the smallest. ``meets``: whether it meets the preference.
     ``open``: the account grants it. ``marks``: words beside it. ``least`` and ``most``: the RDRs of the least and the
     most exposed, as multiples of the average. ``share``: least ÷ most exposed.
@@ -116,7 +119,10 @@ class TradeOff:
 
 @dataclass(frozen=True, slots=True)
 class SliderScale:
-    """What stands on the slider's scale, in percent: ticks, the parts (left, width) to choose from, and marks above."""
+    """What stands on the slider's scale: ticks, and marks above them. Positions are in percent.
+
+    ``parts``: where account and preference allow ε, each as (left, width).
+    """
 
     ticks: tuple[Tick, ...]
     parts: tuple[tuple[float, float], ...]
@@ -135,7 +141,10 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The histogram of everybody at one ε. Where there are many bars, most have no number above them."""
+    """The histogram of everybody's RDR at one ε, as multiples of the average RDR.
+
+    Where there are many bars, most have no number above them.
+    """
 
     bars: tuple[Bar, ...]
     ticks: tuple[Tick, ...]
@@ -160,7 +169,8 @@ def draw_tradeoff(
     """Return the picture, largest ε first. ``errors``: the errors of the drawn ``column``, by ε.
 
     ``in_rows``: these errors count rows. ``marks``: words beside candidates, by ε. ``wanted``: the wanted error.
-    ``raw``: RDRs themselves, not multiples of the average. ``every``: fold no candidates.
+    ``raw``: draw RDRs themselves, not multiples of the average. ``every``: give each candidate a row of its own;
+    otherwise, of more than 14 candidates, those that are alike share a row (``_fold``).
     """
     ordered = sorted(lines, key=lambda line: -line.epsilon)
     shown = _fold(ordered, offer, selected, marks) if len(ordered) > MOST_ROWS and not every else ordered

@@ -86,13 +86,12 @@ class DecisionView:
 
     - The preference. ``line``: which ε it finds. ``states``: why it finds none, or what is unusual about it.
       ``undecided``: every candidate meets it (F4). ``notes``: other remarks on its evaluation.
-    - The ε at which the slider is (``selected``). ``meets``: whether this ε meets the preference. ``valuetext``: the
-      same in words, with the errors. ``refusal``: why this ε may not be approved; None if it may. ``index``: its place
-      among the candidates, from the smallest.
-    - The answer at this ε. ``gain``: how good it would be. ``steps``: what the next candidates would change. ``worth``:
-      warnings that it would be worth little. ``wanted``: which ε gives the error that the analyst wants. ``numbers``:
-      how many numbers it has. ``columns``: its columns with errors. ``shown_columns``: those in ``accuracy``.
-      ``alone``: each column has one number.
+    - The ε at which the slider is (``selected``). ``meets``: whether this ε meets the preference. ``valuetext``: this
+      ε, whether it meets the preference, and the errors, in words. ``refusal``: why this ε may not be approved; None if
+      it may. ``index``: its place among the candidates, from the smallest.
+    - The answer at this ε. ``steps``: what the next candidates would change. ``wanted``: which ε gives the error that
+      the analyst wants. ``numbers``: how many numbers the answer has. ``columns``: its columns with errors.
+      ``shown_columns``: those in ``accuracy``. ``alone``: each column has one number.
     - People. ``tail``: how many are most exposed. ``measures``: the absolute risks. ``raw_note``: how to read raw RDRs;
       "" if they are not drawn.
     """
@@ -147,7 +146,8 @@ def build_view(
     """Return everything that depends on the preference and on ε.
 
     ``wanted_error``: the error that the analyst would like. ``choice``: the preference evaluated at every candidate.
-    ``own``: the controller's own threshold. ``alarm``: a warning that the query singles people out.
+    ``own``: the controller's own threshold, to warn of a preference that is looser; None: no warning. ``alarm``: a
+    warning that the query singles people out.
     """
     offer = offer.prefer(choice)
     enough = find_enough(measured, wanted_error)

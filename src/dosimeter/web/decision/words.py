@@ -74,7 +74,10 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class OwnThreshold:
-    """The threshold on least ÷ most exposed that the controller has set, in percent, and which candidates meet it."""
+    """The controller's own threshold: by their settings, least ÷ most exposed should be at least ``percent`` %.
+
+    ``choice``: this condition, evaluated at every candidate.
+    """
 
     percent: float
     choice: Choice
@@ -118,10 +121,10 @@ def list_cautions(measured: MeasuredQuery, choice: Choice, alarm: str) -> Iterat
 
 
 def _word_by_cell(measured: MeasuredQuery, choice: Choice) -> str | None:
-    """Say that the preference admits its ε only because the noise of all groups is counted (R11); None if it does not.
+    """Say that the preference allows ε only because the noise in all groups is counted (R11); None if it is not so.
 
-    That is so where the cell indicator finds a smaller ε, or none. Only ratios are looked at: their limit is quickly
-    found.
+    It is so where the preference allows only a smaller ε, or none, once only the noise is counted that one individual's
+    rows can reach. Also None if the preference is no limit on least ÷ most exposed: others would take too long.
     """
     preference = parse_preference(choice.preference)
     if choice.epsilon is None or preference.kind != "ratio":
@@ -239,7 +242,11 @@ def _does_not_depend(choice: Choice) -> bool:
 
 
 def compare_thresholds(preference: Preference, offer: Offer, own: OwnThreshold | None) -> Iterator[str]:
-    """Yield a warning if the preference, which may come from a link, is looser than the controller's own threshold."""
+    """Yield a warning if the preference is looser than the controller's own threshold (``own``); else nothing.
+
+    It is looser if it is a ratio with a smaller percentage, or if it allows a larger ε. ``offer``: with the candidates
+    that meet the preference. Such a preference may come from a link that somebody else wrote.
+    """
     if own is None or preference.text == own.choice.preference:
         return
     allowed = offer.prefer(own.choice).found or 0.0
@@ -359,7 +366,7 @@ def list_risk_sentences(offer: Offer, measured: MeasuredQuery, epsilon: float) -
 
 
 def _list_icons(absolute: AbsoluteRisk) -> Iterator[tuple[str, float]]:
-    """Yield ``icon`` and ``share`` of a RiskSentence for each sentence of ``word_absolute`` but the last."""
+    """Yield ``icon`` and ``share`` of a RiskSentence for each absolute risk, in the order of ``word_absolute``."""
     yield "shield", 0.0
     yield "guesses", 50.0 * absolute.advantage
     if absolute.posterior is not None:

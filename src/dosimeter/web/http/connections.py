@@ -2,8 +2,9 @@
 
 A connection is closed if the head of its request is not complete after ``SLOWEST_HEAD`` seconds, or if nobody reads
 the answer for ``SLOWEST_READER`` seconds. There is a limit to open connections, so that file descriptors do not run
-out, and a lower one to connections that are in the middle of sending a request. Beyond a limit, the oldest connection
-of the address that has the most is closed, so that a new visitor is let in. Knows HTTP, and no pages.
+out, and a lower one to connections that are in the middle of sending a request. Beyond a limit, a connection of
+the address that has the most is closed, so that a new visitor is let in: the one that has been in its state (``State``)
+the longest. Knows HTTP, and no pages.
 """
 
 from __future__ import annotations
@@ -129,7 +130,10 @@ class Connections:
 
 
 def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
-    """Return the oldest connection of the address with the most connections. ``connections``: the oldest first."""
+    """Return, of the address with the most connections, the one that has been in its state the longest.
+
+    ``connections``: those in one state, the longest first.
+    """
     listed = list(connections)
     many = Counter(connection.address for connection in listed)
     most = max(many.values())
@@ -137,7 +141,7 @@ def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
 
 
 class LimitedProtocol(H11Protocol):
-    """uvicorn's HTTP protocol. It reports what the connection is doing to ``opened``, which enforces the limits."""
+    """A connection by uvicorn's HTTP protocol. It reports what it is doing to ``opened``, which enforces the limits."""
 
     opened: Connections  # of its server; set by ``limit_protocol``
     address = ""
@@ -204,7 +208,7 @@ class LimitedProtocol(H11Protocol):
 
 
 def limit_protocol(capacity: Capacity) -> type[LimitedProtocol]:
-    """Return the protocol class for one server, whose connections are counted together."""
+    """Return the protocol class for one server. Its connections are counted together, up to ``capacity``."""
     return type("ServerProtocol", (LimitedProtocol,), {"opened": Connections(capacity)})
 
 

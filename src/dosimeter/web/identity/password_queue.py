@@ -1,7 +1,7 @@
 """Limit how many passwords are verified at a time, because each takes much memory, and give every visitor a turn.
 
-A visitor (an address, or an account on a device that signed in before) has at most two attempts under way, so that many
-attempts of one visitor do not delay others. Used from the server's event loop alone.
+A visitor is an address, or a user on a device on which they signed in before. Each visitor has at most two attempts
+under way, so that many attempts of one visitor do not delay others. Used from the server's event loop alone.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Limit how often a password may be tried: by address, by account, and by known device. Knows no pages.
+"""Limit how often a password may be tried: by address, by user name, and by known device. Knows no pages.
 
 An attempt is counted as a failure before its password is verified, in the transaction that checks the limits, and the
 count is taken back when the password was right: many attempts at once cannot get around the limit. A run of failures is
 forgotten once none was added for some minutes.
 
-From one address an account can be tried a few times, and all accounts together somewhat more often; after that,
-attempts from there are refused for a while. Tried from many addresses, an account is slowed down for everybody, down to
-an attempt a minute. Neither limit holds up a device on which its owner signed in before: such a device has a count of
-its own.
+From one address, one user name can be tried a few times, and all names together somewhat more often; after that,
+attempts from there are refused for a while. A user name that is tried from many addresses is slowed down for everybody,
+down to an attempt a minute. Neither limit holds up a device on which the user signed in before: failures on that device
+are counted separately.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import sqlalchemy as sa
 from dosimeter.web.identity.addresses import group_address
 from dosimeter.web.store import ATTEMPTS, COUNTING, NOBODY, USERS, Database, later, take_turn, write_audit, write_time
 
-PER_ADDRESS = 6  # failures allowed from an address, as a multiple of those for one account from it
-PER_ACCOUNT = 4  # the same multiple for an account, from all addresses together
-SLOWEST = 60.0  # seconds between two attempts at an account that is slowed down
+PER_ADDRESS = 6  # failures allowed from an address, as a multiple of those for one user name from it
+PER_USER = 4  # the same multiple for a user name, from all addresses together
+SLOWEST = 60.0  # seconds between two attempts at a user name that is slowed down
 
 
 class Throttled(Exception):
-    """The error that too many passwords were wrong. ``slowed``: the account still takes an attempt now and then."""
+    """The error that too many passwords were wrong. ``slowed``: for this user one may still be tried now and then."""
 
     def __init__(self, *, slowed: bool = False) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class FailureLimit:
 class Limits:
     """From where a password is tried, how many failures are allowed, and for how many minutes they are remembered.
 
-    ``device``: the known device; "" if the account's owner did not sign in on it before.
+    ``device``: the known device; "" if the user did not sign in on it before.
     """
 
     address: str
@@ -73,14 +73,14 @@ class Limits:
         """Return the address as limits count it: an IPv6 address as its /64 network."""
         return group_address(self.address)
 
-    def keys(self, account: str) -> dict[str, FailureLimit]:
+    def keys(self, user_name: str) -> dict[str, FailureLimit]:
         """Return the counters of failed sign-ins that an attempt on this user name counts in: their keys and limits."""
         if self.device:
-            return {f"{account}|device {self.device}": FailureLimit(self.allowed)}
+            return {f"{user_name}|device {self.device}": FailureLimit(self.allowed)}
         return {
-            f"{account}|{self.network}": FailureLimit(self.allowed),
+            f"{user_name}|{self.network}": FailureLimit(self.allowed),
             f"|{self.network}": FailureLimit(self.allowed * PER_ADDRESS),
-            f"{account}|": FailureLimit(self.allowed * PER_ACCOUNT, slows=True),
+            f"{user_name}|": FailureLimit(self.allowed * PER_USER, slows=True),
         }
 
 
@@ -90,9 +90,9 @@ def clean_name(name: str) -> str:
 
 
 def _find_full(rows: Iterable[sa.RowMapping], keys: dict[str, FailureLimit], minutes: int) -> dict[str, int]:
-    """Return the failures of each count whose limit is reached, by the count's key.
+    """Return the counters whose limit is reached: how many failures each has, by its key.
 
-    ``rows``: the stored counts. ``keys``: the limit of each, by key.
+    ``rows``: the stored counters. ``keys``: the limit of each, by key. ``minutes``: how long failures are remembered.
     """
     return {
         row["key"]: row["failures"]
@@ -107,38 +107,39 @@ def _refuse(full: dict[str, int], keys: dict[str, FailureLimit]) -> None:
 
 
 def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
-    """Raise Throttled if another attempt would be one too many. Record the first refusal in a run of failures.
+    """Raise Throttled if another attempt must be refused. That is recorded once per run of failures.
 
     Called before the queue of passwords, so that a refused attempt takes nobody's turn.
     """
-    account = clean_name(name)
-    keys = limits.keys(account)
+    user_name = clean_name(name)
+    keys = limits.keys(user_name)
     query = sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(keys), ATTEMPTS.c.until > write_time())
     with database.reading() as connection:
         full = _find_full(connection.execute(query).mappings(), keys, limits.minutes)
     if any(failures == keys[key].allowed for key, failures in full.items()):
-        count_attempt(database, account, limits)  # puts the refusal on record
+        count_attempt(database, user_name, limits)  # puts the refusal on record
     _refuse(full, keys)
 
 
-def count_attempt(database: Database, account: str, limits: Limits) -> dict[str, FailureLimit]:
+def count_attempt(database: Database, user_name: str, limits: Limits) -> dict[str, FailureLimit]:
     """Count an attempt as a failure, or raise Throttled if a limit is reached.
 
-    Return the counts to which it was added, by key, each with its limit: ``take_back`` needs them. A refusal is
-    recorded once per run of failures, so that nobody can fill the log.
+    Return the keys of the counters to which the attempt was added, each with its limit: ``take_back`` needs them. It is
+    recorded once per run of failures that a limit was reached, so that nobody can fill the log: at the first refusal,
+    or at the first attempt that was let through after a pause.
     """
-    keys = limits.keys(account)
+    keys = limits.keys(user_name)
     with database.writing() as connection:
         take_turn(connection, COUNTING)
         connection.execute(ATTEMPTS.delete().where(ATTEMPTS.c.until <= write_time()))
         rows = connection.execute(sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(keys))).mappings().all()
         failures = {row["key"]: row["failures"] for row in rows}
         full = _find_full(rows, keys, limits.minutes)
-        first = [key for key in full if failures[key] == keys[key].allowed]
+        first = [key for key in full or keys if failures.get(key) == keys[key].allowed]  # refused, or slowed down
         for key in first if full else keys:
             _add_failure(connection, key, failures.get(key), None if full else limits.minutes)
         if first:
-            known = connection.execute(sa.select(USERS.c.name).where(USERS.c.name == account)).scalar()
+            known = connection.execute(sa.select(USERS.c.name).where(USERS.c.name == user_name)).scalar()
             where = "from many addresses" if keys[first[0]].slows else limits.address
             write_audit(connection, known or NOBODY, "was throttled", detail=where)
     _refuse(full, keys)
@@ -146,7 +147,7 @@ def count_attempt(database: Database, account: str, limits: Limits) -> dict[str,
 
 
 def _add_failure(connection: sa.Connection, key: str, known: int | None, minutes: int | None) -> None:
-    """Add one failure to a count. ``known``: its failures so far; None if there is no such count yet.
+    """Add one failure to a counter. ``known``: its failures so far; None if there is no such counter yet.
 
     ``minutes``: how long from now the run of failures is remembered; None leaves that unchanged.
     """
@@ -160,8 +161,8 @@ def _add_failure(connection: sa.Connection, key: str, known: int | None, minutes
 def take_back(connection: sa.Connection, keys: dict[str, FailureLimit]) -> None:
     """Take back a counted attempt whose password was right.
 
-    The count of this account from this address, or on this device, is deleted. The counts of all accounts from this
-    address, and of this account from all addresses, lose one failure.
+    The counter of this user name from this address, or on this device, is deleted. The counters of all user names from
+    this address, and of this user name from all addresses, lose one failure.
     """
     take_turn(connection, COUNTING)
     for key in keys:

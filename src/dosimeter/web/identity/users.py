@@ -189,7 +189,7 @@ def _matches(stored: str, password: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A new session. ``failures``: wrong passwords for this account since its owner last signed in."""
+    """A new session. ``failures``: wrong passwords for this user since they last signed in."""
 
     key: str
     user: User
@@ -201,14 +201,14 @@ def sign_in(database: Database, name: str, password: str, limits: Limits, *, hou
 
     Raises Throttled, before the password is verified, after too many failures.
     """
-    account = clean_name(name)
-    attempt = count_attempt(database, account, limits)
+    user_name = clean_name(name)
+    attempt = count_attempt(database, user_name, limits)
     with database.reading() as connection:
-        found = connection.execute(sa.select(USERS).where(USERS.c.name == account)).mappings().first()
+        found = connection.execute(sa.select(USERS).where(USERS.c.name == user_name)).mappings().first()
     right = _matches(found["password"] if found is not None else _nobodys_password(), password)
     key = make_key()
     with database.writing() as connection:
-        who = NOBODY if found is None else account
+        who = NOBODY if found is None else user_name
         if found is None or not right or not _is_unchanged(connection, found["id"], found["password"]):
             write_audit(connection, who, FAILED, detail=limits.address)
             return None
@@ -223,16 +223,16 @@ def sign_in(database: Database, name: str, password: str, limits: Limits, *, hou
                 address=limits.address[:64],
             )
         )
-        failures = _count_failures(connection, account)
-        write_audit(connection, account, SUCCEEDED, detail=limits.address)
-    return SignedIn(key, User(found["id"], account, found["role"], digest_key(key)), failures)
+        failures = _count_failures(connection, user_name)
+        write_audit(connection, user_name, SUCCEEDED, detail=limits.address)
+    return SignedIn(key, User(found["id"], user_name, found["role"], digest_key(key)), failures)
 
 
-def _count_failures(connection: sa.Connection, account: str) -> int:
+def _count_failures(connection: sa.Connection, user_name: str) -> int:
     """Return how many wrong passwords the audit log holds since this user last signed in."""
-    last = sa.select(sa.func.max(AUDIT.c.id)).where(AUDIT.c.user == account, AUDIT.c.action == SUCCEEDED)
+    last = sa.select(sa.func.max(AUDIT.c.id)).where(AUDIT.c.user == user_name, AUDIT.c.action == SUCCEEDED)
     since = connection.execute(last).scalar() or 0
-    failed = sa.select(sa.func.count()).where(AUDIT.c.user == account, AUDIT.c.action == FAILED, AUDIT.c.id > since)
+    failed = sa.select(sa.func.count()).where(AUDIT.c.user == user_name, AUDIT.c.action == FAILED, AUDIT.c.id > since)
     return int(connection.execute(failed).scalar_one())
 
 

@@ -93,10 +93,11 @@ def list_steps(ledger: Ledger, account: AccountSummary) -> list[Step]:
 
 @router.get("/accounts/{name}/people")
 def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> Response:
-    """Show the sum of own guarantees per person, beside what was charged. Scans the data once per answer.
+    """Show the sum of each person's own guarantees over all charged answers, beside what was charged.
 
-    Unless the dataset's ε is found from a preference, a look weakens the answers' promise (G1). Then this refuses until
-    a controller has asked for the sums of these entries by a click (``look_at_sums``).
+    Scans the data once per answer. Unless the dataset's ε is found from a preference, a look weakens the answers'
+    promise (G1). Then this refuses until a controller has clicked to see the sums (``look_at_sums``), and again after
+    every further charge.
     """
     served = require_dataset(state, name)
     entries = _list_charged(state, name)

@@ -60,8 +60,8 @@ class ApproveForm(BaseModel):
     """The form of an approval: the fields of ``Approval``, ``confirmed`` and ``looser``.
 
     ``confirmed``: the approved ε once more, as text, or "test" where the noisy test will find ε. If it is empty or
-    differs, a page first asks whether the approval is meant. ``looser``: that a preference which is looser than the
-    controller's own threshold is meant.
+    differs, a page first asks whether the approval is meant. ``looser``: the controller agrees to a preference that is
+    looser than their own threshold (``word_looser``); without this, the page asks about it too.
     """
 
     epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
@@ -125,9 +125,10 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
 
 
 def _is_other_data(state: ServerState, case: Case) -> bool:
-    """Return whether the account was neither opened nor continued for this schema and these data, by their digests.
+    """Return whether this schema with these data is new to the account, by their digests.
 
-    False if there is no account yet, or if the digest of the data is not known.
+    Known are those with which the account was opened, and those for which a controller has said that the people are the
+    same (``Approval.continued``). False if there is no account yet, or if the digest of the data is not known.
     """
     account = state.account(case.served.name)
     if account is None:
@@ -174,7 +175,10 @@ def approve(
 
 
 def _is_looser(state: ServerState, user: User, case: Case, approval: Approval) -> bool:
-    """Return whether the approval rests on a preference that is looser than the controller's own threshold."""
+    """Return whether the approval rests on a preference that is looser than the controller's own threshold.
+
+    ``word_looser`` decides that.
+    """
     if approval.preference is None:
         return False
     offer = make_offer(state, case.served, case.prepared)

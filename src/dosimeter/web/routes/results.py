@@ -128,8 +128,9 @@ def show_full_record(state: StateOf, user: Controller, entry_id: EntryId, privat
 
 
 def _list_decision(state: ServerState, entry: Entry) -> list[tuple[str, str]]:
-    """Return how a controller came to an answer: the question in words, when it was asked, the rule and the reason.
+    """Return how a controller came to an answer, as pairs of a title and a text.
 
+    They tell the question in words, when it was asked and decided, the preference in words, and the reason.
     Empty for an entry that no query of this server led to.
     """
     query = find_by_entry(state.database, entry.id)
@@ -148,7 +149,7 @@ def _list_decision(state: ServerState, entry: Entry) -> list[tuple[str, str]]:
 
 
 def send_record(page: str) -> Response:
-    """Send a record, a page that brings its own style: nothing else may be loaded or run."""
+    """Send a printable page, which is HTML with its own style. The browser may load and run nothing else."""
     style = page.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = (

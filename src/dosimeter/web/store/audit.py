@@ -110,7 +110,8 @@ def read_head(database: Database) -> tuple[int, str]:
 def _reading_raw(database: Database) -> Iterator[Iterator[Sequence[Any]]]:
     """Yield an iterator over all records of the log as the database holds them, oldest first.
 
-    On SQLite texts are bytes: an altered one may be no valid text. Raises LedgerError if the database has no such log.
+    On SQLite, texts are read as bytes, because an altered text may be no valid UTF-8. Raises LedgerError if the
+    database has no such log.
     """
     texts = [sa.cast(AUDIT.c[name], sa.LargeBinary) if _is_text(name, database) else AUDIT.c[name] for name in COLUMNS]
     query = sa.select(*texts).order_by(AUDIT.c.id).execution_options(yield_per=1_000)

@@ -1,4 +1,7 @@
-"""The first tables: users, sessions, tokens, sign-in attempts, queries, the audit log, and controllers' thresholds."""
+"""The first tables: users, sessions, tokens, sign-in attempts, queries, the audit log, and controllers' settings.
+
+The settings (web_thresholds) are percentages for least ÷ most exposed, one for each priority of a query.
+"""
 
 from __future__ import annotations
 
