@@ -18,6 +18,12 @@ def read_page(guest: Guest, address: str, **fields: str) -> str:
     return read_text(guest.get(address, params=fields).text).replace("\xa0", " ")
 
 
+def read_epsilon(page: str) -> str:
+    found = re.search(r'id="epsilon"[^>]* value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
+
+
 def read_part(page: str, name: str) -> str:
     """The text of one part of the whole page."""
     found = re.search(rf'id="part-{name}"[^>]*>(.*?)</section>', page, re.DOTALL)
@@ -43,8 +49,9 @@ def read_part(page: str, name: str) -> str:
             True,
         ),
         (SMOKERS, {"wanted_error": "100"}, "0.05", "Nothing here speaks against it. Judge the purpose.", False),
-        # At ε = 2 the error is ± 1, and half of 1, 1, 1, 2, 2, 4 are no larger: the account's 2 does not help.
-        (ISLAND, {}, "0.5", "Ask for changes: without diagnosis, the number itself would be larger than its", True),
+        # At ε = 2 the error is ± 1, and half of 1, 1, 1, 2, 2, 4 are no larger: the account's 2 does not help. Without
+        # diagnoses 11 ± 6 would do at ε = 0.5, but then the preference would allow no more than 0.0526.
+        (ISLAND, {}, "0.5", "It is worth little at every ε that the account still allows. Ask for changes,", True),
         (
             "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'",
             {},
@@ -57,7 +64,7 @@ def read_part(page: str, name: str) -> str:
             "SELECT COUNT(*) FROM clinic",
             {},
             "0.5",
-            "The preference decides nothing here. Judge by the guesses above, and by the purpose.",
+            "The preference decides nothing here: look at the guesses above. Judge the purpose.",
             False,
         ),
     ],
@@ -70,7 +77,41 @@ def test_what_the_lines_speak_for(
     assert ("data-against" in page) is against
 
 
-def test_few_people_are_named_where_the_answer_is_good(start_site: Callable[..., Site]) -> None:
+def test_few_people_are_no_reason_to_approve(site: Site, anna: Guest, carol: Guest) -> None:
+    """Three people have the disease: ± 5 is as exact as asked, and a preference of 50 % allows it."""
+    page = carol.get(f"/decide/{anna.ask(wanted_error='5')}", params={"percent": "50"}).text
+    assert read_epsilon(page) == "0.6"
+    words = read_part(page, "verdict")
+    assert "It is about 3 people. Ask for changes, unless the purpose is worth exposing them." in words
+    assert "data-against" in page
+    assert "Answer: as exact as asked: count ± 5 (95 %)" in read_part(page, "cost")
+
+
+def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(
+    site: Site, anna: Guest, carol: Guest
+) -> None:
+    """± 60 at ε = 0.05 is more than 50; the advantage tanh(ε/2) is at most 0.2 up to ε = 0.405."""
+    query_id = anna.ask(SMOKERS)
+    fields = {"preset": "own", "text": "error <= 50 AND MAX(advantage) <= 0.2"}
+    below = carol.get(f"/decide/{query_id}", params={**fields, "epsilon": "0.05"}).text
+    assert "data-approve" not in below
+    assert "Risk: the preference fails by accuracy, not by risk." in read_part(below, "cost")
+    assert "ε = 0.05 does not meet the preference; 0.4 does." in read_part(below, "verdict")
+    refused = carol.approve(query_id, "0.05", fields["text"])
+    assert refused.status_code == 409
+    assert "Answered" in carol.approve(query_id, "0.4", fields["text"]).text
+
+
+def test_where_a_larger_epsilon_is_allowed_it_is_named(site: Site, anna: Guest, carol: Guest) -> None:
+    """Diabetes: 370 people. ± 750 at ε = 0.004 and ± 300 at 0.01; 0.05 meets the preference."""
+    query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE diagnosis = 'Diabetes'")
+    words = read_part(carol.get(f"/decide/{query_id}", params={"epsilon": "0.004"}).text, "verdict")
+    found = re.search(r"It is worth something from ε = ([0-9.]+) on, which the preference allows.", words)
+    assert found is not None
+    assert 0.004 < float(found[1]) <= 0.01
+
+
+def test_a_fixed_epsilon_beyond_the_preference_is_spoken_against(start_site: Callable[..., Site]) -> None:
     """Three people have the disease; ε = 2 gives ± 1, and with a fixed ε the preference forbids nothing."""
     site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:2")})
     with site.guest("anna") as anna, site.guest("carol") as carol:
@@ -79,10 +120,14 @@ def test_few_people_are_named_where_the_answer_is_good(start_site: Callable[...,
         weak = carol.get(f"/decide/{query_id}", params={"epsilon": "0.05"}).text
         good = carol.get(f"/decide/{query_id}", params={"epsilon": "2"}).text
         asked = read_page(carol, f"/decide/{query_id}/confirm", epsilon="2")
-    assert "Take ε = 2, where it is worth something." in read_part(weak, "verdict")
-    assert "It is about 3 people alone. Approve only if the purpose needs just them." in read_part(good, "verdict")
-    assert "Answer: count ± 1 (95 %); the number itself is larger." in asked
+    assert "It is worth something from ε = 2 on, and the preference allows 0.05 at most." in read_part(weak, "verdict")
+    assert "ε = 2 does not meet the preference, which allows 0.05 at most. It takes all" in read_part(good, "verdict")
+    assert "data-against" in weak
+    assert "data-against" in good
+    assert "Answer: count ± 1 (95 %); the number itself is larger; that is 33 %." in asked
     assert "Risk: does not meet the preference." in asked
+    assert "You have looked at the risk of this query" in asked
+    assert "Meets the preference, and is exact enough" not in asked  # no reason that the lines contradict
 
 
 def test_an_epsilon_that_cannot_be_approved_names_the_largest_that_can(site: Site, anna: Guest, carol: Guest) -> None:

@@ -114,7 +114,8 @@ def _for_analysts(error: InputError) -> str:
     message = error.word(Surface.WEB, Audience.ANALYST)
     if not error.problem.hides_hint_from(Audience.ANALYST):
         return message
-    return f"{message} Only the controller can change that: the schema is theirs. Ask them, or ask otherwise."
+    theirs = "Only the controller can change that: the schema is theirs."
+    return f"{message} {theirs} Ask them to, or write the query differently."
 
 
 def underline_clause(sql: str, clause: str | None) -> str:

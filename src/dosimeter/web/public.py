@@ -135,8 +135,8 @@ class PublicAnswer(Public):
 
     ``epsilon_svt``: what the noisy test cost, if ε was found by one. ``error_95``: the largest 95 % error of each
     column. ``errors``: the errors of each row, by column. ``rank_errors``: errors in rows, of columns drawn by rank.
-    ``violation``: the promised probability that the noisy test releases an ε at which the variance of the normalised
-    RDRs is above its threshold (V7). ``guarantee``: what is promised about privacy, in words.
+    ``violation``: the promised chance that the noisy test releases an ε which does not meet what it looks for (V7).
+    ``guarantee``: what is promised about privacy, in words.
     """
 
     rows: list[dict[str, str | int | float | bool | None]]

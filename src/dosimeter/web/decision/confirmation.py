@@ -15,7 +15,7 @@ from dosimeter.web.decision.costs import CostWords, word_suspicion, word_unseen_
 from dosimeter.web.decision.measured import MeasuredQuery, find_measured
 from dosimeter.web.decision.offer import Offer
 from dosimeter.web.decision.page import describe_touched, find_own_threshold
-from dosimeter.web.decision.summary import DecisionSummary, summarize
+from dosimeter.web.decision.summary import DecisionSummary, Sign, summarize
 from dosimeter.web.decision.undeclared import view_groups
 from dosimeter.web.decision.words import APPROVE_REASONS, UNSEEN_REASONS, compare_thresholds, list_cautions
 from dosimeter.web.question import describe_question
@@ -44,14 +44,13 @@ class Confirmation:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Return usual reasons to approve, for the controller to choose from.
-
-        If the summary advises against approving, the reason "Meets the preference, and is exact enough" is left out.
-        Without a summary, they are reasons that need no look at the risk.
-        """
+        """Return usual reasons to approve, of which those that the summary contradicts are left out."""
         if self.summary is None:
             return UNSEEN_REASONS
-        return APPROVE_REASONS[1:] if self.summary.against else APPROVE_REASONS
+        risk, answer, *_ = (line.sign for line in self.summary.lines)
+        exact, rough, worth = APPROVE_REASONS
+        fit = [exact] if risk is Sign.GOOD and answer is Sign.GOOD and not self.summary.against else []
+        return (*fit, *([rough] if risk is not Sign.BAD else []), worth)
 
 
 def describe_confirmation(
@@ -81,8 +80,7 @@ def describe_confirmation(
     looser = word_looser(state, case, user, offer, preference)
     summary = _sum_up(case, offer.prefer(choice), choice, measured, cost, at, looser=bool(looser))
     cautions = (caution.words for caution in list_cautions(measured, choice, ""))
-    against = (summary.advice,) if summary.against else ()
-    return Confirmation(risk, words, describe_touched(measured), summary, (*cautions, *against), looser)
+    return Confirmation(risk, words, describe_touched(measured), summary, tuple(cautions), looser)
 
 
 def word_looser(state: ServerState, case: Case, user: User, offer: Offer, preference: Preference) -> str:

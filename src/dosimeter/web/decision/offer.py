@@ -102,6 +102,9 @@ class Offer:
         if epsilon > self.found:
             words = f"ε = {format_epsilon(epsilon)} is above the largest remaining ε that meets the preference, "
             return Refusal(RefusalKind.PREFERENCE, f"{words}{format_epsilon(self.found)}.")
+        if epsilon not in self.meeting:
+            words = f"ε = {format_epsilon(epsilon)} does not meet the preference; {format_epsilon(self.found)} does."
+            return Refusal(RefusalKind.PREFERENCE, words)
         return None
 
     def find_shortage(self, epsilon: float | None) -> Refusal | None:

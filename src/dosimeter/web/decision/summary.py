@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from dosimeter.risk import AnswerAccuracy, Choice
+from dosimeter.risk import AnswerAccuracy, Choice, parse_preference
 from dosimeter.show import (
     format_epsilon,
     format_number,
@@ -20,10 +20,21 @@ from dosimeter.show import (
     word_errors,
     word_more_guesses,
 )
+from dosimeter.web.decision.accuracy import list_columns
 from dosimeter.web.decision.costs import CostWords
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
-from dosimeter.web.decision.words import FEW, MOST_ERRORS, is_undecided, is_worth_little, warn_of_ranks
+from dosimeter.web.decision.words import (
+    FEW,
+    MOST_ERRORS,
+    depends_on_groups,
+    is_undecided,
+    is_worth_little,
+    warn_of_ranks,
+)
+
+EXACT = 0.2
+"""The relative error of a typical number up to which an answer counts as exact, where no accuracy is wanted."""
 
 
 class Sign(Enum):
@@ -45,8 +56,9 @@ class SummaryLine:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DecisionSummary:
-    """The decision in short. ``lines``: risk, answer and, if the account grants it, cost. ``advice``: what they
-    speak for, in a sentence or two.
+    """The decision in short. ``lines``: risk, answer and, if the account grants it, cost.
+
+    ``advice``: what the lines speak for, in a sentence or two.
 
     ``against``: whether the advice is to ask for changes or to deny, rather than to approve.
     """
@@ -70,20 +82,27 @@ def summarize(
 ) -> DecisionSummary:
     """Return the decision in short, for approving at this ε.
 
-    ``offer``: with the candidates that meet the preference. ``wanted``: the error that the analyst would like.
-    ``enough``: the smallest ε that gives it. ``alarm``: a warning that the query singles people out. ``looser``: the
-    preference is looser than the controller's own threshold (``OwnThreshold``).
+    With the noisy test, the answer is judged at the ε that it would find without noise. ``offer``: with the candidates
+    that meet the preference. ``wanted``: the error that the analyst would like. ``enough``: the smallest ε that gives
+    it. ``alarm``: a warning that the query singles people out. ``looser``: the preference is looser than the
+    controller's own threshold (``OwnThreshold``).
     """
-    against = next(_speak_against(measured, offer, epsilon, wanted, enough, alarm), None)
+    at = (offer.found or offer.largest) if offer.testing else epsilon
+    answer = _sum_up_answer(measured, offer, at, wanted)
+    against = next(_speak_against(measured, offer, choice, at, wanted, enough, alarm=alarm, looser=looser), None)
+    advice = _speak_for(offer, choice, answer, looser=looser) if against is None else against
     return DecisionSummary(
         lines=(
-            _sum_up_risk(measured, offer, choice, epsilon),
-            _sum_up_answer(measured, offer, epsilon, wanted),
+            _sum_up_risk(measured, offer, choice, at),
+            answer,
             *([SummaryLine("Cost", Sign.BAD if cost.last else Sign.OPEN, " ".join(cost.chief))] if cost.aside else []),
         ),
-        advice=_speak_for(measured, offer, choice, looser=looser) if against is None else against,
+        advice=f"{advice} {_LAST[offer.testing]}" if cost.last and cost.aside else advice,
         against=against is not None,
     )
+
+
+_LAST = {False: "It takes all that the account has left.", True: "It may take all that the account has left."}
 
 
 # ---------------------------------------------------------------- a line each
@@ -99,20 +118,62 @@ def _sum_up_risk(measured: MeasuredQuery, offer: Offer, choice: Choice, epsilon:
         return SummaryLine("Risk", Sign.OPEN, f"every ε meets the preference. {guesses}")
     if epsilon in (offer.meeting or ()):
         return SummaryLine("Risk", Sign.GOOD, f"meets the preference. {guesses}")
+    if _lacks_accuracy(offer, choice, epsilon):
+        return SummaryLine("Risk", Sign.OPEN, f"the preference fails by accuracy, not by risk. {guesses}")
     return SummaryLine("Risk", Sign.BAD, f"does not meet the preference. {guesses}")
+
+
+def _lacks_accuracy(offer: Offer, choice: Choice, epsilon: float) -> bool:
+    """Return whether an ε fails a preference over errors because it is too small: larger candidates meet it."""
+    about_errors = parse_preference(choice.preference).measured & {"error", "relative_error"}
+    return bool(about_errors and offer.meeting) and epsilon < min(offer.meeting or (0.0,))
 
 
 def _sum_up_answer(measured: MeasuredQuery, offer: Offer, epsilon: float, wanted: float | None) -> SummaryLine:
     advice, ranks = measured.advise(epsilon), warn_of_ranks(measured, measured.candidate(epsilon))
+    share = _find_share(measured, epsilon)
     errors = word_errors(advice.columns, advice.at.accuracy, most=MOST_ERRORS)
-    told = f"at ε = {format_epsilon(epsilon)} {errors}." if offer.testing else f"{errors}."
+    told = f"if it finds ε = {format_epsilon(epsilon)}, {errors}" if offer.testing else errors
+    if share is not None and advice.at.accuracy.numbers:
+        told += f"; {_word_share(measured)} {format_number(100.0 * share, 2)} %"
     if ranks:
-        return SummaryLine("Answer", Sign.BAD, f"{told} {ranks}")
+        return SummaryLine("Answer", Sign.BAD, f"{told}. {ranks}")
+    if wanted is not None and _gives(advice.at.accuracy, wanted):
+        return SummaryLine("Answer", Sign.GOOD if measured.risk.matched else Sign.BAD, f"as exact as asked: {told}.")
     if advice.at.accuracy.is_mostly_noise:
-        return SummaryLine("Answer", Sign.BAD, f"worth little: {told}")
-    if wanted is not None and not _gives(advice.at.accuracy, wanted):
-        return SummaryLine("Answer", Sign.BAD, f"{told} ± {format_number(wanted, 4)} is wanted.")
-    return SummaryLine("Answer", Sign.GOOD if measured.risk.matched else Sign.BAD, told)
+        return SummaryLine("Answer", Sign.BAD, f"worth little: {told}.")
+    if wanted is not None:
+        return SummaryLine("Answer", Sign.BAD, f"{told}. ± {format_number(wanted, 4)} is wanted.")
+    if not measured.risk.matched:
+        return SummaryLine("Answer", Sign.BAD, f"{told}.")
+    return SummaryLine("Answer", Sign.GOOD if share is not None and share <= EXACT else Sign.OPEN, f"{told}.")
+
+
+def _find_share(measured: MeasuredQuery, epsilon: float) -> float | None:
+    """Return the relative error of a typical number, in the column where it is largest; None if none can be told.
+
+    Where a column is drawn by rank: by which share of the people in an average group the rank may be off.
+    """
+    line = measured.candidate(epsilon)
+    shares = []
+    for (error, in_rows), foreseen, name in zip(
+        line.errors, measured.accuracies[epsilon], list_columns(measured), strict=True
+    ):
+        typical = error if in_rows or foreseen.typical is None else foreseen.typical
+        if typical is None:
+            continue
+        if in_rows and measured.risk.matched:
+            shares.append(typical * max(1, len(measured.groups)) / measured.risk.matched)
+        elif not in_rows and foreseen.relative is not None:
+            shares.append(foreseen.relative)
+        elif not in_rows and measured.sizes[name] > 0.0:
+            shares.append(typical / measured.sizes[name])
+    return max(shares, default=None)
+
+
+def _word_share(measured: MeasuredQuery) -> str:
+    alone = not measured.risk.plan.groups and not measured.risk.plan.further
+    return "that is" if alone else "a typical one is off by up to"
 
 
 def _gives(accuracy: AnswerAccuracy, wanted: float) -> bool:
@@ -127,42 +188,60 @@ def _gives(accuracy: AnswerAccuracy, wanted: float) -> bool:
 
 
 def _speak_against(
-    measured: MeasuredQuery, offer: Offer, epsilon: float, wanted: float | None, enough: float | None, alarm: str
+    measured: MeasuredQuery,
+    offer: Offer,
+    choice: Choice,
+    epsilon: float,
+    wanted: float | None,
+    enough: float | None,
+    *,
+    alarm: str,
+    looser: bool,
 ) -> Iterator[str]:
     """Yield what speaks against approving at this ε, the gravest first, with what would help."""
+    touched, smallest = measured.risk.matched, measured.smallest_group
+    gives = wanted is not None and _gives(measured.advise(epsilon).at.accuracy, wanted)
     if alarm:
         yield "It singles people out. Deny it, or ask for changes."
-    if measured.risk.matched == 0:
+    if touched == 0:
         yield "Nobody is in it: the answer would be noise. Deny it, or ask for changes."
-    if offer.testing:  # nobody chooses the ε that the test will find
-        return
-    if is_worth_little(measured, epsilon):
-        yield " ".join(_find_help(measured, offer, epsilon))
-    if wanted is not None and not _gives(measured.advise(epsilon).at.accuracy, wanted):
+    if not offer.testing and not is_undecided(choice) and epsilon not in (offer.meeting or ()):  # a fixed ε may be so
+        yield f"ε = {format_epsilon(epsilon)} does not meet the preference, which allows {_word_most(offer)}."
+    if is_worth_little(measured, epsilon) and not gives:
+        yield _find_help(measured, offer, choice, epsilon, looser=looser)
+    if wanted is not None and not gives:
         yield _word_wanted(offer, wanted, enough)
+    if touched is not None and touched < FEW:
+        yield f"It is about {format_people(touched)}. Ask for changes, unless the purpose is worth exposing them."
+    elif smallest is not None and smallest < FEW:
+        who = "1 person" if smallest == 1 else f"{smallest} people"
+        yield f"A group is {who}. Ask for larger groups, unless the purpose is worth exposing them."
 
 
-def _find_help(measured: MeasuredQuery, offer: Offer, epsilon: float) -> Iterator[str]:
-    """Yield sentences on what would help an answer that ``is_worth_little`` at this ε: fewer groups, or a larger ε.
+def _find_help(measured: MeasuredQuery, offer: Offer, choice: Choice, epsilon: float, *, looser: bool) -> str:
+    """Say what would help an answer that ``is_worth_little`` at this ε: fewer groups, or a larger ε that is allowed.
 
-    If nothing would help, or only an ε that may not be approved, the sentence says so.
+    A query with fewer groups is named only if the preference allows it the same ε (R11). A larger ε is proposed only if
+    it meets a preference that is not looser than the controller's own threshold, and no group is of a few people.
     """
     better = _find_better(measured, offer, epsilon)
     coarser = measured.advise(epsilon).coarser
-    if coarser is not None:
+    if coarser is not None and not depends_on_groups(measured, choice):
         than = " than its error" if coarser.numbers == 1 else ""
         told = word_drowned(coarser.drowned, coarser.numbers, "would be")
-        yield f"Ask for changes: without {join_names(coarser.dropped)}, {told}{than}."
-    if better is not None and offer.refuse(better) is None:
-        take = "Take" if coarser is None else "Or take"
-        yield f"{take} ε = {format_epsilon(better)}, where it is worth something."
-    elif better is not None and coarser is None:
-        yield (
-            f"It is worth something from ε = {format_epsilon(better)} on, and the preference allows "
-            f"{_word_most(offer)}. Ask for changes, or deny."
-        )
-    elif coarser is None:
-        yield "It is worth little at every ε that the account still allows. Ask for changes, or deny."
+        return f"Ask for changes: without {join_names(coarser.dropped)}, {told}{than}."
+    if better is None:
+        return "It is worth little at every ε that the account still allows. Ask for changes, or deny."
+    small = measured.smallest_group is not None and measured.smallest_group < FEW
+    few = small or (measured.risk.matched or 0) < FEW
+    if better in (offer.meeting or ()) and offer.refuse(better) is None and not looser and not few:
+        return f"It is worth something from ε = {format_epsilon(better)} on, which the preference allows."
+    return (
+        f"It is worth something from ε = {format_epsilon(better)} on, and the preference allows {_word_most(offer)}. "
+        "Ask for changes, or deny."
+        if better not in (offer.meeting or ())
+        else f"It is worth something only from ε = {format_epsilon(better)} on. Ask for changes, or deny."
+    )
 
 
 def _find_better(measured: MeasuredQuery, offer: Offer, epsilon: float) -> float | None:
@@ -184,24 +263,21 @@ def _word_wanted(offer: Offer, wanted: float, enough: float | None) -> str:
     if enough is None:
         return f"{asked}, and no ε gives it. {whether}"
     takes = f"{asked}, which takes ε = {format_epsilon(enough)}"
-    if offer.refuse(enough) is None:
-        return f"{takes}."
     if enough not in offer.remaining:
         return f"{takes}; the account does not allow it. {whether}"
+    if enough in (offer.meeting or ()):
+        return f"{takes}."
     return f"{takes}; the preference allows {_word_most(offer)}. {whether}"
 
 
-def _speak_for(measured: MeasuredQuery, offer: Offer, choice: Choice, *, looser: bool) -> str:
+def _speak_for(offer: Offer, choice: Choice, answer: SummaryLine, *, looser: bool) -> str:
     """Say what the controller still has to judge where nothing speaks against approving."""
-    touched, smallest = measured.risk.matched, measured.smallest_group
-    if touched is not None and touched < FEW:
-        return f"It is about {format_people(touched)} alone. Approve only if the purpose needs just them."
-    if smallest is not None and smallest < FEW:
-        return f"One of its groups is {format_people(smallest)}. Approve only if the purpose needs such a group."
+    rough = answer.sign is not Sign.GOOD
+    judge = "Judge whether so rough an answer is enough for the purpose." if rough else "Judge the purpose."
     if offer.testing:
-        return "The noisy test finds ε. Judge the purpose."
+        return f"The noisy test finds ε. {judge}"
     if is_undecided(choice):
-        return "The preference decides nothing here. Judge by the guesses above, and by the purpose."
+        return f"The preference decides nothing here: look at the guesses above. {judge}"
     if looser:
-        return "The preference is looser than your own threshold. Approve only if the purpose is worth it."
-    return "Nothing here speaks against it. Judge the purpose."
+        return f"The preference is looser than your own threshold. {judge}"
+    return f"Nothing here speaks against it. {judge}"

@@ -27,7 +27,7 @@ NEAR = 34.0  # marks of the slider that are nearer than this, in percent, turn a
 EDGE, MARK_LETTER = 12.0, 3.2  # of the slider: where texts run inwards, and how wide a letter is, in percent
 MARGIN, APART, THINNEST = 3.0, 9.0, 0.3  # of axes, their numbers and bars, in percent
 LETTER, NARROW_LETTER, SPACE = 2.6, 6.0, 1.5  # how wide a letter is, and the space between texts, in percent
-FOUND, CAUTIOUS, ENOUGH = "found", "cautious", "as exact as asked"  # words beside candidates
+FOUND, CAUTIOUS, ENOUGH = "found", "at most 12.5 guesses", "as exact as asked"  # words beside candidates
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dosimeter.risk import Choice, Preference, find_safe
+from dosimeter.risk import SAFE_ADVANTAGE, Choice, Preference, find_safe
 from dosimeter.show import (
     TextTable,
     format_epsilon,
@@ -62,6 +62,7 @@ from dosimeter.web.decision.words import (
 )
 
 MOST_NOTES = 4
+_SAFE_GUESSES = f"at most {50 * SAFE_ADVANTAGE:g} more of 100 guesses are right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,6 @@ class SliderStart:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class CandidatePlace:
-    """A candidate, and its place among them, from the smallest."""
-
-    epsilon: float
-    index: int
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class DecisionView:
     """Everything on the decision page that depends on the preference and on ε.
@@ -88,7 +81,8 @@ class DecisionView:
       ``undecided``: every candidate meets it (F4). ``notes``: other remarks on its evaluation.
     - The ε at which the slider is (``selected``). ``meets``: whether this ε meets the preference. ``valuetext``: this
       ε, whether it meets the preference, and the errors, in words. ``refusal``: why this ε may not be approved; None if
-      it may. ``index``: its place among the candidates, from the smallest.
+      it may. ``index``: its place among the candidates, from the smallest. ``instead``: the place of the ε at which the
+      slider starts; None if that may not be approved either.
     - The answer at this ε. ``steps``: what the next candidates would change. ``wanted``: which ε gives the error that
       the analyst wants. ``numbers``: how many numbers the answer has. ``columns``: its columns with errors.
       ``shown_columns``: those in ``accuracy``. ``alone``: each column has one number.
@@ -109,7 +103,7 @@ class DecisionView:
     start: SliderStart
     scale: SliderScale
     refusal: Refusal | None
-    largest: CandidatePlace | None
+    instead: int | None
     tradeoff: TradeOff
     accuracy: tuple[AccuracyRow, ...]
     accuracy_notes: tuple[str, ...]
@@ -174,7 +168,7 @@ def build_view(
         start=start,
         scale=draw_scale(offer, _list_marks(offer, choice)),
         refusal=offer.refuse(selected),
-        largest=_find_largest(offer),
+        instead=None if offer.refuse(start.epsilon) else sorted(offer.candidates).index(start.epsilon),
         tradeoff=draw_tradeoff(
             choice.candidates,
             show_errors(measured, place),
@@ -216,13 +210,6 @@ def build_view(
     )
 
 
-def _find_largest(offer: Offer) -> CandidatePlace | None:
-    """Return the largest candidate that may be approved; None if none may."""
-    ordered = sorted(offer.candidates)
-    allowed = [CandidatePlace(each, at) for at, each in enumerate(ordered) if offer.refuse(each) is None]
-    return allowed[-1] if allowed else None
-
-
 def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int | None = None) -> SliderStart:
     """Return where the slider starts: at the ε that the preference finds, or at ``enough`` if that is smaller.
 
@@ -234,13 +221,14 @@ def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int 
     left = offer.remaining or offer.candidates
     found, why = offer.found, "the largest ε that meets the preference"
     if is_undecided(choice):
-        found, why = find_safe(choice.candidates), "the preference decides nothing, and this is cautious enough"
+        found, why = find_safe(choice.candidates), f"the preference decides nothing, and here {_SAFE_GUESSES}"
         if touched == 0:
-            why = "nobody is in this query, and this would be cautious for somebody who is"
+            why = f"nobody is in this query; if somebody were, {_SAFE_GUESSES}"
     if found is None:
         return SliderStart(min(left), "no ε is proposed, so this is the smallest")
-    if enough is not None and enough < found:
-        found, why = enough, "the smallest ε with the wanted accuracy"
+    good = [each for each in offer.meeting or () if each in left and enough is not None and each >= enough]
+    if good and min(good) < found:
+        found, why = min(good), "the smallest ε with the wanted accuracy"
     start = round_down(found, left)
     if start == max(left) and offer.charges.policy.budget is not None:
         why = "the largest ε that the account still allows"
@@ -266,10 +254,11 @@ def _list_marks(offer: Offer, choice: Choice) -> list[tuple[float, str]]:
 
 
 def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float, tuple[str, ...]]:
-    """Return the words beside candidates of the picture, by ε: "found", "cautious", "as exact as asked".
+    """Return the words beside candidates of the picture, by ε.
 
-    "cautious": the largest ε with a small membership advantage, where the preference decides nothing (F4). ``enough``:
-    the smallest ε with the wanted error; None if there is none.
+    "found": the ε that the preference finds. "at most 12.5 guesses": the largest ε with a small membership advantage,
+    where the preference decides nothing (F4). "as exact as asked": the smallest ε with the wanted error, ``enough``;
+    None if there is none.
     """
     marks: dict[float, tuple[str, ...]] = {}
     found = None if is_undecided(choice) else max(offer.meeting or (), default=None)

@@ -113,11 +113,16 @@ def list_cautions(measured: MeasuredQuery, choice: Choice, alarm: str) -> Iterat
     if touched is not None and touched < FEW:
         yield Caution(f"This question touches {_name_few(touched)}: whatever it answers is about them.", grave=True)
     elif (smallest := measured.smallest_group) is not None and smallest < FEW:
-        yield Caution(f"The smallest group holds {_name_few(smallest)}: its numbers are about them.", grave=False)
+        yield Caution(f"The smallest group holds {_name_few(smallest)}: its numbers are about them.", grave=True)
     if is_undecided(choice):
         yield Caution(_word_undecided(measured, choice), grave=False)
     elif (told := _word_by_cell(measured, choice)) is not None:
         yield Caution(told, grave=False)
+
+
+def depends_on_groups(measured: MeasuredQuery, choice: Choice) -> bool:
+    """Return whether the preference allows its ε only because the noise in all groups is counted (R11)."""
+    return _word_by_cell(measured, choice) is not None
 
 
 def _word_by_cell(measured: MeasuredQuery, choice: Choice) -> str | None:

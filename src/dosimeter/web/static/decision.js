@@ -88,7 +88,7 @@ function show(reading, signal) {
   preference = reading.preference;
   slider.value = reading.index;
   slider.setAttribute("aria-valuetext", reading.valuetext);
-  valuetext.textContent = reading.valuetext.replace(/^[^,]*, /, ""); // the box beside it has ε
+  valuetext.textContent = "";
   if (document.activeElement !== box || following) box.value = reading.selected;
   for (const [name, html] of Object.entries(reading.fragments)) replacePart(`part-${name}`, html);
   remember(reading.selected);
