@@ -64,7 +64,7 @@ def read_part(page: str, name: str) -> str:
             "SELECT COUNT(*) FROM clinic",
             {},
             "0.5",
-            "The preference decides nothing here: look at the guesses above. Judge the purpose.",
+            "The preference decides nothing about risk here: look at the guesses above. Judge the purpose.",
             False,
         ),
     ],
@@ -102,6 +102,19 @@ def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(
     assert "Answered" in carol.approve(query_id, "0.4", fields["text"]).text
 
 
+def test_a_preference_over_errors_alone_is_no_tick_for_risk(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask(SMOKERS)
+    fields = {"preset": "own", "text": "error <= 50"}
+    page = carol.get(f"/decide/{query_id}", params={**fields, "epsilon": "1"}).text
+    assert "· Risk: the preference does not limit it." in read_part(page, "cost")
+    assert "Nothing here speaks against it" not in page
+    below = carol.get(f"/decide/{query_id}", params={**fields, "epsilon": "0.05"}).text
+    assert "Go to ε&nbsp;=&nbsp;0.06</button>" in below  # ± 50 exactly: the next that meets it, not the largest
+    confirm = carol.get(f"/decide/{query_id}/confirm", params={**fields, "epsilon": "2"}).text
+    assert "Of little risk" not in confirm
+    assert "Meets the preference, and is exact" not in confirm
+
+
 def test_where_a_larger_epsilon_is_allowed_it_is_named(site: Site, anna: Guest, carol: Guest) -> None:
     """Diabetes: 370 people. ± 750 at ε = 0.004 and ± 300 at 0.01; 0.05 meets the preference."""
     query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE diagnosis = 'Diabetes'")
@@ -121,10 +134,13 @@ def test_a_fixed_epsilon_beyond_the_preference_is_spoken_against(start_site: Cal
         good = carol.get(f"/decide/{query_id}", params={"epsilon": "2"}).text
         asked = read_page(carol, f"/decide/{query_id}/confirm", epsilon="2")
     assert "It is worth something from ε = 2 on, and the preference allows 0.05 at most." in read_part(weak, "verdict")
-    assert "ε = 2 does not meet the preference, which allows 0.05 at most. It takes all" in read_part(good, "verdict")
+    assert (
+        "ε = 2 does not meet the preference; 0.05 does. Choose another, or ask for changes. It takes all"
+        in read_part(good, "verdict")
+    )
     assert "data-against" in weak
     assert "data-against" in good
-    assert "Answer: count ± 1 (95 %); the number itself is larger; that is 33 %." in asked
+    assert "Answer: count ± 1 (95 %); the number itself is larger; the error is 33 % of it." in asked
     assert "Risk: does not meet the preference." in asked
     assert "You have looked at the risk of this query" in asked
     assert "Meets the preference, and is exact enough" not in asked  # no reason that the lines contradict

@@ -278,9 +278,9 @@ class ArgumentMeasure(Measure, ABC):
 
 
 class Reducible(ArgumentMeasure, ABC):
-    """A measure that reads only a few values instead of its whole argument.
+    """A measure that needs only a few numbers computed from its argument, such as how many rows lie above a bound.
 
-    Where all measures of an argument are of one such class, the profile keeps these few values and drops the argument.
+    If all measures of an argument need the same few numbers, the profile keeps these in place of the argument.
     """
 
     __slots__ = ()

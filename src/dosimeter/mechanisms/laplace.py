@@ -189,12 +189,12 @@ def _find_sum_error(terms: int, probability: float) -> float:
 
 
 def _grid_is_coarse(high: float, grids: FloatArray, scale: float) -> bool:
-    """Return whether, on one of the grids, the ratio of two exact RDRs is below the ratio of their upper bounds (R7).
+    """Return whether some grid is so coarse that a ratio of upper bounds of RDRs exceeds that of the exact RDRs (R7).
 
-    Both ratios are the RDR of somebody with PIS 0 divided by the RDR of somebody with PIS ``high``, who moves one
-    number by j = high/g steps of the grid g. With s = g/b and k noisy numbers, the ratio of the exact RDRs is k/(k − 1
-    + j·sinh s + e^(−js)), and the ratio of the bounds is k/(k + js). For one COUNT (j = 1) the first is below the
-    second from s = 1.616 on, the root of cosh s = 1 + s.
+    Compared are somebody with PIS 0 and somebody with PIS ``high``, who moves one number by j = high/g steps of the
+    grid g. With s = g/b, where b is ``scale``, and k noisy numbers, however many, the ratio of the exact RDRs is
+    k/(k − 1 + j·sinh s + e^(−js)), and the ratio of the bounds is k/(k + js). For one COUNT (j = 1) the first is below
+    the second from s = 1.616 on, the root of cosh s = 1 + s.
     """
     for grid in set(grids[grids > 0.0].tolist()):
         steps, size = high / grid, min(grid / scale, 700.0)

@@ -265,7 +265,7 @@ def _align(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def assemble_groups(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow]:
-    """Return, for every group, the columns of the answer that are computed from its own numbers, without errors.
+    """Return a row for every group: the columns of the answer that need no other group's numbers. No 95 % errors.
 
     If the embedded engine fails on these numbers, return every group with its aggregates.
     """

@@ -44,7 +44,7 @@ class Noise:
     def of(cls, plan: QueryPlan, mechanism: Mechanism, scale: float) -> Noise:
         """Return the noise of a plan. ``scale``: in the units of the norm.
 
-        If noisy numbers choose which rows are shown, the tail is divided by ``count_selectable`` (E2).
+        If noisy numbers choose which rows are shown, ``tail`` is 0.05 divided by how many could be chosen (E2).
         """
         return cls.at_each(plan, mechanism, [scale])[0]
 

@@ -243,7 +243,7 @@ def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) ->
 
 
 def _assemble_noisy(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbers]) -> AssembledAnswer:
-    """Return the answer made from noisy numbers, clamped if the order says so, with the error of every number.
+    """Return the answer made from noisy numbers, with the error of every number; clamped if the request asks for it.
 
     ``noisy``: the groups and numbers of each block (a SELECT that measures). If what the query computes from these
     numbers fails, the answer is the numbers themselves, by group (Q4).

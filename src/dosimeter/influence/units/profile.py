@@ -331,12 +331,12 @@ def _gather_entries(
 
 
 def _gather_counts(layout: Layout, found: pa.Table, field: UnitField) -> Lists:
-    """Return one quantile field of all entries: the index of each entry's list, and the lists.
+    """Return, for each entry of the profile, which values near a quantile the individual's rows have, and how often.
 
-    A list has a pair for each value near the quantile that the individual has in the group: the value, and how many of
-    their rows have it. Rows with other values count at the nearest of these. Entries of one group with equal counts
-    share a list. Entries are ordered by group and then by profile row. ``found``: the rows of a wide profile, which has
-    a column for each value near the quantile in each group.
+    These are lists of pairs: a value, and how many of the individual's rows in the group have it. A row with another
+    value counts at the nearest value near the quantile. Equal lists of one group are kept once; the result has the
+    lists, and for each entry the index of its own. Entries are ordered by group and then by profile row. ``found``: the
+    rows of a wide profile, which has a column for each value near the quantile in each group.
     """
     codes: list[IntArray] = []
     lists: list[Values] = []

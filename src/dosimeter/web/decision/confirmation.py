@@ -50,7 +50,8 @@ class Confirmation:
         risk, answer, *_ = (line.sign for line in self.summary.lines)
         exact, rough, worth = APPROVE_REASONS
         fit = [exact] if risk is Sign.GOOD and answer is Sign.GOOD and not self.summary.against else []
-        return (*fit, *([rough] if risk is not Sign.BAD else []), worth)
+        little = self.summary.cautious and not self.summary.against and risk is Sign.GOOD and answer is Sign.OPEN
+        return (*fit, *([rough] if little else []), worth)
 
 
 def describe_confirmation(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from dosimeter.risk import AnswerAccuracy, Choice, parse_preference
+from dosimeter.risk import SAFE_ADVANTAGE, AnswerAccuracy, Choice, parse_preference
 from dosimeter.show import (
     format_epsilon,
     format_number,
@@ -27,7 +27,7 @@ from dosimeter.web.decision.offer import Offer
 from dosimeter.web.decision.words import (
     FEW,
     MOST_ERRORS,
-    depends_on_groups,
+    is_allowed_without_groups,
     is_undecided,
     is_worth_little,
     warn_of_ranks,
@@ -58,14 +58,14 @@ class SummaryLine:
 class DecisionSummary:
     """The decision in short. ``lines``: risk, answer and, if the account grants it, cost.
 
-    ``advice``: what the lines speak for, in a sentence or two.
-
-    ``against``: whether the advice is to ask for changes or to deny, rather than to approve.
+    ``advice``: what the lines speak for, in a sentence or two. ``cautious``: whether nobody's membership advantage
+    exceeds 0.25. ``against``: whether the advice is to ask for changes or to deny, rather than to approve.
     """
 
     lines: tuple[SummaryLine, ...]
     advice: str
     against: bool
+    cautious: bool
 
 
 def summarize(
@@ -89,16 +89,19 @@ def summarize(
     """
     at = (offer.found or offer.largest) if offer.testing else epsilon
     answer = _sum_up_answer(measured, offer, at, wanted)
-    against = next(_speak_against(measured, offer, choice, at, wanted, enough, alarm=alarm, looser=looser), None)
-    advice = _speak_for(offer, choice, answer, looser=looser) if against is None else against
+    against = next(_speak_against(measured, offer, choice, at, wanted, enough, alarm=alarm), None)
+    last = _LAST[offer.testing] if cost.last and cost.aside else ""
+    advice = _speak_for(offer, choice, answer, last, looser=looser) if against is None else f"{against} {last}".strip()
+    risk = measured.risk.absolute(offer.largest if offer.testing else epsilon)
     return DecisionSummary(
         lines=(
             _sum_up_risk(measured, offer, choice, at),
             answer,
             *([SummaryLine("Cost", Sign.BAD if cost.last else Sign.OPEN, " ".join(cost.chief))] if cost.aside else []),
         ),
-        advice=f"{advice} {_LAST[offer.testing]}" if cost.last and cost.aside else advice,
+        advice=advice,
         against=against is not None,
+        cautious=risk.advantage <= SAFE_ADVANTAGE * (1.0 + 1e-12),
     )
 
 
@@ -113,14 +116,24 @@ def _sum_up_risk(measured: MeasuredQuery, offer: Offer, choice: Choice, epsilon:
     absolute = measured.risk.absolute(at, charge=at + float(offer.charges.epsilon_svt))
     guesses = word_more_guesses(absolute)
     if offer.testing:
-        return SummaryLine("Risk", Sign.OPEN, f"at worst the test finds ε = {format_epsilon(at)}. {guesses}")
+        whole = format_number(at + float(offer.charges.epsilon_svt), 6)
+        found = f"at worst the test finds ε = {format_epsilon(at)}, and {whole} is spent with the test"
+        return SummaryLine("Risk", Sign.OPEN, f"{found}. {guesses}")
     if is_undecided(choice):
         return SummaryLine("Risk", Sign.OPEN, f"every ε meets the preference. {guesses}")
+    if not _limits_risk(choice):
+        return SummaryLine("Risk", Sign.OPEN, f"the preference does not limit it. {guesses}")
     if epsilon in (offer.meeting or ()):
         return SummaryLine("Risk", Sign.GOOD, f"meets the preference. {guesses}")
     if _lacks_accuracy(offer, choice, epsilon):
         return SummaryLine("Risk", Sign.OPEN, f"the preference fails by accuracy, not by risk. {guesses}")
     return SummaryLine("Risk", Sign.BAD, f"does not meet the preference. {guesses}")
+
+
+def _limits_risk(choice: Choice) -> bool:
+    """Return whether the preference is about people at all, and not about errors alone."""
+    preference = parse_preference(choice.preference)
+    return preference.about_rdr or bool(preference.measured & {"own_epsilon", "advantage"})
 
 
 def _lacks_accuracy(offer: Offer, choice: Choice, epsilon: float) -> bool:
@@ -135,18 +148,21 @@ def _sum_up_answer(measured: MeasuredQuery, offer: Offer, epsilon: float, wanted
     errors = word_errors(advice.columns, advice.at.accuracy, most=MOST_ERRORS)
     told = f"if it finds ε = {format_epsilon(epsilon)}, {errors}" if offer.testing else errors
     if share is not None and advice.at.accuracy.numbers:
-        told += f"; {_word_share(measured)} {format_number(100.0 * share, 2)} %"
+        told += f"; {_word_share(measured, share)}"
     if ranks:
         return SummaryLine("Answer", Sign.BAD, f"{told}. {ranks}")
     if wanted is not None and _gives(advice.at.accuracy, wanted):
-        return SummaryLine("Answer", Sign.GOOD if measured.risk.matched else Sign.BAD, f"as exact as asked: {told}.")
+        drowned = advice.at.accuracy.is_mostly_noise
+        return SummaryLine("Answer", Sign.OPEN if drowned else Sign.GOOD, f"as exact as asked: {told}.")
     if advice.at.accuracy.is_mostly_noise:
         return SummaryLine("Answer", Sign.BAD, f"worth little: {told}.")
     if wanted is not None:
         return SummaryLine("Answer", Sign.BAD, f"{told}. ± {format_number(wanted, 4)} is wanted.")
     if not measured.risk.matched:
         return SummaryLine("Answer", Sign.BAD, f"{told}.")
-    return SummaryLine("Answer", Sign.GOOD if share is not None and share <= EXACT else Sign.OPEN, f"{told}.")
+    whole = not advice.at.accuracy.drowned and not advice.at.accuracy.too_few
+    good = whole and share is not None and share <= EXACT
+    return SummaryLine("Answer", Sign.GOOD if good else Sign.OPEN, f"{told}.")
 
 
 def _find_share(measured: MeasuredQuery, epsilon: float) -> float | None:
@@ -171,9 +187,12 @@ def _find_share(measured: MeasuredQuery, epsilon: float) -> float | None:
     return max(shares, default=None)
 
 
-def _word_share(measured: MeasuredQuery) -> str:
-    alone = not measured.risk.plan.groups and not measured.risk.plan.further
-    return "that is" if alone else "a typical one is off by up to"
+def _word_share(measured: MeasuredQuery, share: float) -> str:
+    """Say what the relative error is: of the only number, or of a typical one."""
+    percent = f"{format_number(100.0 * share, 2)} %"
+    if not measured.risk.plan.groups and not measured.risk.plan.further:
+        return f"the error is {percent} of it"
+    return f"a typical one is off by up to {percent}"
 
 
 def _gives(accuracy: AnswerAccuracy, wanted: float) -> bool:
@@ -196,7 +215,6 @@ def _speak_against(
     enough: float | None,
     *,
     alarm: str,
-    looser: bool,
 ) -> Iterator[str]:
     """Yield what speaks against approving at this ε, the gravest first, with what would help."""
     touched, smallest = measured.risk.matched, measured.smallest_group
@@ -206,11 +224,12 @@ def _speak_against(
     if touched == 0:
         yield "Nobody is in it: the answer would be noise. Deny it, or ask for changes."
     if not offer.testing and not is_undecided(choice) and epsilon not in (offer.meeting or ()):  # a fixed ε may be so
-        yield f"ε = {format_epsilon(epsilon)} does not meet the preference, which allows {_word_most(offer)}."
-    if is_worth_little(measured, epsilon) and not gives:
-        yield _find_help(measured, offer, choice, epsilon, looser=looser)
+        does = "no ε does" if offer.found is None else f"{format_epsilon(offer.found)} does"
+        yield f"ε = {format_epsilon(epsilon)} does not meet the preference; {does}. Choose another, or ask for changes."
     if wanted is not None and not gives:
         yield _word_wanted(offer, wanted, enough)
+    if is_worth_little(measured, epsilon) and not gives:
+        yield _find_help(measured, offer, choice, epsilon)
     if touched is not None and touched < FEW:
         yield f"It is about {format_people(touched)}. Ask for changes, unless the purpose is worth exposing them."
     elif smallest is not None and smallest < FEW:
@@ -218,29 +237,29 @@ def _speak_against(
         yield f"A group is {who}. Ask for larger groups, unless the purpose is worth exposing them."
 
 
-def _find_help(measured: MeasuredQuery, offer: Offer, choice: Choice, epsilon: float, *, looser: bool) -> str:
-    """Say what would help an answer that ``is_worth_little`` at this ε: fewer groups, or a larger ε that is allowed.
+def _find_help(measured: MeasuredQuery, offer: Offer, choice: Choice, epsilon: float) -> str:
+    """Say what would help an answer that ``is_worth_little`` at this ε: a larger ε that is allowed, or fewer groups.
 
-    A query with fewer groups is named only if the preference allows it the same ε (R11). A larger ε is proposed only if
-    it meets a preference that is not looser than the controller's own threshold, and no group is of a few people.
+    A larger ε is said to be allowed only if it meets the preference and no group is of a few people. A query with fewer
+    groups is named only if the preference would allow it this ε too (R11).
     """
     better = _find_better(measured, offer, epsilon)
     coarser = measured.advise(epsilon).coarser
-    if coarser is not None and not depends_on_groups(measured, choice):
+    small = measured.smallest_group is not None and measured.smallest_group < FEW
+    few = small or (measured.risk.matched or 0) < FEW
+    if better is not None and better in (offer.meeting or ()) and offer.refuse(better) is None and not few:
+        return f"It is worth something from ε = {format_epsilon(better)} on, which the preference allows."
+    if coarser is not None and is_allowed_without_groups(measured, choice, epsilon):
         than = " than its error" if coarser.numbers == 1 else ""
         told = word_drowned(coarser.drowned, coarser.numbers, "would be")
         return f"Ask for changes: without {join_names(coarser.dropped)}, {told}{than}."
     if better is None:
         return "It is worth little at every ε that the account still allows. Ask for changes, or deny."
-    small = measured.smallest_group is not None and measured.smallest_group < FEW
-    few = small or (measured.risk.matched or 0) < FEW
-    if better in (offer.meeting or ()) and offer.refuse(better) is None and not looser and not few:
-        return f"It is worth something from ε = {format_epsilon(better)} on, which the preference allows."
+    if better in (offer.meeting or ()):
+        return f"It is worth something only from ε = {format_epsilon(better)} on. Ask for changes, or deny."
     return (
         f"It is worth something from ε = {format_epsilon(better)} on, and the preference allows {_word_most(offer)}. "
         "Ask for changes, or deny."
-        if better not in (offer.meeting or ())
-        else f"It is worth something only from ε = {format_epsilon(better)} on. Ask for changes, or deny."
     )
 
 
@@ -270,14 +289,19 @@ def _word_wanted(offer: Offer, wanted: float, enough: float | None) -> str:
     return f"{takes}; the preference allows {_word_most(offer)}. {whether}"
 
 
-def _speak_for(offer: Offer, choice: Choice, answer: SummaryLine, *, looser: bool) -> str:
-    """Say what the controller still has to judge where nothing speaks against approving."""
+def _speak_for(offer: Offer, choice: Choice, answer: SummaryLine, last: str, *, looser: bool) -> str:
+    """Say what the controller still has to judge where nothing speaks against approving.
+
+    ``last``: that it takes the rest of the account; "" if it does not.
+    """
     rough = answer.sign is not Sign.GOOD
     judge = "Judge whether so rough an answer is enough for the purpose." if rough else "Judge the purpose."
     if offer.testing:
-        return f"The noisy test finds ε. {judge}"
-    if is_undecided(choice):
-        return f"The preference decides nothing here: look at the guesses above. {judge}"
-    if looser:
-        return f"The preference is looser than your own threshold. {judge}"
-    return f"Nothing here speaks against it. {judge}"
+        told = "The noisy test finds ε."
+    elif is_undecided(choice) or not _limits_risk(choice):
+        told = "The preference decides nothing about risk here: look at the guesses above."
+    elif looser:
+        told = "The preference is looser than your own threshold."
+    else:
+        told = "" if last else "Nothing here speaks against it."
+    return " ".join(part for part in (told, last, judge) if part)

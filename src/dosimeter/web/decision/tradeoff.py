@@ -166,11 +166,12 @@ def draw_tradeoff(
     raw: bool,
     every: bool,
 ) -> TradeOff:
-    """Return the picture, largest ε first. ``errors``: the errors of the drawn ``column``, by ε.
+    """Return the picture of risk and error at each candidate, largest ε first.
 
-    ``in_rows``: these errors count rows. ``marks``: words beside candidates, by ε. ``wanted``: the wanted error.
-    ``raw``: draw RDRs themselves, not multiples of the average. ``every``: give each candidate a row of its own;
-    otherwise, of more than 14 candidates, those that are alike share a row (``_fold``).
+    ``lines``: the candidates. ``errors``: the errors of the drawn ``column``, by ε. ``in_rows``: these errors count
+    rows. ``marks``: words beside candidates, by ε. ``wanted``: the wanted error. ``raw``: draw RDRs themselves, not
+    multiples of the average. ``every``: give each candidate a row of its own; otherwise, of more than 14 candidates,
+    those that are alike share a row (``_fold``).
     """
     ordered = sorted(lines, key=lambda line: -line.epsilon)
     shown = _fold(ordered, offer, selected, marks) if len(ordered) > MOST_ROWS and not every else ordered

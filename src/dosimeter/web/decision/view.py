@@ -73,6 +73,14 @@ class SliderStart:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class CandidatePlace:
+    """A candidate, and its place among them, from the smallest."""
+
+    epsilon: float
+    index: int
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class DecisionView:
     """Everything on the decision page that depends on the preference and on ε.
@@ -81,8 +89,8 @@ class DecisionView:
       ``undecided``: every candidate meets it (F4). ``notes``: other remarks on its evaluation.
     - The ε at which the slider is (``selected``). ``meets``: whether this ε meets the preference. ``valuetext``: this
       ε, whether it meets the preference, and the errors, in words. ``refusal``: why this ε may not be approved; None if
-      it may. ``index``: its place among the candidates, from the smallest. ``instead``: the place of the ε at which the
-      slider starts; None if that may not be approved either.
+      it may. ``index``: its place among the candidates, from the smallest. ``instead``: another ε that may be approved;
+      None if none may.
     - The answer at this ε. ``steps``: what the next candidates would change. ``wanted``: which ε gives the error that
       the analyst wants. ``numbers``: how many numbers the answer has. ``columns``: its columns with errors.
       ``shown_columns``: those in ``accuracy``. ``alone``: each column has one number.
@@ -103,7 +111,7 @@ class DecisionView:
     start: SliderStart
     scale: SliderScale
     refusal: Refusal | None
-    instead: int | None
+    instead: CandidatePlace | None
     tradeoff: TradeOff
     accuracy: tuple[AccuracyRow, ...]
     accuracy_notes: tuple[str, ...]
@@ -168,7 +176,7 @@ def build_view(
         start=start,
         scale=draw_scale(offer, _list_marks(offer, choice)),
         refusal=offer.refuse(selected),
-        instead=None if offer.refuse(start.epsilon) else sorted(offer.candidates).index(start.epsilon),
+        instead=_find_instead(offer, selected, start.epsilon),
         tradeoff=draw_tradeoff(
             choice.candidates,
             show_errors(measured, place),
@@ -208,6 +216,23 @@ def build_view(
         wanted=write_wanted(measured, wanted_error, enough),
         shown=view_groups(measured, selected),
     )
+
+
+def _find_instead(offer: Offer, selected: float, start: float) -> CandidatePlace | None:
+    """Return the ε to go to where the selected one may not be approved: the next smaller one that may.
+
+    If that is above ``start``, where the slider starts, return ``start``. If none is smaller, return the next larger
+    one. None if no ε may be approved.
+    """
+    ordered = sorted(offer.candidates)
+    allowed = [each for each in ordered if offer.refuse(each) is None]
+    if not allowed:
+        return None
+    below = [each for each in allowed if each < selected]
+    found = max(below) if below else allowed[0]
+    if below and start in allowed and start < found:
+        found = start
+    return CandidatePlace(found, ordered.index(found))
 
 
 def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int | None = None) -> SliderStart:

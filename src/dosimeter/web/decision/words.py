@@ -120,9 +120,14 @@ def list_cautions(measured: MeasuredQuery, choice: Choice, alarm: str) -> Iterat
         yield Caution(told, grave=False)
 
 
-def depends_on_groups(measured: MeasuredQuery, choice: Choice) -> bool:
-    """Return whether the preference allows its ε only because the noise in all groups is counted (R11)."""
-    return _word_by_cell(measured, choice) is not None
+def is_allowed_without_groups(measured: MeasuredQuery, choice: Choice, epsilon: float) -> bool:
+    """Return whether the preference allows this ε also if the noise of other groups is not counted (R11).
+
+    Only a limit on least ÷ most exposed is looked at; other preferences are taken to allow it.
+    """
+    preference = parse_preference(choice.preference)
+    limit = limit_by_cell(measured.risk, preference) if preference.kind == "ratio" else None
+    return limit is None or epsilon <= limit * (1.0 + 1e-9)
 
 
 def _word_by_cell(measured: MeasuredQuery, choice: Choice) -> str | None:

@@ -107,9 +107,9 @@ def _refuse(full: dict[str, int], keys: dict[str, FailureLimit]) -> None:
 
 
 def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
-    """Raise Throttled if another attempt must be refused. That is recorded once per run of failures.
+    """Raise Throttled if this attempt to sign in must be refused. The refusal is recorded once per run of failures.
 
-    Called before the queue of passwords, so that a refused attempt takes nobody's turn.
+    Called before the attempt waits for its password to be verified, so that a refused one takes nobody's turn.
     """
     user_name = clean_name(name)
     keys = limits.keys(user_name)
