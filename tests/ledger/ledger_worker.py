@@ -234,6 +234,13 @@ def try_call(target: str, verb: str) -> None:
             if verb == "show":
                 json.dumps(ledger.describe())
                 sys.stdout.write(f"intact {ledger.verify().intact} ")
+            if verb == "stopped":
+                stopped = ledger.stopped("clinic")
+                ledger.stop_killed("clinic")
+                sys.stdout.write(f"{stopped and stopped.kind} ")
+            if verb == "measure":
+                with ledger.measuring("clinic", make_request()) as measuring:
+                    ledger.end(measuring)
             if verb == "fill":
                 size = Path(target).stat().st_size
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

@@ -1,6 +1,7 @@
 """What tests do to a ledger through whole releases, in processes that are killed or that crowd. Not a test.
 
-release_worker.py crash TARGET OUTBOX REPEATS          every step, each killed with SIGKILL that many times
+release_worker.py crash TARGET OUTBOX REPEATS          every step, each killed with SIGKILL that many times, while
+                                                       five other processes release from datasets of their own
 release_worker.py crowd TARGET PROCESSES EACH POLICY   many processes at once; each asks for its own list of ε's
 
 One process imports everything, opens nothing, and forks: the children open table and ledger for themselves.
@@ -12,14 +13,19 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from dosimeter.dataset import Dataset
+from dosimeter.engines.duckdb import DuckDBEngine
+from dosimeter.engines.few_rows import FewRows
 from dosimeter.ledger import Ledger, Record
 from dosimeter.ledger.store import Transaction
 from dosimeter.release import run as releasing
@@ -29,11 +35,17 @@ EPSILON = 0.125
 BUSY_TIMEOUT = 600.0  # far more than 32 processes need on a slow machine
 QUERY = "SELECT COUNT(*) AS n FROM {} WHERE x > 2"
 
-# The steps of a release, in order → the status of its entry if the process dies there, None where there is no entry.
+# The steps of a release, in order → what is left if the process dies there: nothing, a measurement without an end
+# ("killed"), or an entry with a status.
 STEPS = {
-    "before the reservation": None,
-    "inside the decision": None,
-    "before the reservation's commit": None,
+    "before the mark": None,
+    "before the mark's commit": None,
+    "before measuring": "killed",
+    "while measuring": "killed",
+    "after measuring": "killed",
+    "before the reservation": "killed",
+    "inside the decision": "killed",
+    "before the reservation's commit": "killed",
     "after the reservation": "reserved",
     "before the noise": "reserved",
     "after the noise": "reserved",
@@ -45,8 +57,11 @@ STEPS = {
 }
 
 
-def name_dataset(step: str) -> str:
-    return f"step{list(STEPS).index(step)}"
+OTHERS = 5
+
+
+def name_dataset(step: str, turn: int = 0) -> str:
+    return f"step{list(STEPS).index(step) * 100 + turn}"
 
 
 def open_table(name: str) -> Dataset:
@@ -82,13 +97,38 @@ def die_at(step: str) -> Callable[[str], None]:
 
         setattr(owner, name, wrapped)
 
-    append = Transaction.append
+    append, begin = Transaction.append, Ledger.measuring
+    under_way: list[bool] = []
 
     def append_and_tell(transaction: Transaction, record: Record) -> None:
         append(transaction, record)
+        if record.kind == "measure":
+            reached("before the mark's commit")
         happened = {"reserved": "before the reservation's commit", "released": "before the settlement's commit"}
         reached(happened.get(json.loads(record.payload).get("status", ""), ""))
 
+    def fetch_and_tell(engine: DuckDBEngine, query: exp.Select) -> FewRows:
+        found = fetch(engine, query)
+        if under_way:
+            reached("while measuring")
+        return found
+
+    fetch, measure = DuckDBEngine.fetch_few, releasing._measure
+
+    def measure_and_tell(*arguments: Any) -> Any:
+        reached("before measuring")
+        under_way.append(True)
+        result = measure(*arguments)
+        reached("after measuring")
+        return result
+
+    def begin_and_tell(*arguments: Any, **options: Any) -> Any:
+        reached("before the mark")
+        return begin(*arguments, **options)
+
+    DuckDBEngine.fetch_few = fetch_and_tell  # type: ignore[method-assign, assignment]
+    releasing._measure = measure_and_tell  # type: ignore[assignment]
+    Ledger.measuring = begin_and_tell  # type: ignore[method-assign]
     wrap(Ledger, "reserve", "before the reservation", "after the reservation")
     wrap(Ledger, "settle", "before the settlement", "after the settlement")
     wrap(releasing, "find_charges", "inside the decision", "")
@@ -98,7 +138,7 @@ def die_at(step: str) -> Callable[[str], None]:
 
 
 def release_and_print(target: str, dataset: str, outbox: Path, reached: Callable[[str], None]) -> None:
-    with open_table(dataset) as table, Ledger.open(target) as ledger:
+    with open_table(dataset) as table, Ledger.open(target, busy_timeout=BUSY_TIMEOUT) as ledger:
         answer = table.release(QUERY.format(dataset), ledger=ledger, epsilon=EPSILON, policy="budget:1000", again=True)
     reached("before printing")
     line = json.dumps({"dataset": dataset, "entry": answer.entry, "answer": answer.answer}) + "\n"
@@ -109,18 +149,58 @@ def release_and_print(target: str, dataset: str, outbox: Path, reached: Callable
 
 
 def crash_everywhere(target: str, outbox: Path, repeats: int) -> None:
-    outcomes = []
+    outcomes: list[list[Any]] = []
+    over = outbox.with_suffix(".over")
+    others = [_fork_worker(partial(release_until, over, target, number)) for number in range(OTHERS)]
     for step in STEPS:
-        for _ in range(repeats):
+        for turn in range(repeats):
             child = os.fork()
             if child == 0:
                 try:
-                    release_and_print(target, name_dataset(step), outbox, die_at(step))
+                    release_and_print(target, name_dataset(step, turn), outbox, die_at(step))
                 finally:
                     os._exit(1)
             _, status = os.waitpid(child, 0)
             outcomes.append([step, os.waitstatus_to_exitcode(status)])
-    sys.stdout.write(json.dumps(outcomes) + "\n")
+    over.touch()
+    released = [_collect(child, read_end) for child, read_end in others]
+    sys.stdout.write(json.dumps([outcomes, released]) + "\n")
+
+
+def release_until(over: Path, target: str, number: int) -> list[str]:
+    """Release from a dataset of its own, again and again, until the others are over; return every status."""
+    name = f"other{10_000 + number}"
+    found: list[str] = []
+    with open_table(name) as table, Ledger.open(target, busy_timeout=BUSY_TIMEOUT) as ledger:
+        while not (found and over.exists()):
+            answer = table.release(QUERY.format(name), ledger=ledger, epsilon=0.001, policy="budget:1000", again=True)
+            found.append(answer.status)
+            time.sleep(0.05)  # the machine has others to serve
+    return found
+
+
+def _fork_worker(work: Callable[[], Any]) -> tuple[int, int]:
+    """Run ``work`` in a process of its own; return its number, and where its result can be read as JSON."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read_end)
+            with os.fdopen(write_end, "w") as stream:
+                json.dump(work(), stream)
+        except BaseException:  # noqa: BLE001 - what is not said here is lost with the process
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    return child, read_end
+
+
+def _collect(child: int, read_end: int) -> Any:
+    with os.fdopen(read_end) as stream:
+        found = json.load(stream)
+    os.waitpid(child, 0)
+    return found
 
 
 # ---------------------------------------------------------------- crowding
@@ -138,25 +218,8 @@ def join_crowd(target: str, number: int, each: int, policy: str) -> list[dict[st
 
 
 def run_crowd(target: str, processes: int, each: int, policy: str) -> None:
-    pipes = []
-    for number in range(processes):
-        read_end, write_end = os.pipe()
-        if os.fork() == 0:
-            try:
-                os.close(read_end)
-                with os.fdopen(write_end, "w") as stream:
-                    json.dump(join_crowd(target, number, each, policy), stream)
-            except BaseException:  # noqa: BLE001 - what is not said here is lost with the process
-                traceback.print_exc()
-            finally:
-                os._exit(0)
-        os.close(write_end)
-        pipes.append(read_end)
-    outcomes = []
-    for read_end in pipes:
-        with os.fdopen(read_end) as stream:
-            outcomes.extend(json.load(stream))
-        os.wait()
+    children = [_fork_worker(partial(join_crowd, target, number, each, policy)) for number in range(processes)]
+    outcomes = [outcome for child in children for outcome in _collect(*child)]
     sys.stdout.write(json.dumps(outcomes) + "\n")
 
 
