@@ -3,6 +3,7 @@
 release_worker.py crash TARGET OUTBOX REPEATS          every step, each killed with SIGKILL that many times, while
                                                        five other processes release from datasets of their own
 release_worker.py crowd TARGET PROCESSES EACH POLICY   many processes at once; each asks for its own list of ε's
+release_worker.py interrupt TARGET TIMES               a release is interrupted (SIGINT) at that many of its moments
 
 One process imports everything, opens nothing, and forks: the children open table and ledger for themselves.
 """
@@ -18,6 +19,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -97,7 +99,7 @@ def die_at(step: str) -> Callable[[str], None]:
 
         setattr(owner, name, wrapped)
 
-    append, begin = Transaction.append, Ledger.measuring
+    append = Transaction.append
     under_way: list[bool] = []
 
     def append_and_tell(transaction: Transaction, record: Record) -> None:
@@ -122,13 +124,9 @@ def die_at(step: str) -> Callable[[str], None]:
         reached("after measuring")
         return result
 
-    def begin_and_tell(*arguments: Any, **options: Any) -> Any:
-        reached("before the mark")
-        return begin(*arguments, **options)
-
     DuckDBEngine.fetch_few = fetch_and_tell  # type: ignore[method-assign, assignment]
     releasing._measure = measure_and_tell  # type: ignore[assignment]
-    Ledger.measuring = begin_and_tell  # type: ignore[method-assign]
+    wrap(Ledger, "begin", "before the mark", "")
     wrap(Ledger, "reserve", "before the reservation", "after the reservation")
     wrap(Ledger, "settle", "before the settlement", "after the settlement")
     wrap(releasing, "find_charges", "inside the decision", "")
@@ -203,6 +201,55 @@ def _collect(child: int, read_end: int) -> Any:
     return found
 
 
+# ---------------------------------------------------------------- interrupted
+
+
+def interrupt_everywhere(target: str, times: int) -> None:
+    """Send SIGINT at moments that are spread over a release, counted in calls of functions: most after the mark."""
+    calls, begun = 0, False
+    moment = (False, -1)  # whether the mark is begun, and how many calls after that or after the beginning
+    begin, before = Ledger.begin, 0
+
+    def note_and_begin(*arguments: Any) -> None:
+        nonlocal before, begun, calls
+        before, begun, calls = calls, True, 0
+        begin(*arguments)
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        if event == "call":
+            calls += 1
+            if (begun, calls) == moment:
+                signal.raise_signal(signal.SIGINT)
+
+    def release_one(number: int) -> list[object]:
+        nonlocal calls, begun
+        sql = f"{QUERY.format('turns')} AND x > {-number}"
+        with open_table("turns") as table, Ledger.open(target) as ledger:
+            calls, begun = 0, False
+            sys.setprofile(count)
+            try:
+                answer = table.release(sql, ledger=ledger, epsilon=EPSILON, policy="budget:1000")
+                return [sql, "released", answer.entry or ""]
+            except KeyboardInterrupt:
+                return [sql, "interrupted", ""]
+            except BaseException as error:  # noqa: BLE001 - reported, and judged by the test
+                return [sql, type(error).__name__, str(error)]
+            finally:
+                sys.setprofile(None)
+
+    Ledger.begin = note_and_begin  # type: ignore[method-assign, assignment]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    release_one(0)  # imports the last of what is imported late
+    outcomes = [release_one(1)]
+    few = times // 5
+    moments = [(False, 1 + turn * before // few) for turn in range(few)]
+    moments += [(True, 1 + turn * calls // (times - few)) for turn in range(times - few)]
+    for turn, moment in enumerate(moments):  # noqa: B007 - the profiler reads it
+        outcomes.append(release_one(2 + turn))
+    sys.stdout.write(json.dumps(outcomes) + "\n")
+
+
 # ---------------------------------------------------------------- crowding
 
 
@@ -242,6 +289,8 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["crash", target, outbox, repeats]:
             crash_everywhere(target, Path(outbox), int(repeats))
+        case ["interrupt", target, times]:
+            interrupt_everywhere(target, int(times))
         case ["crowd", target, processes, each, policy]:
             run_crowd(target, int(processes), int(each), policy)
         case _:

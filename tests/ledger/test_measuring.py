@@ -20,14 +20,14 @@ from dosimeter.errors import DatasetStopped, Interrupted, LedgerError, OptionErr
 from dosimeter.ledger import Ledger
 from dosimeter.ledger.checked_chain import MOST_FOLLOWING
 from dosimeter.ledger.store import Transaction
-from tests.ledger.ledger_worker import NOBODY, decide_on, make_request
+from tests.ledger.ledger_worker import NOBODY, decide_on, measure
 
 SOURCES = Path(__file__).parents[2] / "src"
 MEASURE = """
 import sys
 from dosimeter.ledger import Ledger
-from tests.ledger.ledger_worker import make_request
-with Ledger.open(sys.argv[1]) as ledger, ledger.measuring(sys.argv[2], make_request(), frozenset({"data-1"})):
+from tests.ledger.ledger_worker import measure
+with Ledger.open(sys.argv[1]) as ledger, measure(ledger, sys.argv[2], None, frozenset({"data-1"})):
     print("measuring", flush=True)
     sys.stdin.read()
 """
@@ -124,14 +124,14 @@ def test_another_name_does_not_get_round_a_killed_measurement(target: str) -> No
 def test_threads_of_one_process_do_not_take_each_other_for_dead(target: str) -> None:
     begun, over = threading.Barrier(4), threading.Event()
 
-    def measure() -> None:
-        with Ledger.open(target) as own, own.measuring("clinic", make_request()) as measuring:
+    def measure_here() -> None:
+        with Ledger.open(target) as own, measure(own) as measuring:
             begun.wait(60)
             over.wait(60)
             own.end(measuring)
 
     Ledger.open(target).close()
-    threads = [threading.Thread(target=measure) for _ in range(3)]
+    threads = [threading.Thread(target=measure_here) for _ in range(3)]
     for thread in threads:
         thread.start()
     begun.wait(60)
@@ -148,7 +148,7 @@ def test_threads_of_one_process_do_not_take_each_other_for_dead(target: str) -> 
 def test_an_end_that_is_written_while_somebody_looks_is_seen(target: str) -> None:
     """The records are read first, the lock is looked at later: what ended in between did not die."""
     with Ledger.open(target) as ledger, Ledger.open(target) as other:
-        measuring = other.measuring("clinic", make_request())
+        measuring = measure(other)
         running = measuring.__enter__()
         inner = Transaction.is_locked
         rounds: list[str] = []
@@ -186,7 +186,7 @@ def test_a_link_to_the_ledger_is_the_same_ledger(tmp_path: Path) -> None:
 )
 def test_an_interrupt_writes_an_end(target: str, error: BaseException) -> None:
     with Ledger.open(target) as ledger:
-        with pytest.raises(type(error)), ledger.measuring("clinic", make_request()):
+        with pytest.raises(type(error)), measure(ledger):
             raise error
         assert [record["kind"] for record in export(ledger)] == ["measure", "end"]
         assert (ledger.stopped("clinic"), ledger.accounts()) == (None, ())
@@ -196,7 +196,7 @@ def test_an_interrupt_writes_an_end(target: str, error: BaseException) -> None:
 
 def test_whatever_else_ends_it_is_an_incident(target: str) -> None:
     with Ledger.open(target) as ledger:
-        with pytest.raises(ZeroDivisionError), ledger.measuring("clinic", make_request()):
+        with pytest.raises(ZeroDivisionError), measure(ledger):
             raise ZeroDivisionError
         assert ledger.stopped("clinic") is not None
 
@@ -206,7 +206,7 @@ def test_an_incident_that_cannot_be_written_is_not_ended_instead(target: str) ->
     with Ledger.open(target) as ledger:
         with (
             pytest.raises(LedgerError, match="full"),
-            ledger.measuring("clinic", make_request()) as measuring,
+            measure(ledger) as measuring,
             mock.patch.object(Transaction, "append", side_effect=LedgerError("The disk is full.")),
         ):
             ledger.stop("clinic", "measuring", software="dosimeter 0", measuring=measuring)
@@ -219,7 +219,7 @@ def test_an_interrupt_after_the_charge_names_it(target: str) -> None:
     with Ledger.open(target) as ledger:
 
         def interrupt(*, settled: bool) -> None:
-            with ledger.measuring("clinic", make_request()) as measuring:
+            with measure(ledger) as measuring:
                 entry = ledger.reserve("clinic", decide_on("0.1"), measuring=measuring)
                 if settled:
                     ledger.settle(entry.id, status="released", answer=[{"n": 1}])
@@ -236,7 +236,7 @@ def test_an_interrupt_after_the_charge_names_it(target: str) -> None:
 
 
 def test_open_measurements_stand_in_checkpoints(target: str, unsynced: None) -> None:
-    with Ledger.open(target) as ledger, ledger.measuring("clinic", make_request(), frozenset({"data-1"})) as measuring:
+    with Ledger.open(target) as ledger, measure(ledger, identities=frozenset({"data-1"})) as measuring:
         for number in range(2 * MOST_FOLLOWING):
             ledger.record_view("clinic", f"digest-{number}", "risk")
         kinds = [record["kind"] for record in export(ledger)]
@@ -267,7 +267,7 @@ def test_a_killed_measurement_is_found_behind_a_checkpoint(target: str, unsynced
 
 def test_an_end_without_a_beginning_is_no_record(target: str) -> None:
     with Ledger.open(target) as ledger:
-        with ledger.measuring("clinic", make_request()) as measuring:
+        with measure(ledger) as measuring:
             ledger.end(measuring)
             assert ledger.end(measuring) is None
             ledger.reserve("clinic", decide_on("0.1"))

@@ -1,4 +1,4 @@
-"""Killed at any step of a release: never an answer without a charge, and the books always open and verify."""
+"""Killed or interrupted at any step of a release: never an answer without a charge, and the ledger always verifies."""
 
 from __future__ import annotations
 
@@ -133,3 +133,39 @@ def test_killed_at_every_step_of_a_release(target: str, tmp_path: Path, capsys: 
 def test_killed_at_every_step_many_times(target: str, tmp_path: Path) -> None:
     kill_everywhere(target, tmp_path / "outbox", 20)
     ask_again_everywhere(target, 20)
+
+
+def interrupt_everywhere(target: str, times: int) -> None:
+    """An interrupt ends quietly at any moment: nothing is charged, or the charge is named; and nothing is stopped."""
+    (_, first, _), *outcomes = run_release_worker("interrupt", target, str(times))
+    assert first == "released"
+    assert len(outcomes) == times
+    kinds = [kind for _, kind, _ in outcomes]
+    assert set(kinds) <= {"interrupted", "Interrupted", "released"}, outcomes
+    assert kinds.count("interrupted") > times // 4
+    assert kinds.count("Interrupted") > 0  # after the charge
+    with Ledger.open(target) as ledger, open_table("turns") as table:
+        assert ledger.stopped_datasets() == ()
+        assert ledger.verify().intact
+        account = ledger.account("turns")
+        assert account is not None
+        entries = {entry.query: entry for entry in account.entries}
+        assert len(entries) == len(account.entries)
+        for sql, kind, told in outcomes:
+            assert (sql in entries) == (kind != "interrupted")
+            if sql in entries:  # what was charged is named, and answered without another charge
+                assert entries[sql].id in told
+                answer = table.release(sql, ledger=ledger, epsilon=EPSILON)
+                assert (answer.entry, answer.status) == (entries[sql].id, "released")
+        after = ledger.account("turns")
+        assert after is not None
+        assert after.reading == account.reading
+
+
+def test_interrupted_at_fifty_moments(target: str) -> None:
+    interrupt_everywhere(target, 50)
+
+
+@pytest.mark.long
+def test_interrupted_at_many_moments(target: str) -> None:
+    interrupt_everywhere(target, 1000)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TextIO
 
-from dosimeter.errors import DosimeterError, Interrupted, LedgerError
+from dosimeter.errors import Interrupted, LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger.agreement import agree, check_holder, check_public, check_reservation, write_identification
 from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
@@ -327,39 +327,32 @@ class Ledger(LedgerTransactions):
                 raise BadRecord(*found.first_bad)
         return found
 
-    @contextmanager
-    def measuring(
-        self, dataset: str, request: Request, identities: frozenset[str] = frozenset()
-    ) -> Iterator[Measuring]:
-        """Mark that data are measured for a request, on disk, before the block runs; hold the mark's lock meanwhile.
-
-        The block reserves with what is yielded, which ends the mark, and settles; or stops the dataset. If it is left
-        by an interrupt or an error of this package instead, the end is written here, for neither tells of the data:
-        what does is recorded by ``stop`` first, and if that fails, no end is written. Whatever else happens, a mark
-        without an end whose process no longer runs is an incident at the next use. ``identities``: as in ``stop``.
-
-        Raises LedgerError and Interrupted with a sentence on the charge, if there is one.
-        """
+    def lock_measurement(self, dataset: str) -> Measuring:
+        """Take a lock by which others know that this process still lives. Release what is returned when all is over."""
         lock = secrets.token_hex(16)
         held = self._store.take_lock(lock)
         assert held is not None, "nobody else knows the name"
-        measuring = Measuring(dataset, lock, held)
-        try:
-            mark = Mark(
-                dataset=dataset, lock=lock, at=self._now(), request_digest=request.request_digest,
-                software=request.software, identities=identities,
-            )  # fmt: skip
-            with self._writing(dataset) as (_, _, writer):
-                writer.append("measure", mark.to_payload())
-            yield measuring
-            measuring.done = True
-        except (DosimeterError, KeyboardInterrupt, SystemExit) as error:
-            raise self._end_by(error, measuring) from None
-        finally:
-            measuring.release()
+        return Measuring(check_text(dataset, "A dataset's name"), lock, held)
 
-    def _end_by(self, error: BaseException, measuring: Measuring) -> BaseException:
-        """End a measurement that an error ended, and return the error, with a sentence on what is charged."""
+    def begin(self, measuring: Measuring, request: Request, identities: frozenset[str] = frozenset()) -> None:
+        """Write a mark that data are measured for a request: call this before they are.
+
+        ``reserve`` ends the mark, and so do ``stop`` and ``end_by``. A mark without an end whose process no longer runs
+        is an incident at the next use. ``identities``: as in ``stop``.
+        """
+        mark = Mark(
+            dataset=measuring.dataset, lock=measuring.lock, at=self._now(), request_digest=request.request_digest,
+            software=request.software, identities=identities,
+        )  # fmt: skip
+        with self._writing(measuring.dataset) as (_, _, writer):
+            writer.append("measure", mark.to_payload())
+
+    def end_by(self, error: BaseException, measuring: Measuring) -> BaseException:
+        """Return the error that ended a release, with a sentence on its charge if it is an interrupt or the ledger's.
+
+        Call this for interrupts and errors of this package. They end the mark, if nothing else has: neither tells of
+        the data. What does is recorded by ``stop`` first, and if that fails, no end is written in its place.
+        """
         if measuring.failed:
             return error
         try:

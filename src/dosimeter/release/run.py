@@ -99,32 +99,50 @@ def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrde
                 ledger.identify(prepared.dataset, entered.identification)
             return repeat_answer(earlier, prepared)
         prepared = recall_number(ledger, prepared, source)
-    with ledger.measuring(prepared.dataset, request, identities or frozenset()) as measuring:
-        stop = partial(_stop, ledger, request, identities or frozenset(), measuring)
-        try:
-            measured, decide_release = _measure_or_stop(dataset, prepared, request, stop)
-            if not dataset.engine.is_still(source):
-                raise _changed(prepared)
-            _price_beforehand(prepared, entered)
-            take_up = request if order.way.text_identifies_request else None
-            decide = _decide_by(decide_release, prepared, request, entered, identities)
-            entry = ledger.reserve(prepared.dataset, decide, measuring=measuring, take_up=take_up)
-        except _DeniedBeforeAccount as denial:
-            ledger.end(measuring, denied=(request, denial.reason))
-            return Answer("denied", notes=("no account was opened, because nothing was charged.",))
-        except DosimeterError:
-            raise
-        except Exception:  # an error that nobody foresaw tells as much as a DataError
-            stop("unexpected")
-            raise
-        denied = entry.status == "denied"
-        if denied:
-            answer = Answer("denied", entry=entry.id)
-        else:
-            answer = _draw_and_settle(prepared, measured, entry, ledger, taken_up=entry.lock != measuring.lock)
-    notes = (*_note_opening(entered), *_note_owner(dataset, entered), *_note_number(prepared))
-    answer = replace(answer, notes=notes)
-    return answer if denied else replace(answer, earlier=other)
+    measuring = ledger.lock_measurement(prepared.dataset)
+    try:
+        ledger.begin(measuring, request, identities or frozenset())
+        answer = _measure_and_answer(dataset, prepared, request, ledger, entered, identities, measuring)
+        measuring.done = True
+        return answer if answer.status == "denied" else replace(answer, earlier=other)
+    except (DosimeterError, KeyboardInterrupt, SystemExit) as error:
+        raise ledger.end_by(error, measuring) from None
+    finally:
+        measuring.release()
+
+
+def _measure_and_answer(
+    dataset: Measurable,
+    prepared: PreparedRelease,
+    request: Request,
+    ledger: Ledger,
+    entered: Agreement,
+    identities: frozenset[str] | None,
+    measuring: Measuring,
+) -> Answer:
+    """Measure the data, decide and charge, draw and settle. ``measuring``: what the ledger knows of this by then."""
+    stop = partial(_stop, ledger, request, identities or frozenset(), measuring)
+    try:
+        measured, decide_release = _measure_or_stop(dataset, prepared, request, stop)
+        if not dataset.engine.is_still(request.source_digest):
+            raise _changed(prepared)
+        _price_beforehand(prepared, entered)
+        take_up = request if prepared.order.way.text_identifies_request else None
+        decide = _decide_by(decide_release, prepared, request, entered, identities)
+        entry = ledger.reserve(prepared.dataset, decide, measuring=measuring, take_up=take_up)
+    except _DeniedBeforeAccount as denial:
+        ledger.end(measuring, denied=(request, denial.reason))
+        return Answer("denied", notes=("no account was opened, because nothing was charged.",))
+    except DosimeterError:
+        raise
+    except Exception:  # an error that nobody foresaw tells as much as a DataError
+        stop("unexpected")
+        raise
+    if entry.status == "denied":
+        answer = Answer("denied", entry=entry.id)
+    else:
+        answer = _draw_and_settle(prepared, measured, entry, ledger, taken_up=entry.lock != measuring.lock)
+    return replace(answer, notes=(*_note_opening(entered), *_note_owner(dataset, entered), *_note_number(prepared)))
 
 
 def _decide_by(
