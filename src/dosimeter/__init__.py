@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from dosimeter import late_names
 from dosimeter.errors import (
+    ConnectionLost,
     DataError,
     DatasetClosed,
     DatasetStopped,
@@ -38,6 +39,7 @@ __all__ = [
     "Answer",
     "Choice",
     "Client",
+    "ConnectionLost",
     "DataError",
     "Dataset",
     "DatasetClosed",

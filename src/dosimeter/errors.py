@@ -7,7 +7,8 @@
     │   ├── QueryError            SQL that does not parse or cannot be analysed; knows the clause
     │   ├── PreferenceError       a preference that is not a condition on RDRs, other risks or errors
     │   ├── DataError             data that cannot be read, or contradicts the schema; private to the controller
-    │   │   └── SourceUnreachable     a source that is not there: a missing file, a lost connection
+    │   │   └── SourceUnreachable     a source that is not there: a missing file, a server that does not answer
+    │   │       └── ConnectionLost        a connection that was lost while a query ran
     │   ├── DatasetClosed         a dataset that is used after it was closed
     │   ├── LedgerError           a ledger that is damaged, newer, busy, out of space, or of other data
     │   ├── LimitError            more at a time than one user may have: try later, or with fewer
@@ -18,7 +19,8 @@
 What is wrong is a ``Problem``. ``str(error)`` words it for Python, ``error.word(surface, audience)`` for others.
 
 Messages never quote a cell of the data. A ``DataError`` that an engine raises while a release is measured stops the
-dataset for everybody (N4), because its *occurrence* could depend on private data; ``SourceUnreachable`` does not.
+dataset for everybody (N4), because its *occurrence* could depend on private data. So does ``ConnectionLost``, for the
+query may have been what ended the server; any other ``SourceUnreachable`` does not.
 """
 
 from __future__ import annotations
@@ -79,7 +81,11 @@ class DataError(InputError):
 
 
 class SourceUnreachable(DataError):
-    """The source is not there: a missing file, a lost connection. It says nothing about what the data hold."""
+    """The source is not there: a missing file, a server that does not answer. It says nothing about what data hold."""
+
+
+class ConnectionLost(SourceUnreachable):
+    """The connection was lost while a query ran. What the data hold may be why, so it stops a release's dataset."""
 
 
 class DatasetClosed(InputError):

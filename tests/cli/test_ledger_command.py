@@ -80,11 +80,11 @@ def test_verify_and_its_head(shop: Shop) -> None:
     document = json.loads(out)
     assert status == 0
     assert list(document) == ["intact", "records", "head"]
-    assert (document["intact"], document["records"]) == (True, 3)
+    assert (document["intact"], document["records"]) == (True, 4)
     shop.release(COUNT, "--epsilon", "0.7")
     status, out, _ = shop.run("ledger", str(shop.ledger), "verify", "--head", document["head"])
     assert status == 0
-    assert out.startswith("Intact: 5 records. Head ")
+    assert out.startswith("Intact: 7 records. Head ")
     status, out, _ = shop.run("ledger", str(shop.ledger), "verify", "--json", "--head", "0" * 63 + "1")
     assert status == 1
     assert json.loads(out)["intact"] is False
@@ -92,7 +92,7 @@ def test_verify_and_its_head(shop: Shop) -> None:
     break_content(shop.ledger)
     status, out, _ = shop.run("ledger", str(shop.ledger), "verify", "--json")
     assert status == 1
-    assert json.loads(out)["first_bad"] == {"seq": 2, "reason": "its content does not match its digest"}
+    assert json.loads(out)["first_bad"] == {"seq": 3, "reason": "its content does not match its digest"}
     status, out, _ = shop.run("ledger", str(shop.ledger), "verify")
     assert status == 1
     assert out.startswith("Not intact: record 2")

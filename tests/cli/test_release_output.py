@@ -135,10 +135,10 @@ def test_who_and_what_for_are_on_record(shop: Shop) -> None:
     status, out, _ = shop.run("ledger", str(shop.ledger), "export")
     assert status == 0
     lines = [json.loads(line) for line in out.splitlines()]
-    assert [line["kind"] for line in lines] == ["account", "reserve", "settle"]
-    request = lines[1]["payload"]["request"]
+    assert [line["kind"] for line in lines] == ["measure", "account", "reserve", "settle"]
+    request = lines[2]["payload"]["request"]
     assert (request["analyst"], request["purpose"], request["query"]) == ("Ada", "year report", COUNT)
-    assert lines[2]["payload"]["measured"] == [[[str(lines[2]["payload"]["answer"]["rows"][0][0])]]]
+    assert lines[3]["payload"]["measured"] == [[[str(lines[3]["payload"]["answer"]["rows"][0][0])]]]
 
 
 def test_the_query_from_a_file_and_from_standard_input(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

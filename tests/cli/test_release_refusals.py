@@ -179,7 +179,7 @@ def break_kind(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "message"),
-    [(break_format, "or a newer one"), (break_kind, "or a newer one"), (break_content, "was altered at record 2")],
+    [(break_format, "or a newer one"), (break_kind, "or a newer one"), (break_content, "was altered at record 3")],
 )
 def test_ledgers_that_cannot_be_trusted(shop: Shop, damage: Callable[[Path], None], message: str) -> None:
     shop.release(COUNT, *FIXED)

@@ -17,19 +17,21 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from dosimeter.errors import LedgerError
+from dosimeter.errors import DosimeterError, LedgerError
 from dosimeter.ledger import (
     AccountAlgorithm,
     AccountOpening,
     AccountSummary,
     Algorithm,
     Ledger,
+    Measuring,
     Record,
     Request,
     Reservation,
@@ -91,6 +93,22 @@ def decide_on(
         return Reservation(request=asked, charge=wanted)
 
     return decide
+
+
+@contextmanager
+def measure(
+    ledger: Ledger, dataset: str = "clinic", request: Request | None = None, identities: frozenset[str] = frozenset()
+) -> Iterator[Measuring]:
+    """Mark that data are measured while the block runs, as a release does."""
+    measuring = ledger.lock_measurement(dataset)
+    try:
+        ledger.begin(measuring, request or make_request(), identities)
+        yield measuring
+        measuring.done = True
+    except (DosimeterError, KeyboardInterrupt, SystemExit) as error:
+        raise ledger.end_by(error, measuring) from None
+    finally:
+        measuring.release()
 
 
 def release_one(
@@ -234,6 +252,13 @@ def try_call(target: str, verb: str) -> None:
             if verb == "show":
                 json.dumps(ledger.describe())
                 sys.stdout.write(f"intact {ledger.verify().intact} ")
+            if verb == "stopped":
+                stopped = ledger.stopped("clinic")
+                ledger.stop_killed("clinic")
+                sys.stdout.write(f"{stopped and stopped.kind} ")
+            if verb == "measure":
+                with measure(ledger) as measuring:
+                    ledger.end(measuring)
             if verb == "fill":
                 size = Path(target).stat().st_size
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

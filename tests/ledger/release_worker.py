@@ -1,7 +1,9 @@
 """What tests do to a ledger through whole releases, in processes that are killed or that crowd. Not a test.
 
-release_worker.py crash TARGET OUTBOX REPEATS          every step, each killed with SIGKILL that many times
+release_worker.py crash TARGET OUTBOX REPEATS          every step, each killed with SIGKILL that many times, while
+                                                       five other processes release from datasets of their own
 release_worker.py crowd TARGET PROCESSES EACH POLICY   many processes at once; each asks for its own list of ε's
+release_worker.py interrupt TARGET TIMES               a release is interrupted (SIGINT) at that many of its moments
 
 One process imports everything, opens nothing, and forks: the children open table and ledger for themselves.
 """
@@ -12,14 +14,20 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from dosimeter.dataset import Dataset
+from dosimeter.engines.duckdb import DuckDBEngine
+from dosimeter.engines.few_rows import FewRows
 from dosimeter.ledger import Ledger, Record
 from dosimeter.ledger.store import Transaction
 from dosimeter.release import run as releasing
@@ -29,11 +37,17 @@ EPSILON = 0.125
 BUSY_TIMEOUT = 600.0  # far more than 32 processes need on a slow machine
 QUERY = "SELECT COUNT(*) AS n FROM {} WHERE x > 2"
 
-# The steps of a release, in order → the status of its entry if the process dies there, None where there is no entry.
+# The steps of a release, in order → what is left if the process dies there: nothing, a measurement without an end
+# ("killed"), or an entry with a status.
 STEPS = {
-    "before the reservation": None,
-    "inside the decision": None,
-    "before the reservation's commit": None,
+    "before the mark": None,
+    "before the mark's commit": None,
+    "before measuring": "killed",
+    "while measuring": "killed",
+    "after measuring": "killed",
+    "before the reservation": "killed",
+    "inside the decision": "killed",
+    "before the reservation's commit": "killed",
     "after the reservation": "reserved",
     "before the noise": "reserved",
     "after the noise": "reserved",
@@ -45,8 +59,11 @@ STEPS = {
 }
 
 
-def name_dataset(step: str) -> str:
-    return f"step{list(STEPS).index(step)}"
+OTHERS = 5
+
+
+def name_dataset(step: str, turn: int = 0) -> str:
+    return f"step{list(STEPS).index(step) * 100 + turn}"
 
 
 def open_table(name: str) -> Dataset:
@@ -83,12 +100,33 @@ def die_at(step: str) -> Callable[[str], None]:
         setattr(owner, name, wrapped)
 
     append = Transaction.append
+    under_way: list[bool] = []
 
     def append_and_tell(transaction: Transaction, record: Record) -> None:
         append(transaction, record)
+        if record.kind == "measure":
+            reached("before the mark's commit")
         happened = {"reserved": "before the reservation's commit", "released": "before the settlement's commit"}
         reached(happened.get(json.loads(record.payload).get("status", ""), ""))
 
+    def fetch_and_tell(engine: DuckDBEngine, query: exp.Select) -> FewRows:
+        found = fetch(engine, query)
+        if under_way:
+            reached("while measuring")
+        return found
+
+    fetch, measure = DuckDBEngine.fetch_few, releasing._measure
+
+    def measure_and_tell(*arguments: Any) -> Any:
+        reached("before measuring")
+        under_way.append(True)
+        result = measure(*arguments)
+        reached("after measuring")
+        return result
+
+    DuckDBEngine.fetch_few = fetch_and_tell  # type: ignore[method-assign, assignment]
+    releasing._measure = measure_and_tell  # type: ignore[assignment]
+    wrap(Ledger, "begin", "before the mark", "")
     wrap(Ledger, "reserve", "before the reservation", "after the reservation")
     wrap(Ledger, "settle", "before the settlement", "after the settlement")
     wrap(releasing, "find_charges", "inside the decision", "")
@@ -98,7 +136,7 @@ def die_at(step: str) -> Callable[[str], None]:
 
 
 def release_and_print(target: str, dataset: str, outbox: Path, reached: Callable[[str], None]) -> None:
-    with open_table(dataset) as table, Ledger.open(target) as ledger:
+    with open_table(dataset) as table, Ledger.open(target, busy_timeout=BUSY_TIMEOUT) as ledger:
         answer = table.release(QUERY.format(dataset), ledger=ledger, epsilon=EPSILON, policy="budget:1000", again=True)
     reached("before printing")
     line = json.dumps({"dataset": dataset, "entry": answer.entry, "answer": answer.answer}) + "\n"
@@ -109,17 +147,106 @@ def release_and_print(target: str, dataset: str, outbox: Path, reached: Callable
 
 
 def crash_everywhere(target: str, outbox: Path, repeats: int) -> None:
-    outcomes = []
+    outcomes: list[list[Any]] = []
+    over = outbox.with_suffix(".over")
+    others = [_fork_worker(partial(release_until, over, target, number)) for number in range(OTHERS)]
     for step in STEPS:
-        for _ in range(repeats):
+        for turn in range(repeats):
             child = os.fork()
             if child == 0:
                 try:
-                    release_and_print(target, name_dataset(step), outbox, die_at(step))
+                    release_and_print(target, name_dataset(step, turn), outbox, die_at(step))
                 finally:
                     os._exit(1)
             _, status = os.waitpid(child, 0)
             outcomes.append([step, os.waitstatus_to_exitcode(status)])
+    over.touch()
+    released = [_collect(child, read_end) for child, read_end in others]
+    sys.stdout.write(json.dumps([outcomes, released]) + "\n")
+
+
+def release_until(over: Path, target: str, number: int) -> list[str]:
+    """Release from a dataset of its own, again and again, until the others are over; return every status."""
+    name = f"other{10_000 + number}"
+    found: list[str] = []
+    with open_table(name) as table, Ledger.open(target, busy_timeout=BUSY_TIMEOUT) as ledger:
+        while not (found and over.exists()):
+            answer = table.release(QUERY.format(name), ledger=ledger, epsilon=0.001, policy="budget:1000", again=True)
+            found.append(answer.status)
+            time.sleep(0.05)  # the machine has others to serve
+    return found
+
+
+def _fork_worker(work: Callable[[], Any]) -> tuple[int, int]:
+    """Run ``work`` in a process of its own; return its number, and where its result can be read as JSON."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read_end)
+            with os.fdopen(write_end, "w") as stream:
+                json.dump(work(), stream)
+        except BaseException:  # noqa: BLE001 - what is not said here is lost with the process
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    return child, read_end
+
+
+def _collect(child: int, read_end: int) -> Any:
+    with os.fdopen(read_end) as stream:
+        found = json.load(stream)
+    os.waitpid(child, 0)
+    return found
+
+
+# ---------------------------------------------------------------- interrupted
+
+
+def interrupt_everywhere(target: str, times: int) -> None:
+    """Send SIGINT at moments that are spread over a release, counted in calls of functions: most after the mark."""
+    calls, begun = 0, False
+    moment = (False, -1)  # whether the mark is begun, and how many calls after that or after the beginning
+    begin, before = Ledger.begin, 0
+
+    def note_and_begin(*arguments: Any) -> None:
+        nonlocal before, begun, calls
+        before, begun, calls = calls, True, 0
+        begin(*arguments)
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        if event == "call":
+            calls += 1
+            if (begun, calls) == moment:
+                signal.raise_signal(signal.SIGINT)
+
+    def release_one(number: int) -> list[object]:
+        nonlocal calls, begun
+        sql = f"{QUERY.format('turns')} AND x > {-number}"
+        with open_table("turns") as table, Ledger.open(target) as ledger:
+            calls, begun = 0, False
+            sys.setprofile(count)
+            try:
+                answer = table.release(sql, ledger=ledger, epsilon=EPSILON, policy="budget:1000")
+                return [sql, "released", answer.entry or ""]
+            except KeyboardInterrupt:
+                return [sql, "interrupted", ""]
+            except BaseException as error:  # noqa: BLE001 - reported, and judged by the test
+                return [sql, type(error).__name__, str(error)]
+            finally:
+                sys.setprofile(None)
+
+    Ledger.begin = note_and_begin  # type: ignore[method-assign, assignment]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    release_one(0)  # imports the last of what is imported late
+    outcomes = [release_one(1)]
+    few = times // 5
+    moments = [(False, 1 + turn * before // few) for turn in range(few)]
+    moments += [(True, 1 + turn * calls // (times - few)) for turn in range(times - few)]
+    for turn, moment in enumerate(moments):  # noqa: B007 - the profiler reads it
+        outcomes.append(release_one(2 + turn))
     sys.stdout.write(json.dumps(outcomes) + "\n")
 
 
@@ -138,25 +265,8 @@ def join_crowd(target: str, number: int, each: int, policy: str) -> list[dict[st
 
 
 def run_crowd(target: str, processes: int, each: int, policy: str) -> None:
-    pipes = []
-    for number in range(processes):
-        read_end, write_end = os.pipe()
-        if os.fork() == 0:
-            try:
-                os.close(read_end)
-                with os.fdopen(write_end, "w") as stream:
-                    json.dump(join_crowd(target, number, each, policy), stream)
-            except BaseException:  # noqa: BLE001 - what is not said here is lost with the process
-                traceback.print_exc()
-            finally:
-                os._exit(0)
-        os.close(write_end)
-        pipes.append(read_end)
-    outcomes = []
-    for read_end in pipes:
-        with os.fdopen(read_end) as stream:
-            outcomes.extend(json.load(stream))
-        os.wait()
+    children = [_fork_worker(partial(join_crowd, target, number, each, policy)) for number in range(processes)]
+    outcomes = [outcome for child in children for outcome in _collect(*child)]
     sys.stdout.write(json.dumps(outcomes) + "\n")
 
 
@@ -179,6 +289,8 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["crash", target, outbox, repeats]:
             crash_everywhere(target, Path(outbox), int(repeats))
+        case ["interrupt", target, times]:
+            interrupt_everywhere(target, int(times))
         case ["crowd", target, processes, each, policy]:
             run_crowd(target, int(processes), int(each), policy)
         case _:

@@ -59,8 +59,8 @@ def test_what_is_not_given_is_not_written(target: str) -> None:
         ledger.export(stream)
     reserved, settled = (json.loads(line) for line in stream.getvalue().splitlines()[1:])
     assert sorted(settled["payload"]) == ["answer", "error_95", "guarantee", "measured", "salt", "status"]
-    assert (reserved["kind"], reserved["version"]) == ("reserve", 2)
-    assert {"reason", "kept", "rho"}.isdisjoint(reserved["payload"])
+    assert (reserved["kind"], reserved["version"]) == ("reserve", 3)
+    assert {"reason", "kept", "rho", "lock"}.isdisjoint(reserved["payload"])
 
 
 def test_a_denial_keeps_its_reason_and_the_number_that_was_paid_for(target: str) -> None:
@@ -176,12 +176,25 @@ COUNT = "SELECT COUNT(*) FROM t WHERE x > {}"
     ],
 )
 def test_the_controller_sees_why(tmp_path: Path, way: dict[str, Any], terms: dict[str, Any], reason: str) -> None:
+    """A first request that is denied opens no account, unless it paid for the noisy test; why is on record anyway."""
     table = pa.table({"x": [at % 10 for at in range(30)]})
     with Ledger.open(tmp_path / "l.db") as ledger, Dataset.open(table, schema=SCHEMA) as dataset:
         answer = dataset.release(COUNT.format(4), ledger=ledger, **way, **terms)
         assert answer.describe() == {"status": "denied"}
-        (entry,) = describe_datasets(ledger)[0]["entries"]
-        assert (entry["status"], entry["reason"]) == ("denied", reason)
+        if reason == "noisy test":
+            (entry,) = describe_datasets(ledger)[0]["entries"]
+            assert (entry["status"], entry["reason"]) == ("denied", reason)
+            return
+        assert (ledger.accounts(), answer.entry) == ((), None)
+        stream = io.StringIO()
+        ledger.export(stream)
+        last = json.loads(stream.getvalue().splitlines()[-1])
+        assert (last["kind"], last["payload"]["reason"]) == ("end", reason)
+        assert last["payload"]["request"]["query"] == COUNT.format(4)
+        other = {"epsilon": 0.25} if "epsilon" in way else {"prefer": "ratio:0.1"} if "prefer" in way else way
+        first = dataset.release(COUNT.format(4), ledger=ledger, **{**other, "policy": "budget:70"})  # on other terms
+        assert first.status == "released"
+        assert ledger.verify().intact
 
 
 def test_the_papers_rule_is_a_reason_of_its_own(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_who_clears_it_and_why_must_be_said(tmp_path: Path, by: str, reason: str
 
 def test_the_kind_is_one_of_a_few_words(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "ledger.db") as ledger:
-        with pytest.raises(LedgerError, match="measuring, noise, unexpected"):
+        with pytest.raises(LedgerError, match="measuring, lost, killed, noise, unexpected"):
             ledger.stop("clinic", "row 3 holds 'Ann'", software="dosimeter 0")  # type: ignore[arg-type]
         assert ledger.verify().records == 0
 
@@ -239,7 +239,8 @@ def test_what_the_data_do_not_decide_passes_through(
     with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
         with pytest.raises(type(error), match=str(error)):
             dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
-        assert ledger.verify().records == 0
+        assert ledger.verify().records == 2  # that it was measured, and that this came to nothing
+        assert (ledger.accounts(), ledger.stopped("patients"), ledger.incidents("patients")) == ((), None, ())
 
 
 def test_an_error_that_nobody_foresaw_stops_the_dataset_too(
@@ -340,7 +341,7 @@ def test_the_command_says_stopped_and_no_more(
     assert main(["release", str(patients), SOUND, *common, "--json"]) == 0
     capsys.readouterr()
     assert main(["ledger", ledger, "verify", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["records"] == 7  # with two dry runs
+    assert json.loads(capsys.readouterr().out)["records"] == 9  # with two dry runs, and two that were measured
 
 
 def test_options_of_clear_go_with_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -227,7 +227,7 @@ def test_a_rewritten_chain_needs_the_head_to_be_seen(tampered: tuple[sqlite3.Con
     [
         (2, {"kind": "view", "version": 1, "payload": '{"request_digest":"x","what":"risk"}'}, (3, "never opened")),
         (4, {"entry": "another"}, (4, "not reserved")),
-        (5, {"kind": "account"}, (5, "already open")),
+        (5, {"kind": "account", "version": 2}, (5, "already open")),
         (5, {"payload": "{}"}, (5, "payload")),
         (5, {"payload": "[1]"}, (5, "JSON object")),
         (5, {"payload": "{"}, (5, "not JSON")),

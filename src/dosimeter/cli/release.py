@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,9 +110,10 @@ def release(
             _print_dry_run(found, json=json)
             return 0 if found.granted else 1
         try:
-            answer = run_with_progress(
-                dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, open_ledger)
-            )
+            with _ending_as_interrupted():
+                answer = run_with_progress(
+                    dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, open_ledger)
+                )
         except DatasetStopped as stopped:
             return _print_stopped(stopped, json=json)
         plan = dataset.plan(query, look.plan_options())
@@ -120,6 +124,19 @@ def release(
     for note in (*answer.notes, *note_singled_out(plan)):
         sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1
+
+
+@contextmanager
+def _ending_as_interrupted() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C: a release that is asked to end says so in the ledger; one that is killed cannot (N4)."""
+    if threading.current_thread() is not threading.main_thread():  # elsewhere no signal can be caught
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:

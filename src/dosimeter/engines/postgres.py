@@ -34,7 +34,7 @@ from dosimeter.engines.postgres_catalogue import (
     split_name,
 )
 from dosimeter.engines.postgres_identities import identify_relation, name_address, name_system
-from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SourceUnreachable
+from dosimeter.errors import ConnectionLost, DataError, DosimeterError, Interrupted, OptionError, SourceUnreachable
 from dosimeter.problems import CHECK_SCHEMA
 from dosimeter.schema import ColumnType, JoinTable, Schema
 
@@ -240,6 +240,7 @@ class PostgresEngine:
 
     def refresh(self) -> None:
         self._leave_transaction()
+        self._snapshot_digest = None
         self._joined.clear()
 
     def _digest_joined(self, table: JoinTable) -> str:
@@ -269,8 +270,11 @@ class PostgresEngine:
         import psycopg
 
         self._interrupted = False
+        running = False
         try:
             self._begin_if_idle()
+            self._connection.execute("SELECT 1")  # a connection that was lost before is not lost by the query
+            running = True
             with self._connection.cursor(binary=True) as cursor:
                 cursor.execute(text.encode())  # as bytes: a % is no placeholder
                 return _as_arrow(cursor)
@@ -278,7 +282,7 @@ class PostgresEngine:
             self._leave_transaction()
             if self._interrupted and error.sqlstate == "57014":
                 raise Interrupted("Stopped.") from None
-            raise _translate(error, self._relation.label) from None
+            raise _translate(error, self._relation.label, running=running) from None
         except UnicodeDecodeError:
             self._leave_transaction()
             raise DataError(
@@ -294,12 +298,13 @@ class PostgresEngine:
         if self._connection.closed:
             self._connection = self._reconnect()
         if self._connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE:
+            self._snapshot_digest = None
             _begin(self._connection, _SETTINGS)
 
     def _leave_transaction(self) -> None:
+        """End the snapshot. Until the next one begins, ``is_still`` answers by this one: its data made a query fail."""
         import psycopg
 
-        self._snapshot_digest = None
         self.generation += 1
         try:
             self._connection.rollback()
@@ -496,11 +501,13 @@ def _not_found(error: psycopg.Error, table: str | None, label: str) -> Dosimeter
     )
 
 
-def _translate(error: Exception, label: str) -> DosimeterError:
+def _translate(error: Exception, label: str, *, running: bool = False) -> DosimeterError:
     """Return our own error for one of PostgreSQL's, chosen mostly by its SQLSTATE: PostgreSQL's text can quote cells.
 
-    ``label``: the name of the table or, while a table is looked up, of the server, for messages.
+    ``label``: the name of the table or, while a table is looked up, of the server, for messages. ``running``: whether a
+    query over the data was running.
     """
+    lost = ConnectionLost if running else SourceUnreachable
     state = cast("str | None", getattr(error, "sqlstate", None))
     match state:
         case "57014" if "user request" in str(error):
@@ -528,14 +535,14 @@ def _translate(error: Exception, label: str) -> DosimeterError:
         case str() if state.startswith("53"):
             return DataError(f"{label}: the server has not enough memory, disk or connections for this query.")
         case str() if state.startswith(("08", "57P")):
-            return _lost(label)
+            return lost(_tell_lost(label))
         case str():
             return DataError(f"{label} cannot be read: PostgreSQL says SQLSTATE {state}.")
         case None if type(error).__name__ == "DataError":
             return DataError(f"{label} holds a value that cannot be read here. Leave its column out with a view.")
         case None:
-            return _lost(label)
+            return lost(_tell_lost(label))
 
 
-def _lost(label: str) -> SourceUnreachable:
-    return SourceUnreachable(f"{label}: the connection to the server was lost. Try again.")
+def _tell_lost(label: str) -> str:
+    return f"{label}: the connection to the server was lost. Try again."

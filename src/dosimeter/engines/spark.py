@@ -51,7 +51,15 @@ from dosimeter.engines.spark_trees import (
     text_types_query,
 )
 from dosimeter.engines.written_cells import CellWriting, infer_types
-from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError, SourceUnreachable
+from dosimeter.errors import (
+    ConnectionLost,
+    DataError,
+    DosimeterError,
+    Interrupted,
+    OptionError,
+    SchemaError,
+    SourceUnreachable,
+)
 from dosimeter.json_values import JsonScalar
 from dosimeter.problems import CHECK_SCHEMA, Option
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema
@@ -513,7 +521,7 @@ def _without_version_warnings() -> Iterator[None]:
 # ---------------------------------------------------------------- errors
 
 
-class SparkLostError(SourceUnreachable):
+class SparkLostError(ConnectionLost):
     """The error that Spark's Java process has ended: nothing is left in it to clean up."""
 
 
@@ -579,17 +587,12 @@ def _explain(error: Exception, label: str, engine: SparkEngine | None) -> Dosime
 def _is_gone(error: Exception) -> bool:
     """Return whether Spark's Java process has ended: py4j then raises a network error, or one without a Java trace."""
     kind = type(error).__name__
-    return (
-        isinstance(error, ConnectionError)
-        or kind == "Py4JNetworkError"
-        or (kind == "Py4JError" and "Trace:" not in str(error))
-    )
+    of_py4j = kind == "Py4JNetworkError" or (kind == "Py4JError" and "Trace:" not in str(error))
+    return of_py4j or isinstance(error, ConnectionError)
 
 
 def _condition(error: Exception) -> str:
     getter = getattr(error, "getCondition", None)
     found = getter() if getter is not None else None
-    if not found:
-        named = re.search(r"\[([A-Z][A-Z_]{3,}(?:\.[A-Z_]+)?)\]", str(error))
-        found = named.group(1) if named else ""
-    return str(found)
+    named = None if found else re.search(r"\[([A-Z][A-Z_]{3,}(?:\.[A-Z_]+)?)\]", str(error))
+    return str(found or (named.group(1) if named else ""))

@@ -5,6 +5,9 @@
     checked_chain.py  check the chain from a checkpoint or the first record, append to it, write checkpoints
     replay.py    records → AccountSummary, Account and Entry, or the reason why a record is invalid
     incidents.py failures that stop a dataset until a controller clears it
+    measuring.py the mark of a measurement in progress; file_locks.py: whether its process still lives
+    transactions.py  read and write transactions, in which a killed measurement is an incident
+    agreement.py what a reservation adds to an account, checked against all accounts
     accounting.py policies, and what they grant; remaining.py: how many more answers there are
     readings.py  prices, charges and readings; decimals.py: exact numbers
     entries.py   requests, entries, and what a settlement may say
@@ -25,6 +28,7 @@ from dosimeter.ledger.accounting import (
     remaining_candidates,
     warn_of_delta,
 )
+from dosimeter.ledger.agreement import check_apart
 from dosimeter.ledger.decimals import ZERO, exact_decimal, write_decimal
 from dosimeter.ledger.entries import (
     REASON_WORDS,
@@ -40,7 +44,8 @@ from dosimeter.ledger.entries import (
     Request,
 )
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped
-from dosimeter.ledger.ledger import Ledger, check_apart
+from dosimeter.ledger.ledger import Ledger
+from dosimeter.ledger.measuring import Measuring
 from dosimeter.ledger.readings import Charge, Price, Reading
 from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
 from dosimeter.ledger.remaining import Remaining
@@ -76,6 +81,7 @@ __all__ = [
     "KeptNumber",
     "Ledger",
     "MeasuredTexts",
+    "Measuring",
     "Obstacle",
     "PaperPolicy",
     "Policy",

@@ -6,14 +6,17 @@ either of which may contain a password.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Protocol
 
 from dosimeter.errors import LedgerError
+from dosimeter.ledger.file_locks import is_file_locked, is_out_of_space, take_file_lock
+from dosimeter.ledger.measuring import HeldLock
 from dosimeter.ledger.records import GENESIS
 
 _SMALLEST_PAGE = 512  # bytes, in SQLite
@@ -102,6 +105,15 @@ class Backend(Protocol):
 
         Otherwise the transaction only reads, and sees none of the changes that others commit meanwhile.
         """
+
+    def take_lock(self, name: str) -> HeldLock | None:
+        """Take a lock that is held until it is released or this process ends; return None if somebody holds it."""
+
+    def is_locked(self, connection: Connection, name: str) -> bool:
+        """Return whether somebody holds the lock of this name: a process or thread that still lives."""
+
+    def forget_lock(self, name: str) -> None:
+        """Remove what the lock of a dead process left behind."""
 
     def has_table(self, connection: Connection, name: str) -> bool: ...
 
@@ -234,6 +246,40 @@ class SQLite:
     def begin(self, connection: Connection, *, writing: bool) -> None:
         connection.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
 
+    def take_lock(self, name: str) -> HeldLock | None:
+        try:
+            return take_file_lock(self._find_lock(name), self._path)
+        except OSError as error:
+            if is_out_of_space(error):
+                raise LedgerError(self._tell_full()) from None
+            if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise LedgerError(
+                    f"The file system of the ledger {self.label} has no file locks (flock). Keep the ledger on a local "
+                    "disk, or in PostgreSQL."
+                ) from None
+            raise LedgerError(self._tell_unwritable()) from None
+
+    def is_locked(self, connection: Connection, name: str) -> bool:
+        return is_file_locked(self._find_lock(name))
+
+    def forget_lock(self, name: str) -> None:
+        with suppress(OSError):
+            self._find_lock(name).unlink(missing_ok=True)
+
+    def _find_lock(self, name: str) -> Path:
+        """Return the file of a lock. Links are followed, as SQLite does for its journal: all see the same file."""
+        path = self._path.resolve()
+        return path.with_name(f"{path.name}-measuring-{name}")
+
+    def _tell_full(self) -> str:
+        return f"The disk is full: the ledger {self.label} could not be written to. Make room and try again."
+
+    def _tell_unwritable(self) -> str:
+        return (
+            f"The ledger {self.label} cannot be written to. The file and its directory must both be writable: "
+            "SQLite keeps a journal beside the file."
+        )
+
     def has_table(self, connection: Connection, name: str) -> bool:
         query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name"
         return bool(connection.execute(query, {"name": name}))
@@ -287,12 +333,9 @@ class SQLite:
             case "CORRUPT":
                 return f"The ledger {self.label} is damaged and cannot be read. Restore a backup."
             case "FULL":
-                return f"The disk is full: nothing was added to the ledger {self.label}. Make room and try again."
+                return self._tell_full()
             case "READONLY" | "PERM" | "AUTH" | "CANTOPEN" if writing:
-                return (
-                    f"The ledger {self.label} cannot be written to. The file and its directory must both be writable: "
-                    "SQLite keeps a journal beside the file."
-                )
+                return self._tell_unwritable()
             case "READONLY":
                 return (
                     f"The ledger {self.label} was left in the middle of a write by a process that died. Open it once "
@@ -301,7 +344,7 @@ class SQLite:
             case "PERM" | "AUTH" | "CANTOPEN":
                 return f"The ledger {self.label} cannot be opened: check the permissions."
             case "IOERR":
-                return f"The disk failed while the ledger {self.label} was in use ({name}). Nothing was added to it."
+                return f"The disk failed while the ledger {self.label} was in use ({name})."
             case _:
                 return f"The ledger {self.label} cannot be used ({name or type(error).__name__}). Run verify on it."
 

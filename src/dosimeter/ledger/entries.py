@@ -215,6 +215,7 @@ class Entry:
     ``spent``: its charge. ``after``: the account's reading after it. ``viewed``: whether somebody had looked at the
     query's risk or dry run; ``told``: whether this request's analyst may be told of such a look. ``kept``: a noisy
     number that it paid for and that may be used again (V8). ``reason``: why it was denied, for the controller alone.
+    ``lock``: the name of the lock that the process which reserved it held; None in entries from before there were any.
 
     ``columns`` and ``rows``: the released answer. ``guarantee``: its sentence on privacy. ``error_95``: the largest
     95 % error of each aggregate column. ``blocks``: for each block, the noisy numbers that the answer was made of, a
@@ -244,6 +245,7 @@ class Entry:
     kept: KeptNumber | None = None
     reason: DenialReason | None = None
     keys: tuple[tuple[JsonScalar, ...], ...] | None = None
+    lock: str | None = None
 
     @property
     def measured(self) -> MeasuredTexts | None:

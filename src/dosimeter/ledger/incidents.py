@@ -16,11 +16,13 @@ from dosimeter.json_values import JsonObject
 from dosimeter.ledger.records import check_text
 from dosimeter.problems import Command, Option
 
-IncidentKind = Literal["measuring", "noise", "unexpected"]
+IncidentKind = Literal["measuring", "lost", "killed", "noise", "unexpected"]
 INCIDENT_KINDS: tuple[IncidentKind, ...] = get_args(IncidentKind)
 
 INCIDENT_WORDS: Mapping[IncidentKind, str] = {
     "measuring": "the data could not be measured as the schema declares them",
+    "lost": "the connection to the data was lost while they were measured",
+    "killed": "the process that measured the data was killed before it had finished",
     "noise": "no noise could be added to the measured numbers, after the charge",
     "unexpected": "an error of the program's own interrupted the measuring",
 }

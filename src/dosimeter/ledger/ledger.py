@@ -7,8 +7,9 @@ history, check it from the first record. So nothing is granted by records that d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -16,14 +17,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TextIO
 
-from dosimeter.errors import LedgerError
+from dosimeter.errors import Interrupted, LedgerError
 from dosimeter.json_values import JsonObject
-from dosimeter.ledger.accounting import admits_charge
+from dosimeter.ledger.agreement import agree, check_holder, check_public, check_reservation, write_identification
 from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
-from dosimeter.ledger.entries import Details, Entry, KeptNumber, Request, tabulate_answer, write_charge, write_measured
+from dosimeter.ledger.entries import (
+    DenialReason,
+    Details,
+    Entry,
+    KeptNumber,
+    Request,
+    tabulate_answer,
+    write_charge,
+    write_measured,
+)
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import (
-    checkpoint_is_near,
     find_answer,
     find_earlier,
     find_entry,
@@ -34,6 +43,7 @@ from dosimeter.ledger.lookups import (
     list_entries,
     list_readings,
 )
+from dosimeter.ledger.measuring import Mark, Measuring, add_sentence, describe_charge, describe_unknown
 from dosimeter.ledger.records import (
     GENESIS,
     BadRecord,
@@ -44,6 +54,7 @@ from dosimeter.ledger.records import (
 )
 from dosimeter.ledger.remaining import Remaining
 from dosimeter.ledger.replay import DatasetReplay, concerns_analyst
+from dosimeter.ledger.transactions import LedgerTransactions
 from dosimeter.ledger.values import (
     Account,
     AccountSummary,
@@ -54,10 +65,9 @@ from dosimeter.ledger.values import (
     describe_without_account,
     write_decision,
 )
-from dosimeter.problems import Option
 
 if TYPE_CHECKING:
-    from dosimeter.ledger.store import LedgerStore, Transaction
+    pass
 
 View = Literal["risk", "dry-run"]
 
@@ -66,13 +76,8 @@ def read_clock() -> datetime:
     return datetime.now(UTC)
 
 
-class Ledger:
+class Ledger(LedgerTransactions):
     """An open ledger. Safe to use from several threads and processes; a context manager."""
-
-    def __init__(self, store: LedgerStore, clock: Callable[[], datetime]) -> None:
-        self._store = store
-        self._clock = clock
-        self._near = False  # whether the last checkpoint was seen to be near; what this program appends keeps it so
 
     @classmethod
     def open(
@@ -115,19 +120,16 @@ class Ledger:
 
     def account(self, dataset: str) -> Account | None:
         """Return an account with its whole history; None without one. Reads every record; ``summary`` does not."""
-        with self._store.reading() as transaction:
-            return CheckedChain.read_all(transaction).of(dataset).account
+        return self._look(lambda checked: checked.of(dataset).account, dataset, whole=True)
 
     def accounts(self) -> tuple[Account, ...]:
         """Return every account with its whole history, in the order in which their datasets first appear."""
-        with self._store.reading() as transaction:
-            checked = CheckedChain.read_all(transaction)
-        return tuple(replay.account for _, replay in checked.each() if replay.account is not None)
+        found = self._look(lambda checked: [replay.account for _, replay in checked.each()], whole=True)
+        return tuple(account for account in found if account is not None)
 
     def summary(self, dataset: str) -> AccountSummary | None:
         """Return an account as it is now, without its entries; None without one. Reads from the last checkpoint on."""
-        with self._using() as transaction:
-            return CheckedChain.read(transaction).of(dataset).summary
+        return self._look(lambda checked: checked.of(dataset).summary, dataset)
 
     def remaining(self, dataset: str) -> Remaining | None:
         """Return what is left of an account: of its budget, and how many more answers fit; None without an account.
@@ -140,9 +142,8 @@ class Ledger:
 
     def summaries(self) -> tuple[AccountSummary, ...]:
         """Return every account as it is now, in the order in which their datasets first appear."""
-        with self._using() as transaction:
-            found = (replay.summary for _, replay in CheckedChain.read(transaction).each())
-            return tuple(summary for summary in found if summary is not None)
+        found = self._look(lambda checked: [replay.summary for _, replay in checked.each()])
+        return tuple(summary for summary in found if summary is not None)
 
     def datasets(self) -> tuple[str, ...]:
         return tuple(summary.dataset for summary in self.summaries())
@@ -223,10 +224,12 @@ class Ledger:
         these are refused if any account protects them. Call this before the data are measured. ``reserve`` checks the
         data, but not the public tables, again when it opens or continues an account.
         """
-        with self._using() as transaction:
-            checked = CheckedChain.read(transaction)
-            _check_holder(checked, dataset, source_digest, identities)
-            _check_public(checked, public)
+
+        def check(checked: CheckedChain) -> None:
+            check_holder(checked, dataset, source_digest, identities)
+            check_public(checked, public)
+
+        self._look(check)
 
     def unidentified(self) -> tuple[str, ...]:
         """Return the names of the accounts from version 0.1.0 whose data have no known identities yet."""
@@ -248,22 +251,18 @@ class Ledger:
 
     def stopped(self, dataset: str) -> Incident | None:
         """Return the incident that stopped a dataset; None if it is not stopped. No account is needed."""
-        with self._using() as transaction:
-            return CheckedChain.read(transaction).of(dataset).stopped
+        return self._look(lambda checked: checked.of(dataset).stopped, dataset)
 
     def incidents(self, dataset: str) -> tuple[Incident, ...]:
         """Return all incidents of a dataset, cleared or not, the oldest first. If there are any, reads all records."""
         with self._using() as transaction:
             some = bool(transaction.numbers(dataset, "stop", limit=1))
-            checked = CheckedChain.read_all(transaction) if some else CheckedChain.read(transaction)
-            return checked.of(dataset).incidents
+        return self._look(lambda checked: checked.of(dataset).incidents, dataset, whole=some)
 
     def stopped_datasets(self) -> tuple[Incident, ...]:
         """Return the incident of every dataset that is stopped now, with or without an account."""
-        with self._using() as transaction:
-            return tuple(
-                replay.stopped for _, replay in CheckedChain.read(transaction).each() if replay.stopped is not None
-            )
+        found = self._look(lambda checked: [replay.stopped for _, replay in checked.each()])
+        return tuple(incident for incident in found if incident is not None)
 
     def describe(self, dataset: str | None = None) -> JsonObject:
         """Return accounts, with their readings, entries and stops, as JSON values: of all datasets or of one.
@@ -273,10 +272,12 @@ class Ledger:
         Args:
             dataset: one dataset's name; by default all.
         """
-        with self._store.reading() as transaction:
-            checked = CheckedChain.read_all(transaction)
-        wanted = [replay for name, replay in checked.each() if dataset in (None, name)]
-        return {"datasets": [described for replay in wanted if (described := _describe(replay)) is not None]}
+
+        def describe(checked: CheckedChain) -> list[JsonObject | None]:
+            return [_describe(replay) for name, replay in checked.each() if dataset in (None, name)]
+
+        found = self._look(describe, whole=True)
+        return {"datasets": [described for described in found if described is not None]}
 
     def export(self, stream: TextIO) -> None:
         """Write every record as one line of JSON.
@@ -326,24 +327,98 @@ class Ledger:
                 raise BadRecord(*found.first_bad)
         return found
 
-    def reserve(self, dataset: str, decide: Callable[[AccountSummary | None], Reservation]) -> Entry:
+    def lock_measurement(self, dataset: str) -> Measuring:
+        """Take a lock by which others know that this process still lives. Release what is returned when all is over."""
+        lock = secrets.token_hex(16)
+        held = self._store.take_lock(lock)
+        assert held is not None, "nobody else knows the name"
+        return Measuring(check_text(dataset, "A dataset's name"), lock, held)
+
+    def begin(self, measuring: Measuring, request: Request, identities: frozenset[str] = frozenset()) -> None:
+        """Write a mark that data are measured for a request: call this before they are.
+
+        ``reserve`` ends the mark, and so do ``stop`` and ``end_by``. A mark without an end whose process no longer runs
+        is an incident at the next use. ``identities``: as in ``stop``.
+        """
+        mark = Mark(
+            dataset=measuring.dataset, lock=measuring.lock, at=self._now(), request_digest=request.request_digest,
+            software=request.software, identities=identities,
+        )  # fmt: skip
+        with self._writing(measuring.dataset) as (_, _, writer):
+            writer.append("measure", mark.to_payload())
+
+    def end_by(self, error: BaseException, measuring: Measuring) -> BaseException:
+        """Return the error that ended a release, with a sentence on its charge if it is an interrupt or the ledger's.
+
+        Call this for interrupts and errors of this package. They end the mark, if nothing else has: neither tells of
+        the data. What does is recorded by ``stop`` first, and if that fails, no end is written in its place.
+        """
+        if measuring.failed:
+            return error
+        try:
+            entry = self.end(measuring)
+        except LedgerError:
+            return add_sentence(error, describe_unknown(measuring)) if isinstance(error, LedgerError) else error
+        measuring.done = entry is None or entry.status != "reserved"
+        if isinstance(error, KeyboardInterrupt | Interrupted) and entry is not None:
+            return Interrupted(f"Stopped. {describe_charge(entry)}")
+        if isinstance(error, LedgerError):
+            return add_sentence(error, "Nothing was charged." if entry is None else describe_charge(entry))
+        return error
+
+    def end(self, measuring: Measuring, *, denied: tuple[Request, DenialReason] | None = None) -> Entry | None:
+        """Write that a measurement ended, if it has not ended; return the entry that it was reserved as, or None.
+
+        ``denied``: the request, and why it was denied before there was an account, which it does not open.
+        """
+        payload: JsonObject = {"lock": measuring.lock}
+        if denied is not None:
+            payload |= {"request": denied[0].to_payload(), "reason": denied[1]}
+        with self._writing(measuring.dataset) as (transaction, checked, writer):  # after what is still being committed
+            if checked.of(measuring.dataset).is_measured_by(measuring.lock):
+                writer.append("end", payload)
+                return None
+            return None if measuring.entry is None else find_entry(transaction, measuring.entry)
+
+    def reserve(
+        self,
+        dataset: str,
+        decide: Callable[[AccountSummary | None], Reservation],
+        *,
+        measuring: Measuring | None = None,
+        take_up: Request | None = None,
+    ) -> Entry:
         """Read the account, decide and charge, in one transaction in which nobody else writes; return the entry.
 
         ``decide`` gets the account as it is now. What it returns is on disk when this method returns; what it raises is
         raised here, and nothing is written. It must not use the ledger itself, and should be quick: every other writer
         waits. The ledger refuses a charge that the account's own terms do not admit.
+
+        ``measuring``: the measurement that this ends. ``take_up``: a request; if an entry is reserved for it that a
+        process left behind when it died, nothing is decided and charged. That entry is returned, and ``measuring``
+        holds its lock: nobody else takes it up. Its answer was never handed out, for this happens after settling, and
+        an entry is settled once.
         """
         check_text(dataset, "A dataset's name")
-        with self._store.writing() as transaction:
-            checked = CheckedChain.read(transaction)
+        with self._writing(dataset) as (transaction, checked, writer):
             replay = checked.of(dataset)
             if replay.stopped is not None:
                 raise refuse_stopped(dataset)
+            if measuring is not None and not replay.is_measured_by(measuring.lock):
+                raise LedgerError(
+                    f"The measurement of {dataset!r} has ended already, or its lock was lost and it counts as killed."
+                )
+            left = None if measuring is None or take_up is None else self._take_up(replay, take_up, measuring)
+            if left is not None and measuring is not None:
+                measuring.entry = left.id
+                writer.append("end", {"lock": measuring.lock, "taken_up": left.id})
+                return left
             reservation = decide(replay.summary)
             request = reservation.request
-            writer = RecordWriter(transaction, checked, dataset, self._now())
-            _agree(checked, writer, dataset, reservation)
-            _check_reservation(dataset, replay.summary, reservation)
+            if reservation.opening is not None or reservation.continuation is not None:
+                self._record_lost(transaction, checked, [name for name, _ in checked.each()])
+            agree(checked, writer, dataset, reservation)
+            check_reservation(dataset, replay.summary, reservation)
             looks = replay.find_views(request.plan_digest, request.measured_digest)
             payload = {
                 "status": reservation.status,
@@ -353,17 +428,30 @@ class Ledger:
                 "told": reservation.viewed or concerns_analyst(looks, request.analyst),
             } | write_decision(reservation)
             entry_id = derive_entry_id(checked.next_seq, checked.head)
+            if measuring is not None:
+                payload["lock"], measuring.entry = measuring.lock, entry_id
             writer.append("reserve", payload, entry_id)
-            writer.finish()
             return _require_entry(replay, entry_id)  # leaving the block commits, or raises
+
+    def _take_up(self, replay: DatasetReplay, request: Request, measuring: Measuring) -> Entry | None:
+        """Return an entry that a dead process left reserved for this request, once its lock is taken; or None.
+
+        Entries from before there were locks are left alone: nobody can tell whether their process still runs.
+        """
+        wanted = request.request_digest, request.schema_digest
+        for entry in replay.list_unsettled():
+            if entry.lock is None or (entry.request_digest, entry.request.schema_digest) != wanted:
+                continue
+            held = self._store.take_lock(entry.lock)
+            if held is not None:
+                measuring.keep(held)
+                return entry
+        return None
 
     def identify(self, dataset: str, identification: Identification) -> None:
         """Record identities of data that the account was opened or continued with, even if another one holds them."""
-        with self._store.writing() as transaction:
-            checked = CheckedChain.read(transaction)
-            writer = RecordWriter(transaction, checked, dataset, self._now())
-            _write_identification(checked, writer, dataset, identification)
-            writer.finish()
+        with self._writing(dataset) as (_, checked, writer):
+            write_identification(checked, writer, dataset, identification)
 
     def settle(
         self,
@@ -426,22 +514,33 @@ class Ledger:
         software: str,
         request_digest: str | None = None,
         identities: frozenset[str] = frozenset(),
+        measuring: Measuring | None = None,
     ) -> Incident:
         """Stop a dataset for everybody (N4): from now on, every release from it is refused. No account is needed.
 
         ``kind``: what failed, as a fixed word. ``request_digest``: the digest of the request that failed, if there was
         one. ``identities``: the data's, if no account holds these data yet; until the stop is cleared, no account of
-        any name is opened for them. Return the incident that stopped the dataset: the first one, if it was stopped
-        already.
+        any name is opened for them. ``measuring``: the measurement that failed, which this ends. Return the incident
+        that stopped the dataset: the first one, if it was stopped already.
         """
         check_text(dataset, "A dataset's name")
         payload = write_incident(kind, software, request_digest, identities)
-        with self._store.writing() as transaction:
-            checked = CheckedChain.read(transaction)
-            writer = RecordWriter(transaction, checked, dataset, self._now())
+        if measuring is not None:
+            measuring.failed = True
+        with self._writing(dataset) as (_, checked, writer):
+            if measuring is not None and checked.of(dataset).is_measured_by(measuring.lock):
+                payload["lock"] = measuring.lock
             writer.append("stop", payload)
-            writer.finish()
             return checked.of(dataset).open_incidents[0]
+
+    def stop_killed(self, dataset: str) -> None:
+        """Record an incident for every measurement of a dataset whose process was killed, if there are any.
+
+        A ledger that cannot be written to is left as it is: readers count such a measurement as an incident anyway.
+        """
+        if self._look(lambda checked: checked.of(dataset).unrecorded, dataset):
+            with suppress(LedgerError), self._writing(dataset):
+                pass
 
     def clear(self, dataset: str, *, by: str, reason: str) -> Incident:
         """Clear all incidents that stop a dataset, and return the latest of them as cleared.
@@ -452,14 +551,11 @@ class Ledger:
             reason: why releases may go on; recorded.
         """
         payload = {"by": check_text(by, "The name of who clears it"), "reason": check_text(reason, "The reason")}
-        with self._store.writing() as transaction:
-            checked = CheckedChain.read(transaction)
+        with self._writing(dataset) as (_, checked, writer):
             replay = checked.of(dataset)
             if replay.stopped is None:
                 raise LedgerError(f"The dataset {dataset!r} is not stopped. There is nothing to clear.")
-            writer = RecordWriter(transaction, checked, dataset, self._now())
             writer.append("clear", payload)
-            writer.finish()
             return replay.incidents[-1]
 
     def record_view(self, dataset: str, digest: str, what: View, *, analyst: str | None = None) -> None:
@@ -472,33 +568,9 @@ class Ledger:
         check_text(digest, "digest")
         if what not in ("risk", "dry-run"):
             raise LedgerError("What was viewed is risk or dry-run.")
-        with self._store.writing() as transaction:
-            checked = CheckedChain.read(transaction)
+        with self._writing(dataset) as (_, checked, writer):
             if not checked.of(dataset).knows_view(digest, what, analyst):
-                payload = {"digest": digest, "what": what, "analyst": analyst}
-                writer = RecordWriter(transaction, checked, dataset, self._now())
-                writer.append("view", payload)
-                writer.finish()
-
-    @contextmanager
-    def _using(self) -> Iterator[Transaction]:
-        """Yield a transaction to read in. First write a checkpoint if too many records follow the last one."""
-        with ExitStack() as stack:
-            transaction = stack.enter_context(self._store.reading())
-            if not self._near and not checkpoint_is_near(transaction):
-                stack.close()
-                self._write_due_checkpoint()
-                transaction = stack.enter_context(self._store.reading())
-            self._near = True
-            yield transaction
-
-    def _write_due_checkpoint(self) -> None:
-        """Write a checkpoint if one is due. A failure is ignored: reading then only takes longer."""
-        with suppress(LedgerError), self._store.writing() as transaction:
-            RecordWriter(transaction, CheckedChain.read(transaction), "", self._now()).finish()
-
-    def _now(self) -> str:
-        return self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                writer.append("view", {"digest": digest, "what": what, "analyst": analyst})
 
 
 def _describe(replay: DatasetReplay) -> JsonObject | None:
@@ -514,86 +586,3 @@ def _require_entry(replay: DatasetReplay, entry_id: str) -> Entry:
     if entry is None:
         raise LedgerError(f"The ledger has no entry {entry_id!r}.")
     return entry
-
-
-def _agree(checked: CheckedChain, writer: RecordWriter, dataset: str, reservation: Reservation) -> None:
-    """Write what the reservation adds to the account: its opening, a continuation, its data's identities; or refuse."""
-    account = checked.of(dataset).summary
-    opening, continuation = reservation.opening, reservation.continuation
-    agreed = opening or continuation
-    if agreed is not None:
-        _check_holder(checked, dataset, reservation.request.source_digest, agreed.identities or frozenset())
-    if opening is not None:
-        if account is not None:
-            raise LedgerError(f"The dataset {dataset!r} has an account already; it cannot be opened again.")
-        check_apart(checked.list_unidentified(), opening.apart)
-        writer.append("account", opening.to_payload())
-    if continuation is not None:
-        if account is None:
-            raise LedgerError(f"The dataset {dataset!r} has no account that could be continued.")
-        writer.append("continue", continuation.to_payload())
-    if reservation.identification is not None:
-        _write_identification(checked, writer, dataset, reservation.identification)
-
-
-def _write_identification(checked: CheckedChain, writer: RecordWriter, dataset: str, found: Identification) -> None:
-    account = checked.of(dataset).summary
-    if account is None or not account.is_of(found.schema_digest, found.source_digest):
-        raise LedgerError(f"The account of {dataset!r} never agreed to these data: they cannot be identified.")
-    if (found.schema_digest, found.source_digest) not in account.identified:  # another process may have been faster
-        writer.append("identify", found.to_payload(checked.list_holders(dataset, found.identities)))
-
-
-def _check_holder(checked: CheckedChain, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
-    for holder, replay in checked.each():
-        if any(not incident.identities.isdisjoint(identities) for incident in replay.open_incidents):
-            raise refuse_stopped(holder)
-        if holder != dataset and (replay.held(source_digest) or replay.shares(identities)):
-            raise LedgerError(
-                f"The same data have the account {holder!r} in this ledger, or some of them do; releases of them "
-                f'belong there: use account = "{holder}" in the schema.'
-            )
-
-
-def _check_public(checked: CheckedChain, public: frozenset[str]) -> None:
-    for holder, replay in checked.each():
-        if replay.shares(public):
-            raise LedgerError(
-                f"A table that the schema declares public holds people whom the account {holder!r} protects. Declare "
-                "it private: leave public = true out of its section and name its unit."
-            )
-
-
-def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
-    """Refuse to open an account while one of the ``unidentified`` accounts might hold the same people.
-
-    ``unidentified``: accounts whose data have no known identities. ``apart``: accounts known to hold other people.
-    """
-    unknown = [name for name in unidentified if name not in apart]
-    if unknown:
-        raise LedgerError(
-            f"The account {unknown[0]!r} was opened by an earlier version, and the ledger does not know yet which data "
-            "it is of: they might be these. Release from it once, which writes that down (an answer that is repeated "
-            "is enough, and costs nothing); or, if it holds other people, say so: ",
-            Option("other_people", True),
-            ".",
-        )
-
-
-def _check_reservation(dataset: str, account: AccountSummary | None, reservation: Reservation) -> None:
-    """Refuse a reservation that the terms of the account do not allow, whatever the caller decided (O2, O3)."""
-    if account is None:
-        raise LedgerError(
-            f"The dataset {dataset!r} has no account yet. Say with ", Option("policy"), " on which terms to open one."
-        )
-    request = reservation.request
-    account.check_terms(algorithm=request.algorithm)
-    if not account.is_of(request.schema_digest, request.source_digest):
-        raise account.refuse_change(request.schema_digest, request.source_digest)
-    charge = reservation.charge
-    if charge.is_nothing:
-        return
-    if account.policy.in_zcdp != (charge.rho is not None):
-        raise LedgerError(f"A charge has a ρ if the policy of its account counts ρ; that of {dataset!r} differs.")
-    if not admits_charge(account.policy, account.reading, charge, max_epsilon=account.max_epsilon):
-        raise LedgerError(f"The account of {dataset!r} does not admit this charge under its policy {account.policy}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, cached_property
 
 import sqlalchemy as sa
@@ -47,9 +48,33 @@ class PostgreSQLConnection:
         self._connection.close()
 
 
+# A lock must last as long as its process: no time-out of the server may end its transaction.
+_UNLIMITED = (
+    "SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', "
+    "'idle_session_timeout', 'transaction_timeout')"
+)
+
+
+def _number(name: str) -> int:
+    """Return the number of an advisory lock: 64 bits of a name of hexadecimal digits."""
+    return int(name[:16], 16) - 2**63
+
+
 @cache
 def _parse(statement: str) -> sa.TextClause:
     return sa.text(statement)
+
+
+class SessionLock:
+    """An advisory lock, held by a transaction that stays open: behind a pool of connections too, it keeps its own."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def release(self, *, forget: bool) -> None:
+        """Release the lock by ending its session. ``forget``: nothing is left of it in any case."""
+        with suppress(sa.exc.DBAPIError):  # the session may be gone, and the lock with it
+            self._connection.close()
 
 
 class PostgreSQL:
@@ -107,6 +132,32 @@ class PostgreSQL:
         connection.execute(settings, {"wait": f"{max(1, round(self._busy_timeout * 1000))}ms"})
         # An advisory lock, for LOCK TABLE would need more than the right to SELECT and INSERT.
         connection.execute("SELECT pg_advisory_xact_lock(:number)", {"number": self._WRITERS})
+
+    def take_lock(self, name: str) -> SessionLock | None:
+        try:
+            connection = self._engine.connect()
+            try:
+                connection.execute(_parse(_UNLIMITED))
+                found = connection.execute(_parse("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _number(name)})
+                taken = bool(found.scalar())
+            except BaseException:
+                connection.close()
+                raise
+        except sa.exc.DBAPIError as error:
+            raise LedgerError(self.explain(error.orig or error, writing=True)) from None
+        if not taken:
+            connection.close()
+            return None
+        return SessionLock(connection)
+
+    def is_locked(self, connection: Connection, name: str) -> bool:
+        # Shared: two who look do not see each other. A standby does not know the primary's locks, and nothing is
+        # written there.
+        query = "SELECT pg_is_in_recovery() OR NOT pg_try_advisory_xact_lock_shared(:key)"
+        return bool(connection.execute(query, {"key": _number(name)})[0][0])
+
+    def forget_lock(self, name: str) -> None:
+        """Do nothing: the server keeps nothing of a lock."""
 
     def has_table(self, connection: Connection, name: str) -> bool:
         return connection.execute("SELECT to_regclass(:name)", {"name": name})[0][0] is not None
@@ -177,7 +228,7 @@ class PostgreSQL:
             case "25006":
                 return f"The ledger {self.label} is on a server that is read-only. Use the primary server."
             case "53100":
-                return f"The server's disk is full: nothing was added to the ledger {self.label}."
+                return f"The server's disk is full: the ledger {self.label} could not be written to."
             case "22P05":
                 return f"The database {self.label} cannot hold this text: it was not created with the encoding UTF8."
             case None | "":

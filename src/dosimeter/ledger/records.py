@@ -23,12 +23,14 @@ KINDS = {
     "account": 2,
     "continue": 2,
     "identify": 1,
-    "reserve": 2,
+    "measure": 1,
+    "end": 1,
+    "reserve": 3,
     "settle": 3,
     "view": 2,
-    "stop": 1,
+    "stop": 2,
     "clear": 1,
-    "state": 1,
+    "state": 2,
     "checkpoint": 1,
 }
 """Every kind of record this program can read, and the newest version of each, which is the one it writes.
@@ -38,6 +40,9 @@ What each version added, or what the kind is for:
 - account 2 and continue 2: ``identities``, which tell what stored data these are. identify: the same, found out later.
 - reserve 2: the ``reason`` of a denial, what is measured, and whether the analyst may be told of a look; where there
   are any, a kept number and ρ.
+- measure: data are about to be measured for a release, by a process that holds a lock. end: the measurement came to
+  nothing, and nothing was charged. reserve 3 and stop 2 name the lock of the measurement that they end, if there was
+  one; state 2 has the measurements that have no end.
 - settle 2: ``measured``, the noisy numbers that the answer was made of. settle 3: a table of these for each block;
   where there are any, errors, public facts, undeclared groups, and the incident that is the reason of a denial.
 - view 2: the digest of what is measured, and who asked the query.

@@ -27,6 +27,7 @@ from dosimeter.ledger.entries import (
     read_settled,
 )
 from dosimeter.ledger.incidents import INCIDENT_KINDS, Incident
+from dosimeter.ledger.measuring import Mark, read_mark
 from dosimeter.ledger.readings import Reading
 from dosimeter.ledger.records import (
     GENESIS,
@@ -104,6 +105,8 @@ class DatasetReplay:
         self._view_count = 0
         self._views_digest = GENESIS
         self._incidents: list[Incident] = []
+        self.unrecorded = False  # whether ``lose`` was called
+        self._marks: dict[str, Mark] = {}  # the measurements that have no end, by their locks
 
     def copy(self, older: OlderRecords | None) -> DatasetReplay:
         """Return a copy to which records can be added without changing this one.
@@ -151,6 +154,9 @@ class DatasetReplay:
             )
         self._count = _read_count(payload["entries"])
         self._incidents = [_read_incident(self._dataset, read_object(stop)) for stop in read_list(payload["stops"])]
+        for written in read_list(payload.get("measuring", [])):
+            mark = read_mark(self._dataset, read_object(written))
+            self._marks[mark.lock] = mark
         count, digest = read_list(payload["views"])
         self._view_count, self._views_digest = _read_count(count), read_text(digest)
 
@@ -176,6 +182,7 @@ class DatasetReplay:
             "entries": self._count,
             "stops": [incident.to_state() for incident in self.open_incidents],
             "views": [self._view_count, self._views_digest],
+            **({"measuring": [mark.to_state() for mark in self._marks.values()]} if self._marks else {}),
         }
 
     @property
@@ -195,6 +202,10 @@ class DatasetReplay:
                     self._continue(record, payload)
                 case "identify":
                     self._identify(record, payload)
+                case "measure":
+                    self._measure(record, payload)
+                case "end":
+                    self._end_mark(record, read_text(payload["lock"]))
                 case "reserve":
                     self._reserve(record, payload)
                 case "settle":
@@ -248,6 +259,32 @@ class DatasetReplay:
         """Remember that another account, named ``dataset``, turned out to hold the same data."""
         self._overlaps[dataset] = None
 
+    def _measure(self, record: Record, payload: JsonObject) -> None:
+        mark = read_mark(record.dataset, {**payload, "at": record.at})
+        if mark.lock in self._marks:
+            raise BadRecord(record.seq, "it begins a measurement that has begun")
+        self._marks[mark.lock] = mark
+
+    def _end_mark(self, record: Record, lock: str | None) -> None:
+        """End a measurement. ``lock``: the name of its lock; None if the record ends none."""
+        if lock is not None and self._marks.pop(lock, None) is None:
+            raise BadRecord(record.seq, "it ends a measurement that was not begun, or has ended")
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """Return the marks of the measurements that have no end yet, the oldest first."""
+        return tuple(self._marks.values())
+
+    def is_measured_by(self, lock: str) -> bool:
+        """Return whether the measurement with this lock has no end yet."""
+        return lock in self._marks
+
+    def lose(self, mark: Mark) -> None:
+        """Count a measurement as an incident, in memory alone, because its process died and nobody recorded it yet."""
+        del self._marks[mark.lock]
+        self.unrecorded = True
+        self._incidents.append(mark.to_incident())
+
     def _reserve(self, record: Record, payload: JsonObject) -> None:
         if self._reading is None:
             raise BadRecord(record.seq, "it charges an account that was never opened")
@@ -255,6 +292,7 @@ class DatasetReplay:
             raise BadRecord(record.seq, "its entry has no name of its own")
         if payload["status"] not in RESERVED:
             raise BadRecord(record.seq, "it reserves with an unknown status")
+        self._end_mark(record, read_optional_text(payload.get("lock")))
         reading = self._reading.after(read_charge(payload))
         self._entries[record.entry] = _read_reserved(record, payload, reading)
         self._unsettled[record.entry] = OpenEntry(record.seq, record.digest, reading)
@@ -275,6 +313,7 @@ class DatasetReplay:
     def _stop(self, record: Record, payload: JsonObject) -> None:
         if record.entry and self._find_entry(record.entry) is None:
             raise BadRecord(record.seq, "it stops the dataset for an entry that does not exist")
+        self._end_mark(record, read_optional_text(payload.get("lock")))
         self._incidents.append(_read_incident(record.dataset, {**payload, "at": record.at, "entry": record.entry}))
 
     def _clear(self, record: Record, payload: JsonObject) -> None:
@@ -361,6 +400,11 @@ class DatasetReplay:
         record = self._older.record(where.seq, where.digest)
         return _read_reserved(record, read_payload(record), where.reading)
 
+    def list_unsettled(self) -> tuple[Entry, ...]:
+        """Return the entries that are reserved and have no outcome, the oldest first."""
+        found = (self.find_entry(name) for name in self._unsettled)
+        return tuple(entry for entry in found if entry is not None)
+
     def held(self, source_digest: str) -> bool:
         """Return whether the account was ever opened or continued with data of this digest."""
         return any(source_digest == source for _, source in self._pairs)
@@ -415,6 +459,7 @@ def _read_reserved(record: Record, payload: JsonObject, reading: Reading) -> Ent
         told=bool(payload.get("told", payload["viewed"])),
         reason=read_reason(payload.get("reason")),
         kept=read_kept(payload.get("kept")),
+        lock=read_optional_text(payload.get("lock")),
     )
 
 

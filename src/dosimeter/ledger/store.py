@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger.backends import KEYS, TABLES, Backend, Connection, Row, choose_backend, list_indexes
+from dosimeter.ledger.measuring import HeldLock
 from dosimeter.ledger.records import COLUMNS, Record
 
 FORMAT_VERSION = 1
@@ -105,6 +106,11 @@ class Transaction:
         with _translated(self._backend, writing=self._writing):
             return self._connection.execute(query, values)
 
+    def is_locked(self, name: str) -> bool:
+        """Return whether somebody holds the lock of this name: a process or thread that still lives."""
+        with _translated(self._backend, writing=self._writing):
+            return self._backend.is_locked(self._connection, name)
+
     def count(self) -> int:
         found = self._fetch("SELECT count(*) FROM dosimeter_ledger")[0][0]
         assert isinstance(found, int)
@@ -137,6 +143,14 @@ class LedgerStore:
     def close(self) -> None:
         """Forget the rows that were checked last. No connection is open outside a transaction."""
         self._followed.clear()
+
+    def take_lock(self, name: str) -> HeldLock | None:
+        """Take a lock that is held until it is released or this process ends; return None if somebody holds it."""
+        return self._backend.take_lock(name)
+
+    def forget_lock(self, name: str) -> None:
+        """Remove what the lock of a dead process left behind."""
+        self._backend.forget_lock(name)
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:

@@ -215,6 +215,8 @@ class Reservation:
         )  # otherwise the groups of the data were read, and their δ may be charged (H1)
         if self.status == "denied" and (self.charge.epsilon != 0 or (self.charge.delta != 0 and unread)):
             raise LedgerError("A denial charges nothing but epsilon_svt, and only if the noisy test was run.")
+        if self.opening is not None and self.status == "denied" and self.charge.is_nothing:
+            raise LedgerError("A denial that charges nothing opens no account.")
         if self.opening is not None and self.continuation is not None:
             raise LedgerError("An account that is being opened cannot be continued at the same time.")
 

@@ -65,6 +65,7 @@ def require_running(ledger: Ledger, schema: Schema) -> AccountSummary | None:
     account = ledger.summary(schema.account_name)
     stopped = ledger.stopped(schema.account_name) if account is None else account.stopped
     if stopped is not None:
+        ledger.stop_killed(schema.account_name)  # if it was a process that was killed, nobody may have recorded it yet
         raise refuse_stopped(schema.account_name)
     return account
 

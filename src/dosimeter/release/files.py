@@ -5,7 +5,9 @@ A file that cannot be written loses no answer: the ledger holds it, and gives it
 
 from __future__ import annotations
 
+import errno
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,8 @@ from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dosimeter.ledger import Entry, Ledger
     from dosimeter.release.order import Answer
 
@@ -69,16 +73,28 @@ def save_answer(answer: Answer, ledger: Ledger, path: Path) -> tuple[Path, Path]
         raise OptionError("Only a released answer is written, with the ledger that holds it.")
     document = describe_release(answer, entry, ledger.head())
     beside = find_companion(path)
+    written = {each: each.with_name(f".{each.name}.{entry.id}") for each in (beside, path)}  # no half of a file
     try:
-        beside.write_text(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        if path.suffix.lower() == ".csv":
-            from pyarrow import csv
-
-            csv.write_csv(table, path)
-        else:
-            from pyarrow import parquet
-
-            parquet.write_table(table, path)
-    except OSError:
-        raise OptionError(f"{path} cannot be written. {_KEPT}") from None
+        text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+        written[beside].write_text(text, encoding="utf-8")
+        _write_table(table, written[path], path.suffix.lower())
+        for name, whole in written.items():
+            whole.replace(name)
+    except OSError as error:
+        for whole in written.values():
+            with suppress(OSError):
+                whole.unlink(missing_ok=True)
+        why = "The disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the folder"
+        raise OptionError(f"{path} cannot be written. {why}. {_KEPT}") from None
     return path, beside
+
+
+def _write_table(table: pa.Table, path: Path, ending: str) -> None:
+    if ending == ".csv":
+        from pyarrow import csv
+
+        csv.write_csv(table, path)
+    else:
+        from pyarrow import parquet
+
+        parquet.write_table(table, path)

@@ -1,29 +1,33 @@
-"""Release an answer: check, find ε, reserve the charge, draw noise, settle. This order holds even if something crashes.
+"""Release an answer: check, mark, measure, find ε, reserve the charge, draw noise, settle; also if something crashes.
 
 A refusal that SQL and schema alone decide is explained; a denial gives no reason. A failure while the data are measured
-is not a denial but an incident: it stops the dataset for everybody (N4). The choice of ε and the charge happen in one
-write transaction of the ledger, so that no two releases are granted against the same reading. Noise is drawn only after
-the charge is on disk.
+is not a denial but an incident: it stops the dataset for everybody (N4). A mark on disk says that they are measured, so
+that a process which is killed leaves an incident too. The choice of ε and the charge happen in one write transaction of
+the ledger, so that no two releases are granted against the same reading. Noise is drawn only after the charge is on
+disk, and an answer is handed out only after it is settled: one that never was can be drawn again for the same charge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dosimeter.errors import DataError, DosimeterError, SourceUnreachable
+from dosimeter.errors import ConnectionLost, DataError, DosimeterError, SourceUnreachable
 from dosimeter.influence import Measured
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner
 from dosimeter.ledger import (
     AccountSummary,
+    DenialReason,
     Details,
     Entry,
     IncidentKind,
     Ledger,
+    Measuring,
     Request,
     Reservation,
     exact_decimal,
@@ -60,6 +64,17 @@ from dosimeter.sql import EmbeddedError
 if TYPE_CHECKING:
     from dosimeter.release.measurable import Measurable
 
+Stop = Callable[[IncidentKind], None]
+
+
+class _DeniedBeforeAccount(Exception):
+    """The signal that a first request is denied at no charge, so that no account is opened. ``reason``: why."""
+
+    def __init__(self, reason: DenialReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 # What computing with numbers can raise.
 _OF_NUMBERS = (ArithmeticError, EmbeddedError, LookupError, MemoryError, TypeError, ValueError)
 
@@ -84,10 +99,61 @@ def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrde
                 ledger.identify(prepared.dataset, entered.identification)
             return repeat_answer(earlier, prepared)
         prepared = recall_number(ledger, prepared, source)
-    measured, decide_release = _measure_or_stop(dataset, prepared, request, ledger, identities)
-    if not dataset.engine.is_still(source):
-        raise _changed(prepared)
-    _price_beforehand(prepared, entered)
+    measuring = ledger.lock_measurement(prepared.dataset)
+    try:
+        ledger.begin(measuring, request, identities or frozenset())
+        answer = _measure_and_answer(dataset, prepared, request, ledger, entered, identities, measuring)
+        measuring.done = True
+        return answer if answer.status == "denied" else replace(answer, earlier=other)
+    except (DosimeterError, KeyboardInterrupt, SystemExit) as error:
+        raise ledger.end_by(error, measuring) from None
+    finally:
+        measuring.release()
+
+
+def _measure_and_answer(
+    dataset: Measurable,
+    prepared: PreparedRelease,
+    request: Request,
+    ledger: Ledger,
+    entered: Agreement,
+    identities: frozenset[str] | None,
+    measuring: Measuring,
+) -> Answer:
+    """Measure the data, decide and charge, draw and settle. ``measuring``: what the ledger knows of this by then."""
+    stop = partial(_stop, ledger, request, identities or frozenset(), measuring)
+    try:
+        measured, decide_release = _measure_or_stop(dataset, prepared, request, stop)
+        if not dataset.engine.is_still(request.source_digest):
+            raise _changed(prepared)
+        _price_beforehand(prepared, entered)
+        take_up = request if prepared.order.way.text_identifies_request else None
+        decide = _decide_by(decide_release, prepared, request, entered, identities)
+        entry = ledger.reserve(prepared.dataset, decide, measuring=measuring, take_up=take_up)
+    except _DeniedBeforeAccount as denial:
+        ledger.end(measuring, denied=(request, denial.reason))
+        return Answer("denied", notes=("no account was opened, because nothing was charged.",))
+    except DosimeterError:
+        raise
+    except Exception:  # an error that nobody foresaw tells as much as a DataError
+        stop("unexpected")
+        raise
+    if entry.status == "denied":
+        answer = Answer("denied", entry=entry.id)
+    else:
+        answer = _draw_and_settle(prepared, measured, entry, ledger, taken_up=entry.lock != measuring.lock)
+    return replace(answer, notes=(*_note_opening(entered), *_note_owner(dataset, entered), *_note_number(prepared)))
+
+
+def _decide_by(
+    decide_release: Decide,
+    prepared: PreparedRelease,
+    request: Request,
+    entered: Agreement,
+    identities: frozenset[str] | None,
+) -> Callable[[AccountSummary | None], Reservation]:
+    """Return the function that decides on the request inside the ledger's transaction, by the account as it is then."""
+    source = request.source_digest
 
     def decide(account: AccountSummary | None) -> Reservation:
         agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
@@ -95,6 +161,8 @@ def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrde
         if opening is not None and entered.opening is not None:
             opening = replace(opening, apart=entered.opening.apart)
         decision = decide_release(find_charges(agreement.terms, prepared))
+        if opening is not None and decision.reason is not None and decision.charge.is_nothing:
+            raise _DeniedBeforeAccount(decision.reason)
         return Reservation(
             request=request,
             charge=decision.charge,
@@ -106,12 +174,7 @@ def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrde
             identification=agreement.identification,
         )
 
-    entry = ledger.reserve(prepared.dataset, decide)
-    denied = entry.status == "denied"
-    answer = Answer("denied", entry=entry.id) if denied else _draw_and_settle(prepared, measured, entry, ledger)
-    notes = (*_note_opening(entered), *_note_owner(dataset, entered), *_note_number(prepared))
-    answer = replace(answer, notes=notes)
-    return answer if denied else replace(answer, earlier=other)
+    return decide
 
 
 def _price_beforehand(prepared: PreparedRelease, entered: Agreement) -> None:
@@ -153,39 +216,46 @@ def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
 
 
 def _measure_or_stop(
-    dataset: Measurable, prepared: PreparedRelease, request: Request, ledger: Ledger, identities: frozenset[str] | None
+    dataset: Measurable, prepared: PreparedRelease, request: Request, stop: Stop
 ) -> tuple[Measured, Decide]:
     """Measure the data, as ``_measure`` does. If that fails, record an incident, which stops the dataset (N4).
 
-    Whether measuring fails can depend on what the data hold, so a failure must not end as a denial of one query. An
-    error that nobody foresaw reveals as much as a DataError, and stops the dataset too. Errors that say nothing about
-    the data do not stop it: an unreachable source, data that changed meanwhile, an interrupt, or a DosimeterError that
-    is no DataError.
+    Whether measuring fails can depend on what the data hold, so a failure must not end as a denial of one query. Errors
+    that say nothing about the data do not stop it: a source that could not be reached before it was asked, data that
+    changed meanwhile, an interrupt, or a DosimeterError that is no DataError.
     """
-
-    def stop(kind: IncidentKind) -> None:
-        ledger.stop(
-            prepared.dataset,
-            kind,
-            software=request.software,
-            request_digest=request.request_digest,
-            identities=identities or frozenset(),
-        )
-
     try:
         return _measure(dataset, prepared)
+    except ConnectionLost:  # the query may have been what ended the server, whatever has changed since
+        stop("lost")
+        raise refuse_stopped(prepared.dataset) from None
     except SourceUnreachable:
         raise
     except DataError:
-        if not dataset.engine.is_still(request.source_digest):  # it changed meanwhile: no sign of what it holds
+        if _has_changed(dataset, request):  # no sign of what it holds
             raise _changed(prepared) from None
         stop("measuring")
         raise refuse_stopped(prepared.dataset) from None
-    except DosimeterError:
-        raise
-    except Exception:
-        stop("unexpected")
-        raise
+
+
+def _stop(
+    ledger: Ledger, request: Request, identities: frozenset[str], measuring: Measuring, kind: IncidentKind
+) -> None:
+    ledger.stop(
+        measuring.dataset,
+        kind,
+        software=request.software,
+        request_digest=request.request_digest,
+        identities=identities,
+        measuring=measuring,
+    )
+
+
+def _has_changed(dataset: Measurable, request: Request) -> bool:
+    """Return whether the data changed since they were digested; False if that cannot be told any more."""
+    with suppress(DosimeterError):
+        return not dataset.engine.is_still(request.source_digest)
+    return False
 
 
 def _measure(dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
@@ -200,7 +270,17 @@ def _changed(prepared: PreparedRelease) -> SourceUnreachable:
     return SourceUnreachable(f"{prepared.dataset} changed while it was measured. Nothing was charged: release again.")
 
 
-def _draw_and_settle(prepared: PreparedRelease, measured: Measured, entry: Entry, ledger: Ledger) -> Answer:
+def _draw_and_settle(
+    asked: PreparedRelease, measured: Measured, entry: Entry, ledger: Ledger, *, taken_up: bool
+) -> Answer:
+    """Draw the noise that the entry paid for, and return the answer that the ledger then holds.
+
+    ``taken_up``: whether another process reserved the entry. Its numbers are clamped or not as it was asked to; here,
+    as is asked now. Who looked at the question meanwhile is told too.
+    """
+    clamp = bool(entry.request.settings.get("clamp"))
+    prepared = replace(asked, order=replace(asked.order, clamp=clamp))
+    viewed = entry.told or (taken_up and _was_viewed(ledger, asked, entry))
     epsilon = entry.spent.epsilon
     try:
         noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
@@ -216,7 +296,7 @@ def _draw_and_settle(prepared: PreparedRelease, measured: Measured, entry: Entry
         entry.id,
         status="released",
         answer=answer.rows,
-        guarantee=prepared.order.way.promise(prepared, epsilon, viewed=entry.told),
+        guarantee=prepared.order.way.promise(prepared, epsilon, viewed=viewed),
         error_95=None if entry.hides_epsilon else answer.error_95,
         measured=noisy[0].values,
         details=replace(
@@ -225,7 +305,12 @@ def _draw_and_settle(prepared: PreparedRelease, measured: Measured, entry: Entry
             keys=write_keys(noisy[0].keys) if prepared.plan.threshold else None,
         ),
     )
-    return recall_answer(settled)
+    return replace(repeat_answer(settled, asked), repeated=False)
+
+
+def _was_viewed(ledger: Ledger, prepared: PreparedRelease, entry: Entry) -> bool:
+    digests = [each for each in (entry.request.plan_digest, entry.request.measured_digest) if each is not None]
+    return ledger.may_tell_look(prepared.dataset, *digests, analyst=prepared.order.analyst)
 
 
 def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) -> Details:

@@ -42,7 +42,10 @@ BROKEN = "The release failed: a bug of ours. It is in the server's log. Nothing 
 BACK = "The approval was interrupted before anything was charged. Decide again."
 STOPPED = "This dataset is stopped: a release from it failed. Nothing is answered until a controller clears it."
 FAILED = "The release failed after the charge: it counts, there is no answer, and the dataset is stopped."
-CHARGED = "The approval was interrupted after the charge: it counts, and there is no answer. Answer again, or deny."
+CHARGED = (
+    "The approval was interrupted after the charge: it counts, and there is no answer. Approving the same again costs "
+    "nothing more."
+)
 
 
 class AlreadyDecided(DosimeterError):
@@ -136,35 +139,37 @@ def run_release(
     Returns the new status; a release that fails raises nothing.
     """
     try:
-        problem = _try_release(state, served, query, claim, order, dataset)
+        entry_id, problem = _try_release(state, served, query, claim, order, dataset)
         state.forget(served.name)
-        return settle_claim(state, served.name, query.id, claim, problem)
+        return settle_claim(state, served.name, query.id, claim, problem, entry_id)
     finally:
         state.end_claim(claim)
 
 
 def _try_release(
     state: ServerState, served: ServedDataset, query: StoredQuery, claim: str, order: ReleaseOrder, dataset: Dataset
-) -> DosimeterError | None:
-    """Release the answer to a claimed query. Return the error if the release failed, else None.
+) -> tuple[str | None, DosimeterError | None]:
+    """Release the answer to a claimed query. Return the name of its entry if there is one, and the error if it failed.
+
+    The entry may be that of an earlier approval, which was interrupted after its charge: it is taken up.
 
     Nobody can stop a release, so an interrupt was meant for another job. An interrupted release is therefore tried once
     more, unless the ledger already has its entry.
     """
     for again in (True, False):
         try:
-            release(dataset, query.sql, served.prepare(query.sql).look, order, state.database.ledger)
+            answer = release(dataset, query.sql, served.prepare(query.sql).look, order, state.database.ledger)
         except Interrupted as error:
             if not again or find_claimed(state, served.name, claim) is not None:
-                return error
+                return None, error
         except DosimeterError as error:
-            return error
+            return None, error
         except BaseException as error:  # noqa: BLE001 - whatever happened, the ledger knows what was charged
             report_bug("Releasing", error)
-            return DosimeterError(BROKEN)
+            return None, DosimeterError(BROKEN)
         else:
-            break
-    return None
+            return answer.entry, None
+    return None, None
 
 
 def settle_unfinished(state: ServerState, query: StoredQuery) -> StoredQuery:
@@ -179,14 +184,20 @@ def settle_unfinished(state: ServerState, query: StoredQuery) -> StoredQuery:
 
 
 def settle_claim(
-    state: ServerState, dataset: str, query_id: str, claim: str, problem: DosimeterError | None = None
+    state: ServerState,
+    dataset: str,
+    query_id: str,
+    claim: str,
+    problem: DosimeterError | None = None,
+    entry_id: str | None = None,
 ) -> QueryStatus:
-    """Set the query's status from the ledger's entry with this claim. Return the new status.
+    """Set the query's status from the ledger's entry of this name or with this claim. Return the new status.
 
     If the analyst withdrew the query during the release and no answer was released, the new status is withdrawn.
     ``problem``: the error with which the release failed; None if it did not fail.
     """
-    outcome = find_outcome(find_claimed(state, dataset, claim), problem)
+    entry = find_claimed(state, dataset, claim) if entry_id is None else state.database.ledger.entry(entry_id)
+    outcome = find_outcome(entry, problem)
     with state.database.writing() as connection:
         if outcome.status is not QueryStatus.RELEASED and is_withdrawn(connection, query_id):
             outcome = replace(outcome, status=QueryStatus.WITHDRAWN)  # its analyst withdrew it during the release

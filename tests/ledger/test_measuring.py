@@ -1,0 +1,293 @@
+"""What is on disk while data are measured: no incident while the process lives, one once it has died without an end."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from dosimeter.errors import DatasetStopped, Interrupted, LedgerError, OptionError
+from dosimeter.ledger import Ledger
+from dosimeter.ledger.checked_chain import MOST_FOLLOWING
+from dosimeter.ledger.store import Transaction
+from tests.ledger.ledger_worker import NOBODY, decide_on, measure
+
+SOURCES = Path(__file__).parents[2] / "src"
+MEASURE = """
+import sys
+from dosimeter.ledger import Ledger
+from tests.ledger.ledger_worker import measure
+with Ledger.open(sys.argv[1]) as ledger, measure(ledger, sys.argv[2], None, frozenset({"data-1"})):
+    print("measuring", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def measure_elsewhere(target: str, dataset: str = "clinic") -> Iterator[subprocess.Popen[str]]:
+    """Yield another process that is measuring; killed at the end of the block, if it was not before."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MEASURE, target, dataset],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), str(SOURCES.parent)])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "measuring\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def kill_one(target: str, dataset: str = "clinic") -> None:
+    with measure_elsewhere(target, dataset):
+        pass
+
+
+def list_locks(target: str) -> list[Path]:
+    return [] if "://" in target else list(Path(target).parent.glob("ledger.db-measuring-*"))
+
+
+def export(ledger: Ledger) -> list[dict[str, Any]]:
+    stream = io.StringIO()
+    ledger.export(stream)
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+# ---------------------------------------------------------------- who lives, and who died
+
+
+def test_a_measurement_that_runs_elsewhere_is_no_incident_and_a_killed_one_is(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        ledger.reserve("clinic", decide_on("0.1"))
+        with measure_elsewhere(target), measure_elsewhere(target, "other"):
+            for _ in range(2):
+                assert ledger.stopped("clinic") is None
+                ledger.stop_killed("clinic")
+                assert ledger.stopped_datasets() == ()
+            kill_one(target)  # a third
+            incident = ledger.stopped("clinic")
+            assert incident is not None
+            assert (incident.kind, incident.request_digest) == ("killed", "request-1")
+            assert [each.dataset for each in ledger.stopped_datasets()] == ["clinic"]
+            summary, account = ledger.summary("clinic"), ledger.account("clinic")
+            assert summary is not None
+            assert account is not None
+            assert summary.stopped == account.stopped == incident
+            assert [record["kind"] for record in export(ledger)].count("stop") == 0  # seen, and not recorded yet
+            with pytest.raises(DatasetStopped):
+                ledger.reserve("clinic", decide_on("0.1"))
+            ledger.stop_killed("clinic")
+            ledger.stop_killed("clinic")
+            assert [record["kind"] for record in export(ledger)].count("stop") == 1
+            assert len(ledger.incidents("clinic")) == 1  # not for those that still run
+            cleared = ledger.clear("clinic", by="Carol", reason="the machine was short of memory")
+            assert (cleared.kind, cleared.cleared_by) == ("killed", "Carol")
+            assert ledger.stopped("clinic") is None
+        assert len(ledger.stopped_datasets()) == 2  # the other two were killed at the end of the block
+        assert ledger.verify().intact
+
+
+def test_an_incident_that_nobody_recorded_can_be_cleared(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        kill_one(target)
+        ledger.clear("clinic", by="Carol", reason="r")
+        assert [record["kind"] for record in export(ledger)] == ["measure", "stop", "clear"]
+        assert ledger.stopped("clinic") is None
+        assert list_locks(target) == []
+        with pytest.raises(LedgerError, match="not stopped"):
+            ledger.clear("clinic", by="Carol", reason="again")
+
+
+def test_another_name_does_not_get_round_a_killed_measurement(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        kill_one(target)
+        for data in (frozenset({"data-1"}), frozenset({"data-1", "data-2"})):
+            with pytest.raises(DatasetStopped, match="clinic is stopped"):
+                ledger.check_holder("renamed", "source-9", data)
+        ledger.check_holder("renamed", "source-9", frozenset({"data-2"}))
+
+
+def test_threads_of_one_process_do_not_take_each_other_for_dead(target: str) -> None:
+    begun, over = threading.Barrier(4), threading.Event()
+
+    def measure_here() -> None:
+        with Ledger.open(target) as own, measure(own) as measuring:
+            begun.wait(60)
+            over.wait(60)
+            own.end(measuring)
+
+    Ledger.open(target).close()
+    threads = [threading.Thread(target=measure_here) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    begun.wait(60)
+    with Ledger.open(target) as ledger:
+        assert ledger.stopped("clinic") is None
+        over.set()
+        for thread in threads:
+            thread.join()
+        assert ledger.stopped("clinic") is None
+        assert sorted(record["kind"] for record in export(ledger)) == ["end"] * 3 + ["measure"] * 3
+    assert list_locks(target) == []
+
+
+def test_an_end_that_is_written_while_somebody_looks_is_seen(target: str) -> None:
+    """The records are read first, the lock is looked at later: what ended in between did not die."""
+    with Ledger.open(target) as ledger, Ledger.open(target) as other:
+        measuring = measure(other)
+        running = measuring.__enter__()
+        inner = Transaction.is_locked
+        rounds: list[str] = []
+
+        def end_first(transaction: Transaction, name: str) -> bool:
+            rounds.append(name)
+            if len(rounds) == 1 and "://" in target:  # in a file nobody can write while somebody reads
+                other.end(running)
+                measuring.__exit__(None, None, None)
+            return inner(transaction, name)
+
+        with mock.patch.object(Transaction, "is_locked", end_first):
+            assert ledger.stopped("clinic") is None
+        assert rounds
+        if "://" not in target:
+            other.end(running)
+            measuring.__exit__(None, None, None)
+        assert ledger.stopped("clinic") is None
+
+
+def test_a_link_to_the_ledger_is_the_same_ledger(tmp_path: Path) -> None:
+    path, link = tmp_path / "ledger.db", tmp_path / "elsewhere" / "link.db"
+    Ledger.open(path).close()
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with measure_elsewhere(str(link)), Ledger.open(path) as ledger:
+        assert ledger.stopped("clinic") is None
+
+
+# ---------------------------------------------------------------- ends
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(143), Interrupted("Stopped."), OptionError("gone.")], ids=lambda e: str(e)
+)
+def test_an_interrupt_writes_an_end(target: str, error: BaseException) -> None:
+    with Ledger.open(target) as ledger:
+        with pytest.raises(type(error)), measure(ledger):
+            raise error
+        assert [record["kind"] for record in export(ledger)] == ["measure", "end"]
+        assert (ledger.stopped("clinic"), ledger.accounts()) == (None, ())
+        ledger.reserve("clinic", decide_on("0.1"))
+    assert list_locks(target) == []
+
+
+def test_whatever_else_ends_it_is_an_incident(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        with pytest.raises(ZeroDivisionError), measure(ledger):
+            raise ZeroDivisionError
+        assert ledger.stopped("clinic") is not None
+
+
+def test_an_incident_that_cannot_be_written_is_not_ended_instead(target: str) -> None:
+    """A full disk just then must not turn a failure that may depend on the data into one that does not."""
+    with Ledger.open(target) as ledger:
+        with (
+            pytest.raises(LedgerError, match="full"),
+            measure(ledger) as measuring,
+            mock.patch.object(Transaction, "append", side_effect=LedgerError("The disk is full.")),
+        ):
+            ledger.stop("clinic", "measuring", software="dosimeter 0", measuring=measuring)
+        incident = ledger.stopped("clinic")
+        assert incident is not None
+        assert [record["kind"] for record in export(ledger)] == ["measure"]
+
+
+def test_an_interrupt_after_the_charge_names_it(target: str) -> None:
+    with Ledger.open(target) as ledger:
+
+        def interrupt(*, settled: bool) -> None:
+            with measure(ledger) as measuring:
+                entry = ledger.reserve("clinic", decide_on("0.1"), measuring=measuring)
+                if settled:
+                    ledger.settle(entry.id, status="released", answer=[{"n": 1}])
+                raise KeyboardInterrupt
+
+        with pytest.raises(Interrupted, match=r"ε = 0.1 is charged \(entry [0-9a-f]{16}, reserved\)"):
+            interrupt(settled=False)
+        with pytest.raises(Interrupted, match=r"The answer is in the ledger \(entry"):
+            interrupt(settled=True)
+        assert ledger.stopped("clinic") is None
+
+
+# ---------------------------------------------------------------- the chain
+
+
+def test_open_measurements_stand_in_checkpoints(target: str, unsynced: None) -> None:
+    with Ledger.open(target) as ledger, measure(ledger, identities=frozenset({"data-1"})) as measuring:
+        for number in range(2 * MOST_FOLLOWING):
+            ledger.record_view("clinic", f"digest-{number}", "risk")
+        kinds = [record["kind"] for record in export(ledger)]
+        assert kinds.count("checkpoint") >= 2
+        with Ledger.open(target) as other:
+            assert other.stopped("clinic") is None
+            assert other.verify().intact
+        kill_one(target, "other")
+        entry = ledger.reserve("clinic", decide_on("0.1"), measuring=measuring)
+        assert entry.lock == measuring.lock
+        assert ledger.verify().intact
+        assert [incident.dataset for incident in ledger.stopped_datasets()] == ["other"]
+
+
+def test_a_killed_measurement_is_found_behind_a_checkpoint(target: str, unsynced: None) -> None:
+    with Ledger.open(target) as ledger:
+        kill_one(target)
+        for number in range(2 * MOST_FOLLOWING):
+            ledger.record_view("other", f"digest-{number}", "risk")
+    with Ledger.open(target) as ledger:
+        incident = ledger.stopped("clinic")
+        assert incident is not None
+        assert incident.identities == {"data-1"}
+        ledger.stop_killed("clinic")
+        assert ledger.stopped("clinic") is not None
+        assert ledger.verify().intact
+
+
+def test_an_end_without_a_beginning_is_no_record(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        with measure(ledger) as measuring:
+            ledger.end(measuring)
+            assert ledger.end(measuring) is None
+            ledger.reserve("clinic", decide_on("0.1"))
+            with pytest.raises(LedgerError, match="has ended already"):
+                ledger.reserve("clinic", decide_on("0.1"), measuring=measuring)
+        assert ledger.verify().records == 4
+
+
+def test_a_ledger_that_may_only_be_read_shows_the_incident(
+    open_directory: Path, run_worker: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    path = open_directory / "ledger.db"
+    kill_one(str(path))
+    for item in (path, *open_directory.glob("*-measuring-*")):
+        item.chmod(0o444)
+    open_directory.chmod(0o555)
+    before = path.read_bytes()
+    as_nobody = (str(NOBODY),) if os.geteuid() == 0 else ()
+    shown = run_worker("try", str(path), "stopped", *as_nobody)
+    assert shown.stdout == "killed ok\n", shown
+    refused = run_worker("try", str(path), "measure", *as_nobody)
+    assert "cannot be written to" in refused.stdout, refused
+    assert path.read_bytes() == before
