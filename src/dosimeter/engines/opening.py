@@ -107,8 +107,7 @@ def _as_arrow(source: Any) -> pa.Table:
                 raise DataError(
                     f"The {kind} has two columns of one name, which SQL cannot tell apart. Rename one first."
                 )
-            # Arrow would share the numbers: a cell written later would be measured under the digest of today's.
-            return pa.Table.from_pandas(source.copy(deep=True), preserve_index=False)
+            return pa.Table.from_pandas(source, preserve_index=False)
         if kind.startswith("polars."):
             return source.collect().to_arrow() if hasattr(source, "collect") else source.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, AttributeError):
