@@ -4,6 +4,7 @@
     lookups.py   find entries by an index, and check the chain of records from them on
     checked_chain.py  check the chain from a checkpoint or the first record, append to it, write checkpoints
     replay.py    records → AccountSummary, Account and Entry, or the reason why a record is invalid
+    holders.py   one account per people: refuse what another account holds; people.py: whose data an account holds
     incidents.py failures that stop a dataset until a controller clears it
     accounting.py policies, and what they grant; remaining.py: how many more answers there are
     readings.py  prices, charges and readings; decimals.py: exact numbers
@@ -39,8 +40,10 @@ from dosimeter.ledger.entries import (
     ReleasedAnswer,
     Request,
 )
+from dosimeter.ledger.holders import check_apart
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped
-from dosimeter.ledger.ledger import Ledger, check_apart
+from dosimeter.ledger.ledger import Ledger
+from dosimeter.ledger.people import MOST_KEPT, People, SharedPeople, check_shared
 from dosimeter.ledger.readings import Charge, Price, Reading
 from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
 from dosimeter.ledger.remaining import Remaining
@@ -57,6 +60,7 @@ from dosimeter.ledger.values import (
 
 __all__ = [
     "GENESIS",
+    "MOST_KEPT",
     "REASON_WORDS",
     "ZERO",
     "Account",
@@ -78,6 +82,7 @@ __all__ = [
     "MeasuredTexts",
     "Obstacle",
     "PaperPolicy",
+    "People",
     "Policy",
     "Price",
     "Reading",
@@ -87,8 +92,10 @@ __all__ = [
     "Request",
     "RequestCharges",
     "Reservation",
+    "SharedPeople",
     "Verification",
     "check_apart",
+    "check_shared",
     "choose_algorithm",
     "default_delta_total",
     "exact_decimal",

@@ -21,6 +21,7 @@ from dosimeter.json_values import JsonObject
 from dosimeter.ledger.accounting import admits_charge
 from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
 from dosimeter.ledger.entries import Details, Entry, KeptNumber, Request, tabulate_answer, write_charge, write_measured
+from dosimeter.ledger.holders import check_apart, check_holder, check_public, find_shared
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import (
     checkpoint_is_near,
@@ -34,6 +35,7 @@ from dosimeter.ledger.lookups import (
     list_entries,
     list_readings,
 )
+from dosimeter.ledger.people import People, SharedPeople, add_people, check_shared, find_key, make_key
 from dosimeter.ledger.records import (
     GENESIS,
     BadRecord,
@@ -220,13 +222,31 @@ class Ledger:
         """Refuse data that are stopped, or that another account holds or once held: nobody may start over at zero.
 
         ``identities``: of the stored tables or files. ``public``: the identities of tables that are declared public;
-        these are refused if any account protects them. Call this before the data are measured. ``reserve`` checks the
-        data, but not the public tables, again when it opens or continues an account.
+        these are refused if any account protects them. Call this before the data are measured. ``reserve`` checks it
+        again when it opens or continues an account.
         """
         with self._using() as transaction:
             checked = CheckedChain.read(transaction)
-            _check_holder(checked, dataset, source_digest, identities)
-            _check_public(checked, public)
+            check_holder(checked, dataset, source_digest, identities)
+            check_public(checked, public)
+
+    def people_key(self) -> str:
+        """Return the key of this ledger's digests of individuals. The first call of all makes one."""
+        with self._store.reading() as transaction:
+            key = find_key(transaction)
+        if key is not None:
+            return key
+        with self._store.writing() as transaction:
+            return make_key(transaction)
+
+    def shared_people(self, dataset: str, people: People) -> tuple[SharedPeople, ...]:
+        """Return the other accounts that share individuals with some data, the one with most first.
+
+        Accounts of which the controller said that they hold other people are left out. ``dataset``: the account that
+        the data are for. ``people``: their individuals, as digests by this ledger's key.
+        """
+        with self._using() as transaction:
+            return find_shared(transaction, CheckedChain.read(transaction), dataset, people)
 
     def unidentified(self) -> tuple[str, ...]:
         """Return the names of the accounts from version 0.1.0 whose data have no known identities yet."""
@@ -342,7 +362,7 @@ class Ledger:
             reservation = decide(replay.summary)
             request = reservation.request
             writer = RecordWriter(transaction, checked, dataset, self._now())
-            _agree(checked, writer, dataset, reservation)
+            _agree(transaction, checked, writer, dataset, reservation)
             _check_reservation(dataset, replay.summary, reservation)
             looks = replay.find_views(request.plan_digest, request.measured_digest)
             payload = {
@@ -516,13 +536,19 @@ def _require_entry(replay: DatasetReplay, entry_id: str) -> Entry:
     return entry
 
 
-def _agree(checked: CheckedChain, writer: RecordWriter, dataset: str, reservation: Reservation) -> None:
+def _agree(
+    transaction: Transaction, checked: CheckedChain, writer: RecordWriter, dataset: str, reservation: Reservation
+) -> None:
     """Write what the reservation adds to the account: its opening, a continuation, its data's identities; or refuse."""
     account = checked.of(dataset).summary
     opening, continuation = reservation.opening, reservation.continuation
     agreed = opening or continuation
     if agreed is not None:
-        _check_holder(checked, dataset, reservation.request.source_digest, agreed.identities or frozenset())
+        check_holder(checked, dataset, reservation.request.source_digest, agreed.identities or frozenset())
+        check_public(checked, agreed.public)
+        if reservation.people is not None:
+            check_shared(find_shared(transaction, checked, dataset, reservation.people), agreed.apart)
+            add_people(transaction, dataset, reservation.people)
     if opening is not None:
         if account is not None:
             raise LedgerError(f"The dataset {dataset!r} has an account already; it cannot be opened again.")
@@ -542,42 +568,6 @@ def _write_identification(checked: CheckedChain, writer: RecordWriter, dataset: 
         raise LedgerError(f"The account of {dataset!r} never agreed to these data: they cannot be identified.")
     if (found.schema_digest, found.source_digest) not in account.identified:  # another process may have been faster
         writer.append("identify", found.to_payload(checked.list_holders(dataset, found.identities)))
-
-
-def _check_holder(checked: CheckedChain, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
-    for holder, replay in checked.each():
-        if any(not incident.identities.isdisjoint(identities) for incident in replay.open_incidents):
-            raise refuse_stopped(holder)
-        if holder != dataset and (replay.held(source_digest) or replay.shares(identities)):
-            raise LedgerError(
-                f"The same data have the account {holder!r} in this ledger, or some of them do; releases of them "
-                f'belong there: use account = "{holder}" in the schema.'
-            )
-
-
-def _check_public(checked: CheckedChain, public: frozenset[str]) -> None:
-    for holder, replay in checked.each():
-        if replay.shares(public):
-            raise LedgerError(
-                f"A table that the schema declares public holds people whom the account {holder!r} protects. Declare "
-                "it private: leave public = true out of its section and name its unit."
-            )
-
-
-def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
-    """Refuse to open an account while one of the ``unidentified`` accounts might hold the same people.
-
-    ``unidentified``: accounts whose data have no known identities. ``apart``: accounts known to hold other people.
-    """
-    unknown = [name for name in unidentified if name not in apart]
-    if unknown:
-        raise LedgerError(
-            f"The account {unknown[0]!r} was opened by an earlier version, and the ledger does not know yet which data "
-            "it is of: they might be these. Release from it once, which writes that down (an answer that is repeated "
-            "is enough, and costs nothing); or, if it holds other people, say so: ",
-            Option("other_people", True),
-            ".",
-        )
 
 
 def _check_reservation(dataset: str, account: AccountSummary | None, reservation: Reservation) -> None:

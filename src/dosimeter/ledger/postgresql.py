@@ -170,10 +170,11 @@ class PostgreSQL:
             case "42501" if writing:
                 return (
                     f"The user may not write to the ledger {self.label}. It needs SELECT and INSERT on "
-                    "dosimeter_ledger and SELECT on dosimeter_ledger_format; for the first use, CREATE on the schema."
+                    "dosimeter_ledger and SELECT on dosimeter_ledger_format; to open or continue an account SELECT, "
+                    "INSERT and UPDATE on dosimeter_ledger_people; for the first use, CREATE on the schema."
                 )
             case "42501":
-                return f"The user may not read the ledger {self.label}. It needs SELECT on both of its tables."
+                return f"The user may not read the ledger {self.label}. It needs SELECT on all of its tables."
             case "25006":
                 return f"The ledger {self.label} is on a server that is read-only. Use the primary server."
             case "53100":

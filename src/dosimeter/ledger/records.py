@@ -20,15 +20,15 @@ GENESIS = "0" * 64
 """The digest that the first record names as the one before it, and the head of an empty ledger."""
 
 KINDS = {
-    "account": 2,
-    "continue": 2,
+    "account": 3,
+    "continue": 3,
     "identify": 1,
     "reserve": 2,
     "settle": 3,
     "view": 2,
     "stop": 1,
     "clear": 1,
-    "state": 1,
+    "state": 2,
     "checkpoint": 1,
 }
 """Every kind of record this program can read, and the newest version of each, which is the one it writes.
@@ -36,6 +36,8 @@ KINDS = {
 What each version added, or what the kind is for:
 
 - account 2 and continue 2: ``identities``, which tell what stored data these are. identify: the same, found out later.
+- account 3 and continue 3: ``public``, the identities of the tables that the schema declares public. continue 3 and
+  state 2: ``apart``, the accounts of which the controller said that they hold other people.
 - reserve 2: the ``reason`` of a denial, what is measured, and whether the analyst may be told of a look; where there
   are any, a kept number and ρ.
 - settle 2: ``measured``, the noisy numbers that the answer was made of. settle 3: a table of these for each block;

@@ -91,9 +91,7 @@ def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrde
 
     def decide(account: AccountSummary | None) -> Reservation:
         agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
-        opening = agreement.opening
-        if opening is not None and entered.opening is not None:
-            opening = replace(opening, apart=entered.opening.apart)
+        agreement = agreement.keep_found(entered)
         decision = decide_release(find_charges(agreement.terms, prepared))
         return Reservation(
             request=request,
@@ -101,9 +99,10 @@ def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrde
             status=decision.status,
             reason=decision.reason,
             kept=keep_number(prepared, source, decision.number),
-            opening=opening,
+            opening=agreement.opening,
             continuation=agreement.continuation,
             identification=agreement.identification,
+            people=agreement.people,
         )
 
     entry = ledger.reserve(prepared.dataset, decide)
