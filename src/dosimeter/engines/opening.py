@@ -25,6 +25,11 @@ def open_engine(source: Any, engine: str | None, options: ReadOptions) -> Engine
     """
     if engine is not None and engine not in ENGINES:
         raise OptionError(f"There is no engine {engine}. Available: {', '.join(ENGINES)}.")
+    if isinstance(source, str) and source in ("-", "/dev/stdin"):
+        raise OptionError(
+            "Data cannot come from standard input: they are read several times, and known again by their digest. Write "
+            "them to a file first."
+        )
     wanted = _engine_of(source)
     if wanted is not None and engine not in (None, wanted):
         raise OptionError(f"This source is read by {wanted}, not by {engine}.", leave_out("engine"))

@@ -25,6 +25,7 @@ from dosimeter.ledger.holders import check_apart, check_holder, check_public, fi
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import (
     checkpoint_is_near,
+    complete_entry,
     find_answer,
     find_earlier,
     find_entry,
@@ -153,6 +154,11 @@ class Ledger:
         """Return an entry by its name; None if there is none. The chain of records from it to the end is checked."""
         with self._using() as transaction:
             return find_entry(transaction, entry_id)
+
+    def complete_entry(self, beginning: str) -> str:
+        """Return the name of the only entry that begins with this text. Raises LedgerError for none or several."""
+        with self._using() as transaction:
+            return complete_entry(transaction, beginning)
 
     def entries(self, dataset: str, limit: int, *, before: str | None = None) -> tuple[Entry, ...]:
         """Return up to ``limit`` of an account's entries, newest first. Checks the chain from the oldest of these on.

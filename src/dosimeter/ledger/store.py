@@ -80,6 +80,12 @@ class Transaction:
         """Return the stored rows of the records of an entry, in the order of their numbers. ``entry``: its name."""
         return self._fetch(f"{self._select} WHERE entry <> '' AND entry = :entry ORDER BY seq", {"entry": entry})
 
+    def list_entries(self, beginning: str, limit: int) -> list[str]:
+        """Return the names of up to ``limit`` entries that begin with this text."""
+        query = "SELECT entry FROM dosimeter_ledger WHERE kind = 'reserve' AND substr(entry, 1, :length) = :beginning"
+        found = self._fetch(_limit(query, limit), {"length": len(beginning), "beginning": beginning})
+        return [str(entry) for (entry,) in found]
+
     def numbers(
         self, dataset: str, kind: str, *, before: int | None = None, limit: int | None = None
     ) -> list[tuple[int, str]]:
