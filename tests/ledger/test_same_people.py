@@ -320,7 +320,7 @@ def test_many_people_are_compared_by_a_sample(tmp_path: Path, monkeypatch: pytes
         assert release(ledger, table_of(*range(1000)), "first", "integer") == "released"
         said = release(ledger, table_of(*range(500, 1500)), "second", "integer")
     shared, compared = map(int, said.split(" individuals of this table that were compared")[0].split(" of "))
-    # Up to the smaller of two 50th digests lie all 50 of one table or of the other, and each is in both with chance 1/2.
+    # Up to the smaller of two 50th digests lie all 50 of one table or the other, each in both with chance 1/2.
     # In 20,000 simulated pairs of tables at least 27 were compared, and never none or all of them were shared.
     assert 20 <= compared <= 50
     assert 0 < shared < compared
