@@ -140,7 +140,7 @@ OPTIONS: Mapping[str, DeclaredOption] = {
     "purpose": _declare("What for, for the record.", metavar="TEXT"),
     "again": _declare("Answer anew, and charge anew, what was answered before.", kind=bool),
     "continued": _declare("The data changed, the people are the same: the account goes on.", kind=bool),
-    "other_people": _declare("A new account: those of version 0.1.0 not used since hold other people.", kind=bool),
+    "other_people": _declare("Other accounts that have individuals with the same keys hold other people.", kind=bool),
     "clamp": _declare("Post-processing: counts to 0 or more, AVG, MIN, MAX … to their bounds.", kind=bool),
 }  # fmt: skip
 

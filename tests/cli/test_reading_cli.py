@@ -35,6 +35,10 @@ def test_sql_from_a_file_and_from_standard_input(
     assert json.loads(finished.stdout)["query"] == SUM
     monkeypatch.setattr(sys, "stdin", None)
     assert run("risk", patients, "-").status == 2
+    for source in ("-", "/dev/stdin"):  # read more than once
+        refused = run("risk", source, SUM)
+        assert refused.status == 2
+        assert "Data cannot come from standard input" in refused.err
 
 
 def test_sources(run: Run, patients: Path, tmp_path: Path) -> None:

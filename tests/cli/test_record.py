@@ -48,6 +48,25 @@ def test_the_record_withholds_what_algorithm_1_does(shop: Shop) -> None:
     assert "0.4375" in private
 
 
+def test_the_beginning_of_an_id_names_its_entry(shop: Shop) -> None:
+    for at in range(18):  # more than there are digits: two ids begin alike
+        shop.release(f"SELECT COUNT(*) + {at} AS n FROM shop", "--epsilon", "0.01", "--policy", "budget:9")
+    ids = [entry["id"] for entry in shop.accounts()[0]["entries"]]
+    path = shop.directory / "record.html"
+    shared = 0
+    for name in ids:
+        for length in (1, 4, 15):
+            alike = [each for each in ids if each.startswith(name[:length])]
+            status, _, err = shop.run("record", name[:length], "--ledger", str(shop.ledger), "-o", str(path))
+            assert status == (0 if alike == [name] else 2), err
+            if status == 0:
+                assert f"<code>{name}</code>" in path.read_text(encoding="utf-8")
+            else:
+                assert f"has several entries that begin with {name[:length]}." in err
+            shared += len(alike) > 1
+    assert shared >= 2
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -147,8 +147,9 @@ def test_the_query_from_a_file_and_from_standard_input(shop: Shop, monkeypatch: 
     (shop.directory / "q.sql").write_text(COUNT, encoding="utf-8")
     options = ("--epsilon", "0.5", "--policy", "paper", "--json")
     first = shop.release(f"@{shop.directory / 'q.sql'}", *options)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(COUNT))
-    assert shop.release("-", *options) == first  # the same query, from the ledger
+    for name in ("-", "@-"):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(COUNT))
+        assert shop.release(name, *options) == first  # the same query, from the ledger
 
 
 # ---------------------------------------------------------------- what the controller is told

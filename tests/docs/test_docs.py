@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import itertools
 import json
+import math
 import os
 import re
 import shlex
@@ -449,6 +451,18 @@ def test_the_glossary_explains_each_word_once_in_order() -> None:
     terms = re.findall(r"^\| \*\*(.+?)\*\*", page, flags=re.MULTILINE)
     assert 25 <= len(terms) == len(set(terms))
     assert terms[:-1] == sorted(terms[:-1], key=lambda term: term.replace("ε", "epsilon").lower())
+
+
+def test_the_errors_that_the_introduction_names_are_right() -> None:
+    """The smallest t with P(|noise| > t) = 2 e^(-(t + 1)/b) / (1 + e^(-1/b)) of at most 5 %, b the scale."""
+
+    def find_error(scale: float) -> int:
+        tails = (2 * math.exp(-(t + 1) / scale) / (1 + math.exp(-1 / scale)) for t in itertools.count())
+        return next(t for t, tail in enumerate(tails) if tail <= 0.05)
+
+    text = " ".join((REPOSITORY / "docs" / "guide" / "introduction.md").read_text(encoding="utf-8").split())
+    assert f"at most {find_error(1)} at ε = 1, and by at most {find_error(10)} at ε = 0.1" in text
+    assert find_error(3) == 3 * find_error(1)  # up to three rows of each person
 
 
 def test_the_introduction_is_the_same_on_the_web_and_in_the_guide() -> None:

@@ -13,7 +13,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
 from dosimeter.errors import DatasetStopped
 from dosimeter.planning.options import LookOptions
-from dosimeter.release import Fixed
+from dosimeter.release import Fixed, write_record
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.run import release
@@ -114,6 +114,36 @@ def test_a_look_for_one_analyst_tells_another_nothing(wards: Dataset, ledger: Le
     account = ledger.account("wards")
     assert account is not None
     assert [(entry.viewed, entry.told) for entry in account.entries] == [(True, False), (True, True)]
+
+
+@pytest.mark.parametrize("looked_for", [(), ("anna",), (None,), ("eve",)], ids=["nobody looked", "own", "any", "other"])
+@pytest.mark.parametrize("way", [{"epsilon": 0.01}, {"svt": 0.01, "variance": 0.5}, {"prefer": "ratio:0.5"}])
+def test_a_record_does_not_contradict_the_ledger(
+    wards: Dataset, ledger: Ledger, looked_for: tuple[str | None, ...], way: dict[str, Any]
+) -> None:
+    """In each of the cases, what the page says of looks and of how ε was set is what happened, and no more."""
+    for analyst in looked_for:
+        look(wards, ledger, SMOKERS, analyst=analyst)
+    policy = "paper" if "prefer" in way else "budget:9"
+    answer = wards.release(SMOKERS, ledger=ledger, policy=policy, analyst="anna", **way)
+    entry = ledger.entry(answer.entry or "")
+    assert entry is not None
+    assert entry.status == "released"
+    page, private = (write_record(entry, None, None, controller=each) for each in (False, True))
+    own = looked_for in (("anna",), (None,))
+    if "prefer" in way:
+        assert "from the data themselves" in page
+        assert "no look" not in page
+    else:
+        assert (REMARK in page) == own
+        assert ("after that look" in page) == own
+        assert ("no look at the data before that is on record for this request" in page) == (not own)
+        assert page.count("depend on the data") == own
+    for untrue in ("beforehand, without", "without the data"):
+        assert untrue not in page
+    assert "another analyst" not in page
+    told = "no" if not looked_for else "yes" if own else "yes, for another analyst who asked the same"
+    assert f"<dt>Looked at before</dt><dd>{told}</dd>" in private
 
 
 def test_a_look_for_nobody_in_particular_counts_for_everybody(wards: Dataset, ledger: Ledger) -> None:

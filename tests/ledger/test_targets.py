@@ -17,7 +17,7 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import AccountSummary, Ledger, Reservation
-from dosimeter.ledger.backends import SQLite
+from dosimeter.ledger.backends import SQLite, choose_backend
 from tests.ledger.ledger_worker import NOBODY, decide_on
 
 
@@ -200,6 +200,38 @@ def test_servers_that_cannot_be_reached(url: str, message: str) -> None:
     assert caught.value.__suppress_context__ or caught.value.__context__ is None  # nor in a traceback
 
 
+def test_users_who_are_refused_are_not_told_to_check_the_network(create_database: Callable[[], str]) -> None:
+    url = create_database()
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute("CREATE ROLE \"no entry\" PASSWORD 'hunter2'")
+    try:
+        for user in ("nobody known", "no entry"):
+            given = url.replace("postgres@", f"{user.replace(' ', '%20')}:hunter2@")
+            with pytest.raises(LedgerError, match=r"refuses this user or password\. Correct the URL") as caught:
+                Ledger.open(given)
+            assert user not in str(caught.value)
+            assert "hunter2" not in str(caught.value)
+    finally:
+        with psycopg.connect(url, autocommit=True) as raw:
+            raw.execute('DROP ROLE "no entry"')
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ('connection failed: FATAL:  password authentication failed for user "ada"', "refuses this user or password"),
+        ("connection failed: FATAL:  Passwort-Authentifizierung fehlgeschlagen: »ada«", "answered and refused"),
+        ("connection failed: FATAL:  sorry, too many clients already", "answered and refused"),
+        ("connection failed: Connection refused. Is the server running on that host?", "cannot be reached"),
+    ],
+)
+def test_a_server_that_answers_is_not_called_unreachable(message: str, words: str) -> None:
+    backend = choose_backend("postgresql://ada:hunter2@127.0.0.1:1/ledger", 1.0)
+    said = backend.explain(psycopg.OperationalError(message), writing=False)
+    assert words in said
+    assert "ada" not in said
+
+
 def test_databases_that_cannot_be_used(create_database: Callable[[], str]) -> None:
     url = create_database()
     with pytest.raises(LedgerError, match="no such database"):
@@ -223,8 +255,17 @@ def test_databases_that_cannot_be_used(create_database: Callable[[], str]) -> No
             ledger.reserve("clinic", decide_on("0.1"))
     with pytest.raises(LedgerError, match="may not read"):
         Ledger.open(url.replace("postgres@", "stranger@"))
-    with pytest.raises(LedgerError, match="cannot be reached"):
+    with pytest.raises(LedgerError, match="refuses this user"):
         Ledger.open(url.replace("postgres@", "nobody@"))
+    with Ledger.open(url.replace("postgres@", "writer@")) as ledger:
+        with pytest.raises(
+            LedgerError, match="INSERT and UPDATE on dosimeter_ledger_people; for the first use, CREATE"
+        ):
+            ledger.people_key()
+        with Ledger.open(url) as owner, psycopg.connect(url, autocommit=True) as raw:
+            key = owner.people_key()
+            raw.execute("GRANT SELECT, INSERT, UPDATE ON dosimeter_ledger_people TO writer")
+        assert ledger.people_key() == key
     with psycopg.connect(url, autocommit=True) as raw:
         raw.execute("DROP TRIGGER dosimeter_ledger_format_no_change ON dosimeter_ledger_format")
         raw.execute("UPDATE dosimeter_ledger_format SET version = 2")

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import dosimeter
-from dosimeter import Choice, Dataset, Risk, Schema
+from dosimeter import Choice, Dataset, Ledger, Risk, Schema
 from dosimeter.errors import DataError, OptionError, PreferenceError, QueryError, SchemaError
 from dosimeter.schema.facts import ColumnType
 
@@ -75,6 +75,37 @@ def test_table_in_memory(kind: str) -> None:
         assert dataset.risk("SELECT COUNT(*) FROM data WHERE ill").sensitivities.counts.tolist() == [3, 2]
         assert dataset.risk("SELECT SUM(pay) FROM data").sensitivities.values[-1] == 99.75
         assert dataset.risk("SELECT COUNT(*) FROM data WHERE seen > TIMESTAMP '2020-06-01 00:00:00'").k == 1
+
+
+OVER_NUMPY: dict[str, Callable[[dict[str, np.ndarray[Any, Any]]], Any]] = {
+    "Arrow": pa.table,
+    "Arrow batch": pa.record_batch,
+    "Arrow, encoded": lambda arrays: pa.table(
+        {"id": arrays["id"], "age": pa.DictionaryArray.from_arrays(arrays["place"], pa.array(arrays["age"]))}
+    ),
+    "pandas": lambda arrays: pd.DataFrame(arrays, copy=False),
+    "Polars": lambda arrays: pl.DataFrame(arrays),
+}
+
+
+@pytest.mark.parametrize("kind", OVER_NUMPY)
+def test_a_table_over_numpy_memory_is_measured_as_it_was_opened(kind: str, tmp_path: Path) -> None:
+    """What is written into the arrays later is not measured under the digest of what they were."""
+    arrays = {name: np.arange(1000, dtype=np.int64) for name in ("id", "age", "place")}
+    arrays["age"] %= 100
+    columns = {"id": {"type": "integer"}, "age": {"type": "integer", "bounds": [0, 100]}}
+    facts = {"table": "t", "individuals": 1000, "unit": "id", "max_rows_per_unit": 2, "row_key": "age"}
+    facts |= {"reviewed": True, "columns": columns}
+    with (
+        Dataset.open(OVER_NUMPY[kind](arrays), schema=facts, table="t") as dataset,
+        Ledger.open(tmp_path / "ledger.db") as ledger,
+    ):
+        options: dict[str, Any] = {"ledger": ledger, "epsilon": 1e6, "policy": "budget:9e9"}
+        assert dataset.release("SELECT SUM(age) AS s FROM t", **options).answer == [{"s": 49_500}]
+        for array in arrays.values():
+            array[:] = 7
+        assert dataset.release("SELECT SUM(age) AS s FROM t WHERE age >= 0", **options).answer == [{"s": 49_500}]
+        assert dataset.release("SELECT COUNT(*) AS n FROM t WHERE age <> 7", **options).answer == [{"n": 990}]
 
 
 def test_table_in_memory_with_a_schema() -> None:

@@ -105,6 +105,37 @@ def test_changed_data_must_be_confirmed(start_site: Callable[..., Site], tmp_pat
         assert "Answered" in carol.approve(query_id, "0.01", continued="true").text
 
 
+def test_shared_individuals_are_the_controllers_business(start_site: Callable[..., Site], tmp_path: Path) -> None:
+    """Told when the second account is opened, to whoever confirms; its analyst sees a waiting query, and an answer."""
+    datasets = {}
+    for name, people in (("north", range(60)), ("south", range(40, 90))):
+        data, schema = tmp_path / f"{name}.csv", tmp_path / f"{name}.toml"
+        data.write_text("pid,age\n" + "".join(f"p{at},{at}\n" for at in people))
+        schema.write_text(
+            f'table = "{name}"\nindividuals = 100\nunit = "pid"\nmax_rows_per_unit = 1\nreviewed = true\n'
+            '[columns.pid]\ntype = "text"\n[columns.age]\ntype = "integer"\nbounds = [0, 120]\n'
+        )
+        datasets[name] = clinic_settings(data=str(data), schema=schema, algorithm="fixed")
+    site = start_site(datasets=datasets)
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        first, second = (anna.ask(f"SELECT COUNT(*) FROM {name}", dataset=name) for name in datasets)
+        assert "same keys" not in carol.get(f"/decide/{first}/confirm?epsilon=0.1").text
+        assert "Answered" in carol.approve(first, "0.1").text
+        words = "20 of 50 individuals of this table have the same keys as individuals of the account 'north'"
+        confirm = read_text(carol.get(f"/decide/{second}/confirm?epsilon=0.1").text).replace("&#39;", "'")
+        assert f"{words} in this ledger. They are other people." in confirm
+        refused = read_text(carol.approve(second, "0.1").text).replace("&#39;", "'")  # nothing charged, decide again
+        assert words in refused
+        assert "say so when you confirm" in refused
+        waiting = anna.get(f"/queries/{second}").text
+        assert "same keys" not in waiting
+        assert "waiting" in waiting
+        assert "Answered" in carol.approve(second, "0.1", other_people="true").text
+        assert "same keys" not in anna.get(f"/queries/{second}").text
+        later = anna.ask("SELECT COUNT(*) FROM south WHERE age > 50", dataset="south")
+        assert "same keys" not in carol.get(f"/decide/{later}/confirm?epsilon=0.1").text  # compared once
+
+
 def test_more_people_than_declared_are_the_controllers_business(
     start_site: Callable[..., Site], tmp_path: Path
 ) -> None:

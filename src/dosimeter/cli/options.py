@@ -98,11 +98,11 @@ def open_data(
 
 
 def read_sql(text: str) -> str:
-    """Return the SQL itself: the text, the content of the file after @, or standard input for -.
+    """Return the SQL itself: the text, the content of the file after @, or standard input for - and @-.
 
     Refuses what cannot be read as text.
     """
-    if text == "-":
+    if text in ("-", "@-"):
         return _read_standard_input()
     if not text.startswith("@"):
         return text

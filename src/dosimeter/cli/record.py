@@ -13,7 +13,7 @@ from dosimeter.errors import OptionError
 
 def record(
     entry: Annotated[
-        str, typer.Argument(metavar="ENTRY", help="The entry's id; dosimeter ledger L --json lists them.")
+        str, typer.Argument(metavar="ENTRY", help="The entry's id, or its beginning; dosimeter ledger L lists them.")
     ],
     ledger: Annotated[str, typer.Option("--ledger", metavar="L", help="The ledger: a file, or a postgresql:// URL.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page: .html.")],
@@ -27,9 +27,8 @@ def record(
 
     o.check_writable(output, (".html",), "a record is written")
     with Ledger.open(ledger, create=False) as open_ledger:
-        found = open_ledger.entry(entry)
-        if found is None:
-            raise OptionError(f"The ledger has no entry {entry}. dosimeter ledger {ledger} --json lists the entries.")
+        found = open_ledger.entry(open_ledger.complete_entry(entry))
+        assert found is not None, "its record was just found"
         if found.status == "denied" and not controller:
             raise OptionError("A denial is not explained to anybody but the controller. Add --controller.")
         page = write_record(found, open_ledger.account(found.dataset), open_ledger.verify(), controller=controller)

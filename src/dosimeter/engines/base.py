@@ -96,6 +96,10 @@ class Engine(Protocol):
         """Return the table for a FROM clause: every column in its declared type, odd cells as NULL (N4)."""
         ...
 
+    def all_rows(self) -> exp.Expression:
+        """Return the same as ``relation``, but with every row, also those beyond what counts of an individual."""
+        ...
+
     def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
         """Return how many odd cells each of these columns has: not NULL in the source, but counted as NULL (N4).
 
@@ -190,6 +194,9 @@ class EngineInFront:
 
     def relation(self) -> exp.Expression:
         return self._engine.relation()
+
+    def all_rows(self) -> exp.Expression:
+        return self._engine.all_rows()
 
     def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
         return self._engine.odd_cells(names, table)

@@ -7,8 +7,6 @@ SELECT trees that Dosimeter wrote run. DuckDB's messages can quote cells, so non
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -165,10 +163,13 @@ class DuckDBEngine:
 
     @classmethod
     def _over_table(cls, table: pa.Table, options: ReadOptions) -> DuckDBEngine:
+        from dosimeter.engines.arrow_tables import copy_table, digest_table, without_zones
+
+        digest, table = digest_table(table), copy_table(table)
         connection = _connect(one_row_each=options.one_row_each)
         unread: dict[str, str] = {}
         try:
-            connection.register(_SOURCE, _without_zones(table))
+            connection.register(_SOURCE, without_zones(table))
             native = _describe(connection, _SOURCE)
         except duckdb.Error:
             unread = {field.name: str(field.type) for field in table.schema if not _is_readable(connection, field)}
@@ -178,10 +179,10 @@ class DuckDBEngine:
                 raise DataError(
                     f"The table has no column of a type that DuckDB reads: {listed}. Cast them first."
                 ) from None
-            connection.register(_SOURCE, _without_zones(table.drop_columns(list(unread))))
+            connection.register(_SOURCE, without_zones(table.drop_columns(list(unread))))
             native = _describe(connection, _SOURCE)
         _lock(connection)
-        return cls(connection, options.table or "data", native | unread, None, options, _digest_table(table))
+        return cls(connection, options.table or "data", native | unread, None, options, digest)
 
     # ------------------------------------------------------------ describing
 
@@ -273,6 +274,8 @@ class DuckDBEngine:
         if not self._has_view:
             self._create_view(typed=self._typed)
         return exp.Table(this=exp.to_identifier(_TYPED, quoted=True))
+
+    all_rows = relation
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return a further table for a FROM clause. Another DuckDBEngine reads its rows once; this one keeps them."""
@@ -547,47 +550,3 @@ def _only_table(connection: duckdb.DuckDBPyConnection, path: str) -> str:
         listed = ", ".join(names[:20]) or "none"
         raise OptionError(f"{path} has {len(names)} tables ({listed}). Name one with ", Option("table"), ".")
     return names[0]
-
-
-def _without_zones(table: pa.Table) -> pa.Table:
-    """Return the table with the zone taken off its timestamps in seconds or milliseconds, which are then in UTC.
-
-    DuckDB converts timestamps with a zone to microseconds as it reads them, and fails where 64 bits cannot hold them.
-    """
-    import pyarrow as pa
-
-    for at, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type) and field.type.tz is not None and field.type.unit in ("s", "ms"):
-            kind = pa.timestamp(field.type.unit)
-            chunks = [chunk.view(kind) for chunk in table.column(at).chunks]
-            table = table.set_column(at, pa.field(field.name, kind), pa.chunked_array(chunks, kind))
-    return table
-
-
-def _digest_table(table: pa.Table) -> str:
-    """Return a digest of a table as an Arrow stream: its columns' names and types, and its rows as one chunk.
-
-    The dictionaries of dictionary-encoded columns are part of the stream. The table's metadata are not.
-    """
-    import pyarrow as pa
-
-    sink = _HashingSink()
-    whole = table.replace_schema_metadata(None).combine_chunks().unify_dictionaries()
-    with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), whole.schema) as writer:
-        writer.write_table(whole)
-    sink.digest.update(str(whole.num_rows).encode())
-    return sink.digest.hexdigest()
-
-
-class _HashingSink(io.RawIOBase):
-    """A stream that keeps only the digest of what is written to it."""
-
-    def __init__(self) -> None:
-        self.digest = hashlib.sha256()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self.digest.update(data)
-        return len(data)

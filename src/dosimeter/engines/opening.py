@@ -25,6 +25,11 @@ def open_engine(source: Any, engine: str | None, options: ReadOptions) -> Engine
     """
     if engine is not None and engine not in ENGINES:
         raise OptionError(f"There is no engine {engine}. Available: {', '.join(ENGINES)}.")
+    if isinstance(source, str) and source in ("-", "/dev/stdin"):
+        raise OptionError(
+            "Data cannot come from standard input: they are read several times, and known again by their digest. Write "
+            "them to a file first."
+        )
     wanted = _engine_of(source)
     if wanted is not None and engine not in (None, wanted):
         raise OptionError(f"This source is read by {wanted}, not by {engine}.", leave_out("engine"))
@@ -107,8 +112,7 @@ def _as_arrow(source: Any) -> pa.Table:
                 raise DataError(
                     f"The {kind} has two columns of one name, which SQL cannot tell apart. Rename one first."
                 )
-            # Arrow would share the numbers: a cell written later would be measured under the digest of today's.
-            return pa.Table.from_pandas(source.copy(deep=True), preserve_index=False)
+            return pa.Table.from_pandas(source, preserve_index=False)
         if kind.startswith("polars."):
             return source.collect().to_arrow() if hasattr(source, "collect") else source.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, AttributeError):

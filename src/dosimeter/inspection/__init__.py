@@ -1,10 +1,12 @@
-"""Compare schema and data, for the controller: draft a schema, check one, find the column that says whose a row is.
+"""Compare schema and data, for the controller: draft a schema, check one, find the column that says whose a row is,
+digest whose the rows are.
 
 Takes an engine, and a Schema to compare; gives a draft or findings. What it finds is private.
 """
 
 from typing import TYPE_CHECKING
 
+from dosimeter.inspection.individuals import digest_individuals
 from dosimeter.inspection.row_owners import (
     RepeatedOwner,
     count_values,
@@ -21,6 +23,7 @@ __all__ = [
     "bare_schema",
     "check_schema",
     "count_values",
+    "digest_individuals",
     "draft_schema",
     "find_overlooked_owner",
     "find_repeated_owner",

@@ -4,6 +4,7 @@
     lookups.py   find entries by an index, and check the chain of records from them on
     checked_chain.py  check the chain from a checkpoint or the first record, append to it, write checkpoints
     replay.py    records → AccountSummary, Account and Entry, or the reason why a record is invalid
+    holders.py   one account per people: refuse what another account holds; people.py: whose data an account holds
     incidents.py failures that stop a dataset until a controller clears it
     measuring.py the mark of a measurement in progress; file_locks.py: whether its process still lives
     transactions.py  read and write transactions, in which a killed measurement is an incident
@@ -28,7 +29,6 @@ from dosimeter.ledger.accounting import (
     remaining_candidates,
     warn_of_delta,
 )
-from dosimeter.ledger.agreement import check_apart
 from dosimeter.ledger.decimals import ZERO, exact_decimal, write_decimal
 from dosimeter.ledger.entries import (
     REASON_WORDS,
@@ -43,9 +43,11 @@ from dosimeter.ledger.entries import (
     ReleasedAnswer,
     Request,
 )
+from dosimeter.ledger.holders import check_apart
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.ledger import Ledger
 from dosimeter.ledger.measuring import Measuring
+from dosimeter.ledger.people import MOST_KEPT, People, SharedPeople, check_shared
 from dosimeter.ledger.readings import Charge, Price, Reading
 from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
 from dosimeter.ledger.remaining import Remaining
@@ -62,6 +64,7 @@ from dosimeter.ledger.values import (
 
 __all__ = [
     "GENESIS",
+    "MOST_KEPT",
     "REASON_WORDS",
     "ZERO",
     "Account",
@@ -84,6 +87,7 @@ __all__ = [
     "Measuring",
     "Obstacle",
     "PaperPolicy",
+    "People",
     "Policy",
     "Price",
     "Reading",
@@ -93,8 +97,10 @@ __all__ = [
     "Request",
     "RequestCharges",
     "Reservation",
+    "SharedPeople",
     "Verification",
     "check_apart",
+    "check_shared",
     "choose_algorithm",
     "default_delta_total",
     "exact_decimal",

@@ -5,23 +5,33 @@ Takes the checked chain, inside the transaction that reserves; gives nothing, or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger.accounting import admits_charge
 from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
-from dosimeter.ledger.incidents import refuse_stopped
+from dosimeter.ledger.holders import check_apart, check_holder, check_public, find_shared
+from dosimeter.ledger.people import add_people, check_shared
 from dosimeter.ledger.values import AccountSummary, Identification, Reservation
 from dosimeter.problems import Option
 
+if TYPE_CHECKING:
+    from dosimeter.ledger.store import Transaction
 
-def agree(checked: CheckedChain, writer: RecordWriter, dataset: str, reservation: Reservation) -> None:
+
+def agree(
+    transaction: Transaction, checked: CheckedChain, writer: RecordWriter, dataset: str, reservation: Reservation
+) -> None:
     """Write what the reservation adds to the account: its opening, a continuation, its data's identities; or refuse."""
     account = checked.of(dataset).summary
     opening, continuation = reservation.opening, reservation.continuation
     agreed = opening or continuation
     if agreed is not None:
         check_holder(checked, dataset, reservation.request.source_digest, agreed.identities or frozenset())
+        check_public(checked, agreed.public)
+        if reservation.people is not None:
+            check_shared(find_shared(transaction, checked, dataset, reservation.people), agreed.apart)
+            add_people(transaction, dataset, reservation.people)
     if opening is not None:
         if account is not None:
             raise LedgerError(f"The dataset {dataset!r} has an account already; it cannot be opened again.")
@@ -41,42 +51,6 @@ def write_identification(checked: CheckedChain, writer: RecordWriter, dataset: s
         raise LedgerError(f"The account of {dataset!r} never agreed to these data: they cannot be identified.")
     if (found.schema_digest, found.source_digest) not in account.identified:  # another process may have been faster
         writer.append("identify", found.to_payload(checked.list_holders(dataset, found.identities)))
-
-
-def check_holder(checked: CheckedChain, dataset: str, source_digest: str, identities: frozenset[str]) -> None:
-    for holder, replay in checked.each():
-        if any(not incident.identities.isdisjoint(identities) for incident in replay.open_incidents):
-            raise refuse_stopped(holder)
-        if holder != dataset and (replay.held(source_digest) or replay.shares(identities)):
-            raise LedgerError(
-                f"The same data have the account {holder!r} in this ledger, or some of them do; releases of them "
-                f'belong there: use account = "{holder}" in the schema.'
-            )
-
-
-def check_public(checked: CheckedChain, public: frozenset[str]) -> None:
-    for holder, replay in checked.each():
-        if replay.shares(public):
-            raise LedgerError(
-                f"A table that the schema declares public holds people whom the account {holder!r} protects. Declare "
-                "it private: leave public = true out of its section and name its unit."
-            )
-
-
-def check_apart(unidentified: Sequence[str], apart: Sequence[str]) -> None:
-    """Refuse to open an account while one of the ``unidentified`` accounts might hold the same people.
-
-    ``unidentified``: accounts whose data have no known identities. ``apart``: accounts known to hold other people.
-    """
-    unknown = [name for name in unidentified if name not in apart]
-    if unknown:
-        raise LedgerError(
-            f"The account {unknown[0]!r} was opened by an earlier version, and the ledger does not know yet which data "
-            "it is of: they might be these. Release from it once, which writes that down (an answer that is repeated "
-            "is enough, and costs nothing); or, if it holds other people, say so: ",
-            Option("other_people", True),
-            ".",
-        )
 
 
 def check_reservation(dataset: str, account: AccountSummary | None, reservation: Reservation) -> None:

@@ -22,6 +22,8 @@ from dosimeter.ledger.records import GENESIS
 _SMALLEST_PAGE = 512  # bytes, in SQLite
 
 TABLES = ("dosimeter_ledger", "dosimeter_ledger_format")
+PEOPLE = "dosimeter_ledger_people"
+"""The table of digests of individuals, outside the chain of records. It is made when first written to."""
 
 
 def create_tables(number: str) -> tuple[str, str]:

@@ -15,11 +15,11 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TextIO
+from typing import Literal, Self, TextIO
 
 from dosimeter.errors import Interrupted, LedgerError
 from dosimeter.json_values import JsonObject
-from dosimeter.ledger.agreement import agree, check_holder, check_public, check_reservation, write_identification
+from dosimeter.ledger.agreement import agree, check_reservation, write_identification
 from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
 from dosimeter.ledger.entries import (
     DenialReason,
@@ -31,8 +31,10 @@ from dosimeter.ledger.entries import (
     write_charge,
     write_measured,
 )
+from dosimeter.ledger.holders import check_holder, check_public, find_shared
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import (
+    complete_entry,
     find_answer,
     find_earlier,
     find_entry,
@@ -44,6 +46,7 @@ from dosimeter.ledger.lookups import (
     list_readings,
 )
 from dosimeter.ledger.measuring import Mark, Measuring, add_sentence, describe_charge, describe_unknown
+from dosimeter.ledger.people import People, SharedPeople, find_key, make_key
 from dosimeter.ledger.records import (
     GENESIS,
     BadRecord,
@@ -62,12 +65,8 @@ from dosimeter.ledger.values import (
     Identification,
     Reservation,
     Verification,
-    describe_without_account,
     write_decision,
 )
-
-if TYPE_CHECKING:
-    pass
 
 View = Literal["risk", "dry-run"]
 
@@ -153,6 +152,11 @@ class Ledger(LedgerTransactions):
         with self._using() as transaction:
             return find_entry(transaction, entry_id)
 
+    def complete_entry(self, beginning: str) -> str:
+        """Return the name of the only entry that begins with this text. Raises LedgerError for none or several."""
+        with self._using() as transaction:
+            return complete_entry(transaction, beginning)
+
     def entries(self, dataset: str, limit: int, *, before: str | None = None) -> tuple[Entry, ...]:
         """Return up to ``limit`` of an account's entries, newest first. Checks the chain from the oldest of these on.
 
@@ -221,8 +225,8 @@ class Ledger(LedgerTransactions):
         """Refuse data that are stopped, or that another account holds or once held: nobody may start over at zero.
 
         ``identities``: of the stored tables or files. ``public``: the identities of tables that are declared public;
-        these are refused if any account protects them. Call this before the data are measured. ``reserve`` checks the
-        data, but not the public tables, again when it opens or continues an account.
+        these are refused if any account protects them. Call this before the data are measured. ``reserve`` checks it
+        again when it opens or continues an account.
         """
 
         def check(checked: CheckedChain) -> None:
@@ -230,6 +234,24 @@ class Ledger(LedgerTransactions):
             check_public(checked, public)
 
         self._look(check)
+
+    def people_key(self) -> str:
+        """Return the key of this ledger's digests of individuals. The first call of all makes one."""
+        with self._store.reading() as transaction:
+            key = find_key(transaction)
+        if key is not None:
+            return key
+        with self._store.writing() as transaction:
+            return make_key(transaction)
+
+    def shared_people(self, dataset: str, people: People) -> tuple[SharedPeople, ...]:
+        """Return the other accounts that share individuals with some data, the one with most first.
+
+        Accounts of which the controller said that they hold other people are left out. ``dataset``: the account that
+        the data are for. ``people``: their individuals, as digests by this ledger's key.
+        """
+        with self._using() as transaction:
+            return find_shared(transaction, CheckedChain.read(transaction), dataset, people)
 
     def unidentified(self) -> tuple[str, ...]:
         """Return the names of the accounts from version 0.1.0 whose data have no known identities yet."""
@@ -274,7 +296,7 @@ class Ledger(LedgerTransactions):
         """
 
         def describe(checked: CheckedChain) -> list[JsonObject | None]:
-            return [_describe(replay) for name, replay in checked.each() if dataset in (None, name)]
+            return [replay.describe() for name, replay in checked.each() if dataset in (None, name)]
 
         found = self._look(describe, whole=True)
         return {"datasets": [described for described in found if described is not None]}
@@ -417,7 +439,7 @@ class Ledger(LedgerTransactions):
             request = reservation.request
             if reservation.opening is not None or reservation.continuation is not None:
                 self._record_lost(transaction, checked, [name for name, _ in checked.each()])
-            agree(checked, writer, dataset, reservation)
+            agree(transaction, checked, writer, dataset, reservation)
             check_reservation(dataset, replay.summary, reservation)
             looks = replay.find_views(request.plan_digest, request.measured_digest)
             payload = {
@@ -571,14 +593,6 @@ class Ledger(LedgerTransactions):
         with self._writing(dataset) as (_, checked, writer):
             if not checked.of(dataset).knows_view(digest, what, analyst):
                 writer.append("view", {"digest": digest, "what": what, "analyst": analyst})
-
-
-def _describe(replay: DatasetReplay) -> JsonObject | None:
-    """Return one dataset as JSON values; None if it has no account and is not stopped."""
-    account, stopped = replay.account, replay.stopped
-    if account is not None:
-        return account.describe()
-    return None if stopped is None else describe_without_account(stopped)
 
 
 def _require_entry(replay: DatasetReplay, entry_id: str) -> Entry:

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from dosimeter.errors import LedgerError
 from dosimeter.ledger.checked_chain import MOST_FOLLOWING, CheckedChain
 from dosimeter.ledger.entries import Entry, KeptNumber
 from dosimeter.ledger.records import Record, read_alone, read_payload, refusing_bad_records
 from dosimeter.ledger.replay import DatasetReplay
 from dosimeter.ledger.values import Continuation
+from dosimeter.problems import Command, Option
 
 if TYPE_CHECKING:
     from dosimeter.ledger.store import Transaction
@@ -35,6 +37,16 @@ def find_entry(transaction: Transaction, entry_id: str) -> Entry | None:
         CheckedChain.read(transaction)
         return None
     return _follow_to(transaction, record)
+
+
+def complete_entry(transaction: Transaction, beginning: str) -> str:
+    """Return the name of the only entry that begins with this text. Raises LedgerError for none or several."""
+    found = transaction.list_entries(beginning, 2) if beginning else []
+    if len(found) != 1:
+        problem = f"has several entries that begin with {beginning}" if found else f"has no entry {beginning}"
+        listed = Command("ledger LEDGER", Option("json", True), call="Ledger.describe()")
+        raise LedgerError(f"The ledger {problem}. ", listed, " lists the entries.")
+    return found[0]
 
 
 def find_open(transaction: Transaction, checked: CheckedChain, entry_id: str) -> Entry | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
@@ -215,23 +216,32 @@ class PostgreSQL:
                     "to it. Try again, or allow a longer busy timeout."
                 )
             case "28P01" | "28000":
-                return f"The server of the ledger {self.label} refuses this user or password. Check the URL."
+                return (
+                    f"The server of the ledger {self.label} refuses this user or password. Correct the URL, or keep "
+                    "the password in ~/.pgpass or PGPASSWORD."
+                )
+            case "":
+                return (
+                    f"The server of the ledger {self.label} answered and refused the connection. Check the user, the "
+                    "password and the database in the URL; the server's log says why."
+                )
             case "3D000":
                 return f"There is no such database: {self.label}. Create it, or correct the URL."
             case "42501" if writing:
                 return (
                     f"The user may not write to the ledger {self.label}. It needs SELECT and INSERT on "
-                    "dosimeter_ledger and SELECT on dosimeter_ledger_format; for the first use, CREATE on the schema."
+                    "dosimeter_ledger and SELECT on dosimeter_ledger_format; to open or continue an account SELECT, "
+                    "INSERT and UPDATE on dosimeter_ledger_people; for the first use, CREATE on the schema."
                 )
             case "42501":
-                return f"The user may not read the ledger {self.label}. It needs SELECT on both of its tables."
+                return f"The user may not read the ledger {self.label}. It needs SELECT on all of its tables."
             case "25006":
                 return f"The ledger {self.label} is on a server that is read-only. Use the primary server."
             case "53100":
                 return f"The server's disk is full: the ledger {self.label} could not be written to."
             case "22P05":
                 return f"The database {self.label} cannot hold this text: it was not created with the encoding UTF8."
-            case None | "":
+            case None:
                 return (
                     f"The ledger {self.label} cannot be reached, or the connection was lost. Check host, port and "
                     "network, and that the server is running."
@@ -241,12 +251,14 @@ class PostgreSQL:
 
 
 def _guess_state(message: str) -> str | None:
-    """Return the SQLSTATE of a refused connection, guessed from the error's message; None without a guess.
+    """Return the SQLSTATE of a refused connection, guessed from the error's message; None if no server answered.
 
-    The driver gives such an error no SQLSTATE.
+    The driver gives such an error no SQLSTATE. The words are the server's, in its own language: "" for a refusal that
+    is in none of the words known here.
     """
-    if "authentication failed" in message or "no password supplied" in message or "no pg_hba.conf entry" in message:
-        return "28P01"
-    if "database" in message and "does not exist" in message:
+    if re.search(r'database ".*" does not exist', message):
         return "3D000"
-    return None
+    refused = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "is not permitted to log in")
+    if any(words in message for words in refused) or re.search(r'role ".*" does not exist', message):
+        return "28P01"
+    return "" if "FATAL" in message else None

@@ -20,8 +20,8 @@ GENESIS = "0" * 64
 """The digest that the first record names as the one before it, and the head of an empty ledger."""
 
 KINDS = {
-    "account": 2,
-    "continue": 2,
+    "account": 3,
+    "continue": 3,
     "identify": 1,
     "measure": 1,
     "end": 1,
@@ -38,6 +38,8 @@ KINDS = {
 What each version added, or what the kind is for:
 
 - account 2 and continue 2: ``identities``, which tell what stored data these are. identify: the same, found out later.
+- account 3 and continue 3: ``public``, the identities of the tables that the schema declares public. continue 3 and
+  state 2: ``apart``, the accounts of which the controller said that they hold other people.
 - reserve 2: the ``reason`` of a denial, what is measured, and whether the analyst may be told of a look; where there
   are any, a kept number and ρ.
 - measure: data are about to be measured for a release, by a process that holds a lock. end: the measurement came to

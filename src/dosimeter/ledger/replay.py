@@ -38,7 +38,16 @@ from dosimeter.ledger.records import (
     refusing_bad_records,
     write_canonical_json,
 )
-from dosimeter.ledger.values import Account, AccountOpening, AccountSummary, Continuation, Pair, read_identities
+from dosimeter.ledger.values import (
+    Account,
+    AccountOpening,
+    AccountSummary,
+    Continuation,
+    Pair,
+    describe_without_account,
+    read_apart,
+    read_identities,
+)
 
 
 class OlderRecords(Protocol):
@@ -95,6 +104,8 @@ class DatasetReplay:
         self._pairs: dict[Pair, None] = {}  # the latest last
         self._identified: set[Pair] = set()
         self._identities: set[str] = set()
+        self._public: set[str] = set()  # identities of tables that a schema declared public
+        self._apart: dict[str, None] = {}  # said when the account was continued
         self._overlaps: dict[str, None] = {}
         self._continuations: list[Continuation] = []
         self._reading: Reading | None = None
@@ -146,6 +157,8 @@ class DatasetReplay:
             if identified:
                 self._identified.add(pair)
         self._identities = set(map(read_text, read_list(payload["identities"])))
+        self._public = set(read_identities(payload.get("public")) or ())
+        self._apart = dict.fromkeys(read_apart(payload))
         self._overlaps = dict.fromkeys(map(read_text, read_list(payload["overlaps"])))
         for entry in read_list(payload["open"]):
             name, seq, digest, reading = read_list(entry)
@@ -174,6 +187,8 @@ class DatasetReplay:
             "account": account,
             "agreed": [[*pair, pair in self._identified] for pair in self._pairs],
             "identities": sorted(self._identities),
+            **({"public": sorted(self._public)} if self._public else {}),  # as before in ledgers without any
+            **({"apart": list(self._apart)} if self._apart else {}),
             "overlaps": list(self._overlaps),
             "open": [
                 [name, entry.seq, entry.digest, self._terms.policy.write_reading(entry.reading)]
@@ -224,23 +239,25 @@ class DatasetReplay:
             raise BadRecord(record.seq, "it opens an account that is already open")
         self._opening = AccountOpening.from_payload(payload)
         self._opened = record.at, record.version
-        self._agree(self._opening.schema_digest, self._opening.source_digest, self._opening.identities)
+        self._agree(self._opening)
         self._reading = self._opening.policy.start(self._opening.delta_total)
 
     def _continue(self, record: Record, payload: JsonObject) -> None:
         if self._opening is None:
             raise BadRecord(record.seq, "it continues an account that was never opened")
         continuation = Continuation.from_payload(payload, record.at)
-        self._agree(continuation.schema_digest, continuation.source_digest, continuation.identities)
+        self._agree(continuation)
+        self._apart |= dict.fromkeys(continuation.apart)
         self._continuations.append(continuation)
 
-    def _agree(self, schema_digest: str, source_digest: str, identities: frozenset[str] | None) -> None:
-        latest = (schema_digest, source_digest)
+    def _agree(self, agreed: AccountOpening | Continuation) -> None:
+        latest = (agreed.schema_digest, agreed.source_digest)
         self._pairs.pop(latest, None)
         self._pairs[latest] = None
-        if identities is not None:
+        self._public |= agreed.public
+        if agreed.identities is not None:
             self._identified.add(latest)
-            self._identities |= identities
+            self._identities |= agreed.identities
 
     def _identify(self, record: Record, payload: JsonObject) -> None:
         pair = read_text(payload["schema_digest"]), read_text(payload["source_digest"])
@@ -387,6 +404,13 @@ class DatasetReplay:
         """Return the entries that were replayed."""
         return tuple(self._entries.values())
 
+    def describe(self) -> JsonObject | None:
+        """Return the dataset as JSON values; None if it has no account and is not stopped."""
+        account, stopped = self.account, self.stopped
+        if account is not None:
+            return account.describe()
+        return None if stopped is None else describe_without_account(stopped)
+
     def find_entry(self, entry_id: str) -> Entry | None:
         """Return the entry of this name; None if it was settled before the replay began, or does not exist."""
         with refusing_bad_records():
@@ -412,6 +436,15 @@ class DatasetReplay:
     def shares(self, identities: frozenset[str]) -> bool:
         """Return whether the account holds, or ever held, a stored table or file with one of these identities."""
         return not self._identities.isdisjoint(identities)
+
+    def calls_public(self, identities: frozenset[str]) -> bool:
+        """Return whether a schema of the account ever declared a table with one of these identities public."""
+        return not self._public.isdisjoint(identities)
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """Return the accounts of which somebody said that they hold other people than this one."""
+        return (*(() if self._opening is None else self._opening.apart), *self._apart)
 
     @property
     def is_unidentified(self) -> bool:

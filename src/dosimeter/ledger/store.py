@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger.backends import KEYS, TABLES, Backend, Connection, Row, choose_backend, list_indexes
+from dosimeter.ledger.backends import KEYS, PEOPLE, TABLES, Backend, Connection, Row, choose_backend, list_indexes
 from dosimeter.ledger.measuring import HeldLock
 from dosimeter.ledger.records import COLUMNS, Record
 
@@ -81,6 +81,12 @@ class Transaction:
         """Return the stored rows of the records of an entry, in the order of their numbers. ``entry``: its name."""
         return self._fetch(f"{self._select} WHERE entry <> '' AND entry = :entry ORDER BY seq", {"entry": entry})
 
+    def list_entries(self, beginning: str, limit: int) -> list[str]:
+        """Return the names of up to ``limit`` entries that begin with this text."""
+        query = "SELECT entry FROM dosimeter_ledger WHERE kind = 'reserve' AND substr(entry, 1, :length) = :beginning"
+        found = self._fetch(_limit(query, limit), {"length": len(beginning), "beginning": beginning})
+        return [str(entry) for (entry,) in found]
+
     def numbers(
         self, dataset: str, kind: str, *, before: int | None = None, limit: int | None = None
     ) -> list[tuple[int, str]]:
@@ -115,6 +121,32 @@ class Transaction:
         found = self._fetch("SELECT count(*) FROM dosimeter_ledger")[0][0]
         assert isinstance(found, int)
         return found
+
+    def read_people(self) -> dict[str, str]:
+        """Return what ``write_people`` wrote, by account; empty for a ledger in which nothing was written yet."""
+        with _translated(self._backend, writing=self._writing):
+            if not self._backend.has_table(self._connection, PEOPLE):
+                return {}
+            return {
+                str(name): str(text)
+                for name, text in self._connection.execute(f"SELECT dataset, digests FROM {PEOPLE}")
+            }
+
+    def write_people(self, dataset: str, digests: str) -> None:
+        """Write an account's digests of individuals, in place of earlier ones. They are outside the chain of records.
+
+        A ledger of an earlier version gets the table here.
+        """
+        with _translated(self._backend, writing=True):
+            if not self._backend.has_table(self._connection, PEOPLE):
+                self._connection.create(
+                    f"CREATE TABLE {PEOPLE} (dataset TEXT NOT NULL, digests TEXT NOT NULL, PRIMARY KEY (dataset))"
+                )
+            self._connection.execute(
+                f"INSERT INTO {PEOPLE} (dataset, digests) VALUES (:dataset, :digests) "
+                "ON CONFLICT (dataset) DO UPDATE SET digests = excluded.digests",
+                {"dataset": dataset, "digests": digests},
+            )
 
     def append(self, record: Record) -> None:
         with _translated(self._backend, writing=True):

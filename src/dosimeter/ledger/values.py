@@ -26,6 +26,7 @@ from dosimeter.ledger.entries import (
     write_optional,
 )
 from dosimeter.ledger.incidents import Incident
+from dosimeter.ledger.people import People
 from dosimeter.ledger.readings import Charge, Reading
 from dosimeter.ledger.records import check_text
 from dosimeter.ledger.remaining import CURVE, Remaining, find_remaining
@@ -37,6 +38,16 @@ Pair = tuple[str, str]
 
 def _write_identities(identities: frozenset[str] | None) -> list[str] | None:
     return None if identities is None else sorted(identities)
+
+
+def _write_public(identities: frozenset[str]) -> JsonObject:
+    """Return the field for the identities of public tables; without any, no field, as in earlier versions."""
+    return {"public": sorted(identities)} if identities else {}
+
+
+def read_apart(payload: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Return the accounts that a payload says to hold other people; empty if it says nothing of that."""
+    return tuple(map(read_text, read_list(payload.get("apart", ()))))
 
 
 def read_identities(payload: JsonValue) -> frozenset[str] | None:
@@ -51,8 +62,8 @@ class AccountOpening:
     ``algorithm``: how the ε's of its answers may be set. ``delta_total``: δ_g, the most that the charged δ's may add up
     to. ``max_epsilon``: the largest ε of one answer; None without a cap. ``individuals``: how many are declared.
     ``identities``: of the stored data (``engines/identities.py``); None if they are not known. ``apart``: the accounts
-    of an earlier version whose data have no known identities, and of which the controller said that they hold other
-    people.
+    of which the controller said that they hold other people. ``public``: the identities of the tables that the schema
+    declares public.
     """
 
     policy: Policy
@@ -64,6 +75,7 @@ class AccountOpening:
     source_digest: str
     identities: frozenset[str] | None = None
     apart: tuple[str, ...] = ()
+    public: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         check_choice(self.algorithm, ACCOUNT_ALGORITHMS, "The algorithm")
@@ -91,11 +103,12 @@ class AccountOpening:
             "source_digest": self.source_digest,
             "identities": _write_identities(self.identities),
             "apart": list(self.apart),
+            **_write_public(self.public),
         }
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue]) -> AccountOpening:
-        """Return the opening in a record of version 1 or 2; version 1 has neither identities nor ``apart``."""
+        """Return the opening in a record of any version; version 1 has neither identities nor ``apart``."""
         cap, individuals = read_optional_text(payload["max_epsilon"]), payload["individuals"]
         if not isinstance(individuals, int):
             raise TypeError
@@ -108,7 +121,8 @@ class AccountOpening:
             schema_digest=read_text(payload["schema_digest"]),
             source_digest=read_text(payload["source_digest"]),
             identities=read_identities(payload.get("identities")),
-            apart=tuple(map(read_text, read_list(payload.get("apart", ())))),
+            apart=read_apart(payload),
+            public=read_identities(payload.get("public")) or frozenset(),
         )
 
 
@@ -116,8 +130,8 @@ class AccountOpening:
 class Continuation:
     """Somebody's statement that data or schema changed and the people are the same, so that the account goes on.
 
-    The digests and ``identities`` are those of the new schema and data. ``by``: who said it. ``at``: when it was said;
-    the ledger adds it.
+    The digests and ``identities`` are those of the new schema and data, ``apart`` and ``public`` as in
+    ``AccountOpening``. ``by``: who said it. ``at``: when it was said; the ledger adds it.
     """
 
     schema_digest: str
@@ -125,6 +139,8 @@ class Continuation:
     by: str | None = None
     identities: frozenset[str] | None = None
     at: str = ""
+    apart: tuple[str, ...] = ()
+    public: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         check_text(self.schema_digest, "The schema's digest")
@@ -136,17 +152,21 @@ class Continuation:
             "source_digest": self.source_digest,
             "by": self.by,
             "identities": _write_identities(self.identities),
+            "apart": list(self.apart),
+            **_write_public(self.public),
         }
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue], at: str) -> Continuation:
-        """Return the continuation in a record of version 1 or 2; version 1 has no identities."""
+        """Return the continuation in a record of any version; version 1 has no identities."""
         return cls(
             schema_digest=read_text(payload["schema_digest"]),
             source_digest=read_text(payload["source_digest"]),
             by=read_optional_text(payload["by"]),
             identities=read_identities(payload.get("identities")),
             at=at,
+            apart=read_apart(payload),
+            public=read_identities(payload.get("public")) or frozenset(),
         )
 
     def describe(self) -> JsonObject:
@@ -189,7 +209,8 @@ class Reservation:
     ``opening``, ``continuation``, ``identification``: what is recorded in the account before the charge; None for what
     is not. ``viewed``: whether the caller knows of a look at the risk or a dry run; the ledger adds the looks that it
     knows of (G1). ``reason``: why it is denied, for the controller. ``kept``: a noisy number that may be used again,
-    even after a denial, since the test was paid for (V8).
+    even after a denial, since the test was paid for (V8). ``people``: whose data an opening or a continuation brings;
+    None if that is not known.
     """
 
     request: Request
@@ -201,6 +222,7 @@ class Reservation:
     viewed: bool = False
     reason: DenialReason | None = None
     kept: KeptNumber | None = None
+    people: People | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.status, RESERVED, "A reservation's status")

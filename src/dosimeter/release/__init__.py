@@ -7,7 +7,7 @@ and its only use of OpenDP, are in ``noise``.
 from typing import TYPE_CHECKING
 
 from dosimeter.late_names import load_late
-from dosimeter.release.account_terms import agree_on_terms, expect_charges, find_charges
+from dosimeter.release.account_terms import agree_on_terms, expect_charges, find_charges, find_people
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
 from dosimeter.release.options import ReleaseOptions, read_options
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder, Terms
@@ -53,6 +53,7 @@ __all__ = [
     "ex_post_risk",
     "expect_charges",
     "find_charges",
+    "find_people",
     "group_delta",
     "is_two_valued",
     "outcome_distribution",

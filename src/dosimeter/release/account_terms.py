@@ -12,17 +12,22 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import OptionError, SchemaError
+from dosimeter.inspection import digest_individuals
 from dosimeter.ledger import (
+    MOST_KEPT,
     AccountOpening,
     AccountSummary,
     Continuation,
     Identification,
     KeptNumber,
     Ledger,
+    People,
     Policy,
     Request,
     RequestCharges,
+    SharedPeople,
     check_apart,
+    check_shared,
     choose_algorithm,
     exact_decimal,
     refuse_stopped,
@@ -47,14 +52,31 @@ if TYPE_CHECKING:
 class Agreement:
     """The terms of the account that a release is charged to, and what is recorded in it before the charge.
 
-    At most one of the last three is set: ``opening`` opens a new account, ``continuation`` carries an account on to
+    At most one of these three is set: ``opening`` opens a new account, ``continuation`` carries an account on to
     changed data or a changed schema, ``identification`` adds the identities by which the same data are recognised.
+    ``apart``: the other accounts of which the controller says that they hold other people. ``public``: the identities
+    of public tables. ``people``: digests of whose data these are; None if nothing tells.
     """
 
     terms: AccountSummary | AccountOpening
     opening: AccountOpening | None = None
     continuation: Continuation | None = None
     identification: Identification | None = None
+    apart: tuple[str, ...] = ()
+    public: frozenset[str] = frozenset()
+    people: People | None = None
+
+    def keep_found(self, before: Agreement) -> Agreement:
+        """Return this agreement with what was found out about other accounts ``before`` the data were measured."""
+        apart, public = before.apart, before.public
+        return replace(
+            self,
+            opening=self.opening and replace(self.opening, apart=apart, public=public),
+            continuation=self.continuation and replace(self.continuation, apart=apart, public=public),
+            apart=apart,
+            public=public,
+            people=before.people,
+        )
 
 
 def require_running(ledger: Ledger, schema: Schema) -> AccountSummary | None:
@@ -86,18 +108,44 @@ def check_account(
     if account is None or (prepared.schema_digest, source) not in account.identified:
         identities = engine.identities()
     agreement = agree_on_terms(account, prepared, source, identities)
-    changes = agreement.opening is not None or agreement.continuation is not None
-    if identities is not None or changes:
+    agreed = agreement.opening or agreement.continuation
+    if identities is not None or agreed is not None:
         private, public = identities or frozenset(), engine.identities(public=True)
         _require_apart(private, public)
-        if changes:
+        if agreed is not None:
             ledger.check_holder(prepared.dataset, source, private, public)
-    if agreement.opening is not None:
-        unidentified = ledger.unidentified()
-        if not prepared.order.other_people:
-            check_apart(unidentified, ())
-        agreement = replace(agreement, opening=replace(agreement.opening, apart=unidentified))
+            agreement = _compare_people(ledger, prepared, engine, replace(agreement, public=public))
     return account, agreement, identities
+
+
+def _compare_people(ledger: Ledger, prepared: PreparedRelease, engine: Engine, agreement: Agreement) -> Agreement:
+    """Refuse an account for people whom another one may hold, unless the order says that they are ``other_people``.
+
+    Return the agreement with digests of these people, and with the accounts of which that is said.
+    """
+    schema = prepared.plan.declared_schema or prepared.plan.schema
+    people, shared = find_people(ledger, engine, schema, prepared.dataset)
+    unidentified = () if agreement.opening is None else ledger.unidentified()
+    if not prepared.order.other_people:
+        check_apart(unidentified, ())
+        check_shared(shared, ())
+    return replace(agreement, apart=(*unidentified, *(each.account for each in shared)), people=people)
+
+
+def find_people(
+    ledger: Ledger, engine: Engine, schema: Schema, account: str
+) -> tuple[People | None, tuple[SharedPeople, ...]]:
+    """Return digests of whose data these are, and the other accounts that share some of them; for the controller.
+
+    ``account``: the one that the data are for. Where rows are individuals nothing can be compared: (None, ()).
+    """
+    if schema.unit == "row":
+        return None, ()
+    digests = digest_individuals(engine, schema, ledger.people_key(), MOST_KEPT)
+    if digests is None:
+        return None, ()
+    people = People(digests)
+    return people, ledger.shared_people(account, people)
 
 
 def _require_apart(private: frozenset[str], public: frozenset[str]) -> None:

@@ -67,7 +67,7 @@ class ReleaseOptions(TypedDict, total=False):
     continued: bool
     """Say that the data or the schema changed and the people are the same, so that the account goes on."""
     other_people: bool
-    """Say that accounts from an earlier version, which do not name their data yet, hold other people."""
+    """Say that other accounts hold other people, although individuals have the same keys there."""
     clamp: bool
     """Put noisy numbers back into their bounds."""
 

@@ -43,9 +43,10 @@ class ReleaseOrder:
 
     ``way``: how ε is set. ``terms``: the terms of the account, as far as they are given. ``again``: draw a new answer
     even if the ledger could repeat one. ``continued``: the controller says that the data or the schema changed and the
-    people are the same. ``other_people``: the controller says that accounts of an earlier version, which do not name
-    their data yet, hold other people. ``clamp``: put noisy numbers back into their bounds. ``reference``: a text by
-    which the caller finds the entry again. ``approved_by``: the controller who approved an analyst's request.
+    people are the same. ``other_people``: the controller says that other accounts hold other people, although
+    individuals have the same keys there, or an earlier version did not write down whose data they hold. ``clamp``: put
+    noisy numbers back into their bounds. ``reference``: a text by which the caller finds the entry again.
+    ``approved_by``: the controller who approved an analyst's request.
     """
 
     way: Way

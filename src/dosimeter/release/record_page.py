@@ -16,12 +16,7 @@ if TYPE_CHECKING:
     from dosimeter.ledger import Account, AccountSummary, Entry, Verification
 
 MOST_ROWS = 200
-_CHOSEN = {
-    "fixed": "ε was fixed beforehand, without the data.",
-    "find-and-release": "ε was found by a noisy test, whose cost is part of the charge.",
-    "find": "ε was found from the controller's preference, from the data themselves. It is withheld, because it would "
-    "tell something about them.",
-}
+_NO_LOOK = "no look at the data before that is on record for this request."
 _STATUS = {"released": "Released", "denied": "Denied", "reserved": "Charged, without an answer"}
 _STYLE = """
 @page { size: A4; margin: 18mm }
@@ -109,9 +104,30 @@ def _write_promise(entry: Entry, hidden: bool) -> list[str]:
     return [
         "<h2>What was promised</h2>",
         f"<p>{escape(entry.guarantee or '')}</p>",
-        f"<p>{escape(_CHOSEN[request.algorithm])}</p>",
+        f"<p>{escape(_tell_choice(entry))}</p>",
         _list_facts(facts),
     ]
+
+
+def _tell_choice(entry: Entry) -> str:
+    """Say how ε was set, and whether that was after the look that the guarantee before it tells of (G0–G2).
+
+    A look for another analyst's query is for the controller: it would tell that somebody else asked the same.
+    """
+    match entry.request.algorithm:
+        case "find":
+            return (
+                "ε was chosen by the controller's preference, from the data themselves. It is withheld, because it "
+                "would tell something about them."
+            )
+        case "find-and-release":
+            found = "ε was found by a noisy test, whose cost is part of the charge"
+            after = "the test was set up after that look, and its settings may depend on the data."
+            return f"{found}; {after if entry.told else _NO_LOOK}"
+        case "fixed":
+            if entry.told:
+                return "ε was set by the controller after that look, and may depend on the data."
+            return f"ε was set by the controller; {_NO_LOOK}"
 
 
 def _write_answer(entry: Entry, hidden: bool) -> list[str]:
@@ -182,7 +198,7 @@ def _write_private(
         ("Charge", f"{entry.charge:f}"),
         ("Reading afterwards", reading),
         ("Policy of the account", "not on record" if account is None else str(account.policy)),
-        ("Looked at before", "yes" if entry.viewed else "no"),
+        ("Looked at before", _tell_look(entry)),
         ("Digest of the data", entry.request.source_digest),
         ("Digest of the request, the data included", entry.request.request_digest),
     ]
@@ -191,6 +207,12 @@ def _write_private(
     if entry.reason is not None:
         facts.append(("Reason of the denial", REASON_WORDS[entry.reason]))
     return ['<div class="private"><h2>For the controller only</h2>', _list_facts(facts), "</div>"]
+
+
+def _tell_look(entry: Entry) -> str:
+    if not entry.viewed:
+        return "no"
+    return "yes" if entry.told else "yes, for another analyst who asked the same"
 
 
 def _list_facts(facts: Iterable[Sequence[str]]) -> str:

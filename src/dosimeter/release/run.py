@@ -157,11 +157,9 @@ def _decide_by(
 
     def decide(account: AccountSummary | None) -> Reservation:
         agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
-        opening = agreement.opening
-        if opening is not None and entered.opening is not None:
-            opening = replace(opening, apart=entered.opening.apart)
+        agreement = agreement.keep_found(entered)
         decision = decide_release(find_charges(agreement.terms, prepared))
-        if opening is not None and decision.reason is not None and decision.charge.is_nothing:
+        if agreement.opening is not None and decision.reason is not None and decision.charge.is_nothing:
             raise _DeniedBeforeAccount(decision.reason)
         return Reservation(
             request=request,
@@ -169,9 +167,10 @@ def _decide_by(
             status=decision.status,
             reason=decision.reason,
             kept=keep_number(prepared, source, decision.number),
-            opening=opening,
+            opening=agreement.opening,
             continuation=agreement.continuation,
             identification=agreement.identification,
+            people=agreement.people,
         )
 
     return decide

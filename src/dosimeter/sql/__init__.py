@@ -47,6 +47,7 @@ from dosimeter.sql.safe_arithmetic import (
     make_total,
     round_places,
 )
+from dosimeter.sql.texts import lower_ascii
 from dosimeter.sql.trees import (
     alias,
     as_bigint,
@@ -132,6 +133,7 @@ __all__ = [
     "is_row_wise",
     "listed_text",
     "literal",
+    "lower_ascii",
     "make_total",
     "name_to_char",
     "note_unlisted",

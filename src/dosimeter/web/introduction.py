@@ -49,8 +49,10 @@ SECTIONS = (
             "A smaller ε means that more noise is added: the people in the data are protected better, and the answer "
             "is less accurate. A larger ε means that less noise is added: the answer is more accurate, and the people "
             "in the data are protected less.",
-            "A count is off by about 3 at ε = 1, and by about 30 at ε = 0.1, however many people are counted. That is "
-            "little for a town and too much for a ward: a coarser question gets a better answer at the same ε.",
+            "Where each person counts once, 95 of 100 counts are off by at most 3 at ε = 1, and by at most 30 at ε = "
+            "0.1, however many people are counted. Where up to three rows of each person count, it is three times as "
+            "much. That is little for a town and too much for a ward: a coarser question gets a better answer at the "
+            "same ε.",
             "There is no value of ε that is right for every case. Somebody has to choose it: you.",
         ),
     ),

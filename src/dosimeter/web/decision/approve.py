@@ -62,13 +62,15 @@ class Approval:
 
     ``preference``: the preference that ε was found from, as text; None where ε is set in another way. ``continued``:
     the controller says that the data or the schema changed and the people are the same, so that the same account is
-    charged. ``reason``: the controller's words for the record.
+    charged. ``other_people``: the controller says that accounts with individuals of the same keys hold other people.
+    ``reason``: the controller's words for the record.
     """
 
     epsilon: float | None
     preference: str | None
     continued: bool
     reason: str = ""
+    other_people: bool = False
 
 
 def build_order(
@@ -85,6 +87,7 @@ def build_order(
         purpose=query.purpose,
         again=True,  # always a new answer: the page offers an earlier one separately
         continued=approval.continued,
+        other_people=approval.other_people,
         reference=claim,
         approved_by=controller,
     )

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError
+from dosimeter.ledger import SharedPeople
 from dosimeter.planning import digest_measured
 from dosimeter.problems import Surface
-from dosimeter.release import PreparedRelease
+from dosimeter.release import PreparedRelease, find_people
 from dosimeter.risk import Preference, parse_preference
 from dosimeter.schema import Schema
 from dosimeter.web.decision.approve import settle_unfinished
@@ -101,6 +102,25 @@ def renew_digest(served: ServedDataset) -> str:
         key, "Looking whether the data changed", lambda _d, meter: meter.digest, wait=PATIENCE, revive=True
     )
     return served.worker.digest
+
+
+def find_shared(state: ServerState, served: ServedDataset) -> tuple[SharedPeople, ...]:
+    """Return the other accounts that have individuals with the same keys as these data; for the controller.
+
+    Empty also if comparing takes too long: then the release itself compares, and refuses.
+    """
+    if served.schema.unit == "row":
+        return ()
+    key, ledger = ("people", served.name), state.database.ledger
+    before = served.worker.peek(key)
+    if before is not None:
+        served.worker.forget(before)
+    job = served.worker.ask(
+        key, "Comparing the individuals with those of other accounts",
+        lambda dataset, _meter: find_people(ledger, dataset.engine, dataset.schema, dataset.schema.account_name)[1],
+        wait=PATIENCE, revive=True,
+    )  # fmt: skip
+    return job.result if job.state == "done" else ()
 
 
 def note_look(state: ServerState, user: User, case: Case, what: str, detail: str = "") -> None:

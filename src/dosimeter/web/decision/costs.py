@@ -57,7 +57,7 @@ def describe_policy(policy: str) -> str:
 
 
 ALGORITHMS = {
-    "fixed": "ε fixed beforehand",
+    "fixed": "ε set by a controller",
     "find": "ε found from a preference",
     "find-and-release": "ε found by a noisy test, and released",
 }

@@ -31,6 +31,7 @@ from dosimeter.web.decision import (
     find_case,
     find_earlier,
     find_measurement,
+    find_shared,
     make_offer,
     needs_consent,
     read_own_fields,
@@ -68,6 +69,7 @@ class ApproveForm(BaseModel):
     preference: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] = ""
     reason: Reason
     continued: bool = False
+    other_people: bool = False
     looser: bool = False
     confirmed: Annotated[str, Field(max_length=40)] = ""
 
@@ -106,6 +108,8 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
         return show_decision(
             request, state, user, case, form, refusal=refused.message, status=refused.status
         )  # fmt: skip
+    other_data = _is_other_data(state, case)
+    compared = other_data or state.account(case.served.name) is None
     offer = make_offer(state, case.served, case.prepared)
     at = offer.largest if epsilon is None else epsilon
     cost = count_cost(offer, at)
@@ -116,7 +120,7 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
         cost=cost, found=describe_confirmation(state, case, user, offer, cost, epsilon, condition),
         question=describe_question(case.prepared),
         told="" if condition is None else word_condition(condition),
-        other_data=_is_other_data(state, case), blind=needs_consent(case),
+        other_data=other_data, shared=find_shared(state, case.served) if compared else (), blind=needs_consent(case),
         looked_before=state.mentions_look(case.prepared, case.query.analyst),
         svt=case.served.settings.svt, variance=case.served.settings.variance,
         violation=case.served.settings.violation,
@@ -149,6 +153,7 @@ def approve(
         epsilon=None if algorithm == "find-and-release" else form.epsilon,
         preference=form.preference if algorithm == "find" else None,
         continued=form.continued,
+        other_people=form.other_people,
         reason=" ".join(form.reason.split()),
     )
     try:
