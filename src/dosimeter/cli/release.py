@@ -108,7 +108,10 @@ def release(
             return 0 if found.granted else 1
         try:
             answer = run_with_progress(
-                dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, open_ledger)
+                dataset.engine,
+                "Releasing",
+                lambda _: release_answer(dataset, query, look, order, open_ledger),
+                tell=_tell_outcome,
             )
         except DatasetStopped as stopped:
             return _print_stopped(stopped, json=json)
@@ -120,6 +123,17 @@ def release(
     for note in (*answer.notes, *note_singled_out(plan)):
         sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1
+
+
+def _tell_outcome(answer: Answer | None) -> str:
+    """Say what a release that was stopped has left in the ledger. None if the answer is not known yet."""
+    if answer is None:
+        return "The ledger says whether anything was charged."
+    if answer.repeated:
+        return f"Nothing was charged: entry {answer.entry} answered this before."
+    if answer.status == "denied":
+        return f"The request had been denied: entry {answer.entry} of the ledger."
+    return f"The answer had been charged: entry {answer.entry} of the ledger, which repeats it at no further charge."
 
 
 def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:

@@ -38,6 +38,7 @@ from dosimeter.engines.duckdb_files import (
     Files,
     explain_error,
     find_files,
+    interruptible,
     quote_identifier,
     quote_path,
     quote_text,
@@ -52,7 +53,7 @@ from dosimeter.engines.file_digests import State, read_state, read_states
 from dosimeter.engines.files import name_table
 from dosimeter.engines.identities import identify_files
 from dosimeter.engines.written_cells import CellWriting, infer_types, inference_query
-from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
+from dosimeter.errors import DataError, OptionError, SchemaError
 from dosimeter.problems import Option
 from dosimeter.schema import ColumnType, JoinTable, Schema
 
@@ -68,10 +69,12 @@ def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> D
     """Open a path, glob, ``duckdb:PATH`` or Arrow table."""
     options = options or ReadOptions()
     if not isinstance(source, str):
-        return DuckDBEngine._over_table(source, options)
-    if source.startswith("duckdb:"):
-        return DuckDBEngine._over_database(source.removeprefix("duckdb:"), options)
-    return DuckDBEngine._over_files(find_files(source), options)
+        with interruptible():
+            return DuckDBEngine._over_table(source, options)
+    with interruptible():
+        if source.startswith("duckdb:"):
+            return DuckDBEngine._over_database(source.removeprefix("duckdb:"), options)
+        return DuckDBEngine._over_files(find_files(source), options)
 
 
 class DuckDBEngine:
@@ -227,10 +230,8 @@ class DuckDBEngine:
             for name in self._reading
         )
         source = _SOURCE if typed else self._text_reader()
-        try:
+        with self._translated():
             self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {_TYPED} AS SELECT {columns} FROM {source}")
-        except duckdb.Error as error:
-            raise self._reading_error(error) from None
         self._typed, self._has_view = typed, True
 
     def _value_of(self, name: str, *, typed: bool) -> exp.Expression:
@@ -325,14 +326,10 @@ class DuckDBEngine:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise errors of our own for DuckDB's, and stop the query if the user interrupts."""
+        """Raise errors of our own for DuckDB's."""
         try:
-            yield
-        except duckdb.InterruptException:
-            raise Interrupted("Stopped.") from None
-        except KeyboardInterrupt:
-            self._connection.interrupt()
-            raise
+            with interruptible():
+                yield
         except duckdb.Error as error:
             raise self._reading_error(error) from None
 
@@ -376,17 +373,14 @@ class DuckDBEngine:
             moved = moved or _stat_file(self._files.paths[0]) != self._attached
         if moved:
             raise DataError(f"{self._files.paths[0]} leads to another file now. Open it again, or start again.")
-        if self._files.kind == "parquet" and self._describe_files() != self._native:
-            raise changed_columns(self._files.paths[0])
+        if self._files.kind == "parquet":
+            with self._translated():
+                found = _describe(self._connection, _SOURCE)
+            if found != self._native:
+                raise changed_columns(self._files.paths[0])
 
     def _find_targets(self) -> list[str]:
         return [os.path.realpath(path) for path in self._files.paths] if self._files else []
-
-    def _describe_files(self) -> dict[str, str]:
-        try:
-            return _describe(self._connection, _SOURCE)
-        except duckdb.Error as error:
-            raise self._reading_error(error) from None
 
     def _read_headers(self) -> list[bytes]:
         """Return the first line of every CSV; no lines for other sources. A changed line means other columns."""
@@ -429,11 +423,10 @@ class DuckDBEngine:
         if self._files is not None and self._files.kind != "duckdb":
             return identify_files(self._files.paths)
         try:
-            if self._files is not None:
-                return identify_stored(self._connection, _ATTACHED, self._table)
-            return identify_relation(self._connection, _SOURCE)
-        except duckdb.InterruptException:
-            raise Interrupted("Stopped.") from None
+            with interruptible():
+                if self._files is not None:
+                    return identify_stored(self._connection, _ATTACHED, self._table)
+                return identify_relation(self._connection, _SOURCE)
         except duckdb.Error as error:
             if self._content is not None:  # in memory, with text that is not UTF-8: identified by its bytes alone
                 return frozenset({f"arrow:{self._content}"})
@@ -484,8 +477,9 @@ def _connect(*, one_row_each: bool) -> duckdb.DuckDBPyConnection:
             "python_enable_replacements": "false",
         },
     )
-    connection.execute("SET enable_progress_bar = true")
-    connection.execute("SET enable_progress_bar_print = false")
+    with contextlib.suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets there is no progress
+        connection.execute("SET enable_progress_bar = true")
+        connection.execute("SET enable_progress_bar_print = false")
     connection.execute("SET TimeZone = 'UTC'")
     if one_row_each:  # counting rows by small numbers is faster without; windows over individuals are not
         connection.execute("SET disabled_optimizers = 'compressed_materialization'")

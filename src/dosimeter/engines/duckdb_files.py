@@ -11,7 +11,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import duckdb
@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.files import find_kind, list_files, say_how
-from dosimeter.errors import DataError, OptionError
+from dosimeter.errors import DataError, Interrupted, OptionError
 from dosimeter.options import check_option
 from dosimeter.problems import CHECK_SCHEMA, Option
 
@@ -40,6 +40,22 @@ _ENCODINGS = {
 class Files:
     kind: str
     paths: tuple[str, ...]
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise Interrupted where another thread stopped DuckDB, and KeyboardInterrupt for Ctrl-C in this thread.
+
+    DuckDB itself then raises a plain RuntimeError.
+    """
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise Interrupted("Stopped.") from None
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from None
 
 
 def find_files(source: str) -> Files:

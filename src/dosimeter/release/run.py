@@ -15,7 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dosimeter.errors import DataError, DosimeterError, SourceUnreachable
+from dosimeter.errors import DataError, DosimeterError, Interrupted, SourceUnreachable
 from dosimeter.influence import Measured
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner
 from dosimeter.ledger import (
@@ -146,7 +146,7 @@ def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
     """
     if entered.opening is None and entered.continuation is None:
         return
-    with suppress(DataError):  # the answer is released; only the warning is missing
+    with suppress(DataError, Interrupted):  # the answer is released; only the warning is missing
         owner = find_overlooked_owner(dataset.engine, dataset.schema)
         if owner is not None:
             yield warn_of_owner(owner)
