@@ -152,6 +152,20 @@ def test_a_line_now_and_then_where_there_is_no_terminal(
     assert printed.out == ""
 
 
+def test_opening_says_so_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
+    said = ""
+
+    def is_said() -> bool:
+        nonlocal said
+        said += capsys.readouterr().err
+        return said.count("\n") >= 2
+
+    with progress.say_meanwhile("Opening the data"):
+        wait_until(is_said, "two lines")
+    assert {re.sub(r"[\d,]+ s", "N s", line) for line in said.splitlines()} == {"dosimeter: opening the data for N s …"}
+
+
 def test_lines_come_ever_more_seldom() -> None:
     moments = progress._list_moments()
     found = [next(moments) for _ in range(10)]

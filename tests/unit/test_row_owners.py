@@ -280,3 +280,22 @@ def test_risk_without_a_schema_says_so_and_looks_once() -> None:
         before = dataset.engine.rows_fetched
         dataset.risk("SELECT SUM(minutes) FROM data")
         assert dataset.engine.rows_fetched - before == 100, "the profile alone"
+
+
+def test_release_tells_the_controller_alone_of_more_people_than_declared(tmp_path: Path) -> None:
+    """The answer and what the analyst reads are the same whether or not there are more (N4)."""
+    table = make_visits()
+    people = len(set(table["patient_id"]))
+    told, published = [], []
+    for declared in (people, people - 1):
+        schema = read_schema(facts_of(table, unit="patient_id", max_rows_per_unit=5, individuals=declared))
+        ledger_path = tmp_path / f"{declared}.db"
+        with Dataset.open(pa.table(dict(table)), schema=schema) as dataset, Ledger.open(ledger_path) as ledger:
+            for epsilon in (1.0, 2.0):
+                answer = dataset.release("SELECT COUNT(*) FROM data", ledger=ledger, epsilon=epsilon, policy="paper")
+                told.append([note for note in answer.notes if "Correct individuals" in note])
+                published.append(answer.describe().keys())
+                assert "Correct individuals" not in json.dumps(answer.describe())
+    assert [len(notes) for notes in told] == [0, 0, 1, 0]  # when the account is opened
+    assert f"holds {people:,} people and the schema declares {people - 1:,}" in told[2][0]
+    assert all(keys == published[0] for keys in published)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -124,8 +125,31 @@ def _show_until_ended(ended: threading.Event, noted: NotedSignals, meter: Progre
     for seconds in _list_moments():
         if not goes_on_until(seconds):
             return
-        share = meter.share()
-        done = "" if share is None else f", {min(share, 100.0):.0f} % done"
+        _write_line(title, seconds, meter.share())
+
+
+@contextlib.contextmanager
+def say_meanwhile(title: str) -> Iterator[None]:
+    """Write a line now and then while something is done that has no progress and need not be stopped with care."""
+    ended, begun = threading.Event(), time.monotonic()
+
+    def write_lines() -> None:
+        for seconds in _list_moments():
+            if ended.wait(begun + seconds - time.monotonic()):
+                return
+            _write_line(title, seconds, None)
+
+    threading.Thread(target=write_lines, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _write_line(title: str, seconds: float, share: float | None) -> None:
+    """Write to standard error what is done, since when, and the share of it that is done, in percent, if known."""
+    done = "" if share is None else f", {min(share, 100.0):.0f} % done"
+    with contextlib.suppress(OSError, ValueError):  # nobody reads it
         sys.stderr.write(f"dosimeter: {title[0].lower()}{title[1:]} for {seconds:,.0f} s{done} …\n")
         sys.stderr.flush()
 

@@ -33,12 +33,13 @@ from dosimeter.engines.duckdb_columns import (
     read_column,
     read_text_column,
 )
+from dosimeter.engines.duckdb_connections import connect, interruptible, lock
 from dosimeter.engines.duckdb_files import (
     CsvForm,
     Files,
     explain_error,
     find_files,
-    interruptible,
+    is_database,
     quote_identifier,
     quote_path,
     quote_text,
@@ -63,6 +64,9 @@ if TYPE_CHECKING:
 _SOURCE = "dosimeter_source"
 _TYPED = "dosimeter_table"
 _ATTACHED = "dosimeter_database"
+_CELLS = "dosimeter_cells"
+_HELD = "dosimeter_held"
+_LARGEST_HELD = 2**25  # bytes of a file, whose cells take up to ten times as much
 
 
 def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> DuckDBEngine:
@@ -72,7 +76,7 @@ def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> D
         with interruptible():
             return DuckDBEngine._over_table(source, options)
     with interruptible():
-        if source.startswith("duckdb:"):
+        if source.startswith("duckdb:") or is_database(source):
             return DuckDBEngine._over_database(source.removeprefix("duckdb:"), options)
         return DuckDBEngine._over_files(find_files(source), options)
 
@@ -101,6 +105,7 @@ class DuckDBEngine:
         self._options = options
         self._content = content
         self._form = form
+        self._holds = False  # whether the cells of a CSV are held in a table
         self._writing = CellWriting() if form is None else CellWriting.of(options)
         if not self._writing.is_standard:
             self._native = self._infer_types()
@@ -120,7 +125,7 @@ class DuckDBEngine:
 
     @classmethod
     def _over_files(cls, files: Files, options: ReadOptions) -> DuckDBEngine:
-        connection = _connect(one_row_each=options.one_row_each)
+        connection = connect(one_row_each=options.one_row_each)
         try:
             allowed = dict.fromkeys(name for path in files.paths for name in (quote_text(path), quote_path(path)))
             connection.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
@@ -136,7 +141,7 @@ class DuckDBEngine:
         except BaseException:
             connection.close()
             raise
-        _lock(connection)
+        lock(connection)
         return cls(connection, options.table or name_table(files.paths[0]), native, files, options, None, form)
 
     @classmethod
@@ -144,7 +149,7 @@ class DuckDBEngine:
         """Open a DuckDB file, attached to a database in memory so that one process may open it several times."""
         if not Path(path).is_file():
             raise DataError(f"There is no DuckDB file {path}.")
-        connection = _connect(one_row_each=options.one_row_each)
+        connection = connect(one_row_each=options.one_row_each)
         stat = _stat_file(path)
         try:
             connection.execute(f"ATTACH {quote_text(path)} AS {_ATTACHED} (READ_ONLY)")
@@ -163,12 +168,12 @@ class DuckDBEngine:
         except duckdb.Error:
             connection.close()
             raise DataError(f"{path} has no table {table}. Name one with ", Option("table"), ".") from None
-        _lock(connection)
+        lock(connection)
         return cls(connection, table, native, Files("duckdb", (path,)), options, None, attached=stat)
 
     @classmethod
     def _over_table(cls, table: pa.Table, options: ReadOptions) -> DuckDBEngine:
-        connection = _connect(one_row_each=options.one_row_each)
+        connection = connect(one_row_each=options.one_row_each)
         unread: dict[str, str] = {}
         try:
             connection.register(_SOURCE, _without_zones(table))
@@ -183,7 +188,7 @@ class DuckDBEngine:
                 ) from None
             connection.register(_SOURCE, _without_zones(table.drop_columns(list(unread))))
             native = _describe(connection, _SOURCE)
-        _lock(connection)
+        lock(connection)
         return cls(connection, options.table or "data", native | unread, None, options, _digest_table(table))
 
     # ------------------------------------------------------------ describing
@@ -229,10 +234,33 @@ class DuckDBEngine:
             f"{self._value_of(name, typed=typed).sql(dialect='duckdb')} AS {quote_identifier(name)}"
             for name in self._reading
         )
-        source = _SOURCE if typed else self._text_reader()
+        view = f"TABLE {_HELD}" if self._holds else f"VIEW {_TYPED}"
         with self._translated():
-            self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {_TYPED} AS SELECT {columns} FROM {source}")
+            self._connection.execute(
+                f"CREATE OR REPLACE TEMP {view} AS SELECT {columns} FROM {self._source(typed=typed)}"
+            )
         self._typed, self._has_view = typed, True
+
+    def _source(self, *, typed: bool) -> str:
+        """Return what the view reads: DuckDB's values if ``typed``, otherwise the cells of a CSV as text."""
+        if not typed:
+            return self._text_reader()
+        if not self._holds:
+            return _SOURCE
+        cells = {quote_identifier(name): native for name, native in self._native.items()}
+        return f"(SELECT {', '.join(f'TRY_CAST({a} AS {b}) AS {a}' for a, b in cells.items())} FROM {_CELLS})"
+
+    def hold(self) -> None:
+        if self._form is None or self._files is None or self._holds:
+            return
+        if (
+            sum(Path(path).stat().st_size * (8 if path.endswith(".gz") else 1) for path in self._files.paths)
+            > _LARGEST_HELD
+        ):
+            return
+        with self._translated():
+            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {_CELLS} AS FROM {self._text_reader()}")
+        self._holds, self._has_view = True, False
 
     def _value_of(self, name: str, *, typed: bool) -> exp.Expression:
         source, kind = self._reading[name]
@@ -260,11 +288,13 @@ class DuckDBEngine:
         )
         if not counts:
             return {}
-        found = self._run(f"SELECT {counts} FROM {_SOURCE if self._typed else self._text_reader()}")
+        found = self._run(f"SELECT {counts} FROM {self._source(typed=self._typed)}")
         return {name: int(column[0].as_py()) for name, column in zip(names, found.columns, strict=True)}
 
     def _text_reader(self) -> str:
-        """Return SQL that reads the CSV again, with every cell as text."""
+        """Return SQL that reads the CSV with every cell as text, again unless its cells are held."""
+        if self._holds:
+            return _CELLS
         assert self._files is not None
         assert self._form is not None
         return write_csv_reader(self._files, self._options, self._form, dict.fromkeys(self._native, "VARCHAR"))
@@ -273,7 +303,7 @@ class DuckDBEngine:
         """Return the view that queries read. Without a schema it is made here, of the source's own types."""
         if not self._has_view:
             self._create_view(typed=self._typed)
-        return exp.Table(this=exp.to_identifier(_TYPED, quoted=True))
+        return exp.Table(this=exp.to_identifier(_HELD if self._holds else _TYPED, quoted=True))
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return a further table for a FROM clause. Another DuckDBEngine reads its rows once; this one keeps them."""
@@ -354,6 +384,7 @@ class DuckDBEngine:
         changed = self._files is None or seen is None or seen != self._seen
         if changed:
             self._require_columns()
+            self._holds, self._has_view = False, self._has_view and not self._holds
         elif self._options.one_row_each and not self._declared:
             return
         for view in self._joined.values():
@@ -465,31 +496,7 @@ def _write(query: exp.Select) -> str:
     return query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
 
 
-# ---------------------------------------------------------------- connections
-
-
-def _connect(*, one_row_each: bool) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "python_enable_replacements": "false",
-        },
-    )
-    with contextlib.suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets there is no progress
-        connection.execute("SET enable_progress_bar = true")
-        connection.execute("SET enable_progress_bar_print = false")
-    connection.execute("SET TimeZone = 'UTC'")
-    if one_row_each:  # counting rows by small numbers is faster without; windows over individuals are not
-        connection.execute("SET disabled_optimizers = 'compressed_materialization'")
-    return connection
-
-
-def _lock(connection: duckdb.DuckDBPyConnection) -> None:
-    """Forbid the connection, from now on, other files, the network and any change of settings."""
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+# ---------------------------------------------------------------- opening
 
 
 def _stat_file(path: str) -> tuple[int, ...]:

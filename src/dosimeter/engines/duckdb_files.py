@@ -11,15 +11,16 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.files import find_kind, list_files, say_how
-from dosimeter.errors import DataError, Interrupted, OptionError
+from dosimeter.errors import DataError, OptionError
 from dosimeter.options import check_option
 from dosimeter.problems import CHECK_SCHEMA, Option
 
@@ -42,26 +43,24 @@ class Files:
     paths: tuple[str, ...]
 
 
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Raise Interrupted where another thread stopped DuckDB, and KeyboardInterrupt for Ctrl-C in this thread.
-
-    DuckDB itself then raises a plain RuntimeError.
-    """
+def is_database(source: str) -> bool:
+    """Return whether a path names a DuckDB file: by its ending .duckdb, or by how the file begins."""
+    if source.lower().endswith(".duckdb"):
+        return True
+    path = Path(source)
     try:
-        yield
-    except duckdb.InterruptException:
-        raise Interrupted("Stopped.") from None
-    except RuntimeError as error:
-        if str(error) != "Query interrupted":
-            raise
-        raise KeyboardInterrupt from None
+        if not path.is_file():
+            return False
+        with path.open("rb") as stream:
+            return stream.read(12)[8:] == b"DUCK"
+    except (OSError, ValueError):  # it cannot be read, or its name holds a NUL
+        return False
 
 
 def find_files(source: str) -> Files:
     kind = find_kind(
         source,
-        "a .csv, .csv.gz or .parquet file or glob, duckdb:PATH, or a database URL: postgresql://user@host/database",
+        "a .csv, .csv.gz or .parquet file or glob, a DuckDB file, or a database URL: postgresql://user@host/database",
     )
     files = list_files(source)
     if not files:

@@ -205,6 +205,16 @@ def find_overlooked_owner(engine: Engine, schema: Schema) -> RepeatedOwner | Non
     return find_repeated_owner(marked, counts, rows)
 
 
+def warn_of_people(people: int, declared: int) -> str | None:
+    """Say that the table holds more people than the schema declares, and what that does; None if it does not."""
+    if people <= declared:
+        return None
+    return (
+        f"The table holds {people:,} people and the schema declares {declared:,}: everybody counts, and released "
+        "totals are cut to what the declared number can reach. Correct individuals in the schema."
+    )
+
+
 def warn_of_owner(owner: RepeatedOwner) -> str:
     """Say that ``unit = "row"`` protects rows and not the people whom this column identifies, and what to change."""
     return (

@@ -16,6 +16,7 @@ from dosimeter.engines import Engine
 from dosimeter.influence import count_rows_each
 from dosimeter.inspection.draft import (
     COMMENT,
+    MOST_AT_ONCE,
     MOST_LISTED,
     MOST_VALUES,
     TableFacts,
@@ -59,6 +60,8 @@ def write_draft(engine: Engine, surface: Surface = Surface.PYTHON) -> WrittenDra
     From then on the engine reads by the types of the draft. ``surface``: where the draft is read, which decides how
     options are named in it.
     """
+    if len(engine.describe()) > MOST_AT_ONCE:
+        engine.hold()
     missing_header = header_remarks(engine)
     drafted, facts = draft_with_facts(engine)
     schema, odd = impose_draft(engine, drafted)
