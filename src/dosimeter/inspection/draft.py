@@ -379,6 +379,8 @@ def _read_lone_letters(engine: Engine, schema: Schema, names: Sequence[str]) -> 
     """
     flags = {name: kind for name in names if (kind := schema.columns[name].type) is ColumnType.BOOLEAN}
     lone = [name for name, facts in read_facts(engine, flags).columns.items() if facts.distinct == 1] if flags else []
+    if not lone:
+        return schema
     as_text = {name: Column(name, ColumnType.TEXT) for name in lone}
     try:
         engine.impose(replace(schema, columns={**schema.columns, **as_text}))
