@@ -30,7 +30,7 @@ Written by `make docs` from the application itself; change the help texts in `sr
 | 1 | nothing suitable: no ε meets the preference, a denial, a stopped dataset, a ledger or schema found wrong |
 | 2 | bad input: one message on standard error that names the fix |
 | 3 | a bug of ours, with how to report it |
-| 130 | interrupted |
+| 130 | interrupted by Ctrl-C; 143 by SIGTERM. What was charged by then is named |
 
 With `--json` standard output holds one JSON document and nothing else.
 """

@@ -8,6 +8,8 @@ import os
 import sys
 import threading
 
+from dosimeter.cli.stopping import end_on_signals
+
 SELDOM = (200_000, 20, 100)
 """Thresholds of the garbage collector, high so that it seldom runs.
 
@@ -17,11 +19,10 @@ Modules make no cyclic garbage while they are loaded, and looking for it took a 
 
 def main() -> None:
     gc.set_threshold(*SELDOM)
+    end_on_signals()
     _replace_closed_streams()
-    try:
-        from dosimeter.cli import main as run
-    except KeyboardInterrupt:  # while modules are being loaded, before anything was begun
-        sys.exit(130)
+    from dosimeter.cli import main as run
+
     _leave(run(sys.argv[1:]))
 
 

@@ -18,6 +18,7 @@ from dosimeter.assessment import DataReader, Risk, study_as_plan
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import Profile, PublicReader, bound_rows, count_people, join_tables, measure_influence
+from dosimeter.inspection import warn_of_people
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles
 from dosimeter.planning import (
@@ -92,8 +93,8 @@ class Dataset:
         """Open a table.
 
         Args:
-            source: a .csv, .csv.gz or .parquet path or glob, ``duckdb:PATH``, ``postgresql://…``, ``spark:TABLE``, a
-                pandas, Polars or Arrow table, or a Spark DataFrame or session.
+            source: a .csv, .csv.gz or .parquet path or glob, a DuckDB file (also ``duckdb:PATH``), ``postgresql://…``,
+                ``spark:TABLE``, a pandas, Polars or Arrow table, or a Spark DataFrame or session.
             schema: the table's public facts: a TOML file's path, a Schema, or a mapping of the same shape. Without
                 one a draft is made in memory, which is enough for looking and never for releasing.
             table: the table of a database, or what to call a file's table.
@@ -508,11 +509,9 @@ class Dataset:
         """
         if self.count() == 0 and not self.schema.reviewed:
             yield "The table is empty. What is shown is for one individual who is not there."
-        if self.count() > self.n:
-            yield (
-                f"The table holds {self.count():,} people and the schema declares {self.n:,}: everybody counts, and "
-                "released totals are cut to what the declared number can reach. Correct individuals in the schema."
-            )
+        crowd = warn_of_people(self.count(), self.n)
+        if crowd is not None:
+            yield crowd
         elif self.count() < self.n and self.schema.reviewed:
             yield f"{_count_people(self.count())} in the table; {self.n:,} were declared."
         for name in (name for name, count in odd_cells.items() if count):  # a doubtful 12.0 is a whole number

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.cli.command_line import Run
 
@@ -100,3 +103,27 @@ def test_check_looks_at_the_tables_beside(run: Run, tmp_path: Path) -> None:
     assert find_problems(run, tmp_path, rows, wards=["0,4", "1,10", "2,11"]) == ["values above the upper bound: 2"]
     (found,) = find_problems(run, tmp_path, rows, wards=["0,4", "1,9", "1,9"])
     assert "is not unique" in found
+
+
+def test_why_a_draft_cannot_be_written_is_told_truly(
+    run: Run, patients: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = tmp_path / "draft.toml"
+    assert run("schema", patients, "-o", earlier).status == 0
+    before = earlier.read_text(encoding="utf-8")
+    missing = run("schema", patients, "-o", tmp_path / "absent" / "draft.toml")
+    assert (missing.status, missing.err.count("there is no folder")) == (2, 1)
+    folder = run("schema", patients, "-o", tmp_path)
+    assert (folder.status, folder.err.count("is a folder")) == (2, 1)
+
+    def fill_disk(path: Path, text: str, encoding: str) -> int:
+        with path.open("w", encoding=encoding) as file:
+            file.write(text[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fill_disk)
+    full = run("schema", patients, "-o", earlier)
+    assert (full.status, full.err.count("the disk is full")) == (2, 1)
+    assert "folder" not in full.err
+    assert earlier.read_text(encoding="utf-8") == before
+    assert [path.name for path in tmp_path.glob("*.part")] + [path.name for path in tmp_path.glob(".*.part")] == []

@@ -13,12 +13,16 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 
 from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.cells import read_cell
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.postgres import open_postgres
 from dosimeter.engines.spark import open_spark
 from dosimeter.schema.facts import ColumnType
 from dosimeter.schema.toml import read_schema
@@ -117,6 +121,30 @@ def test_cells_that_are_odd(open_engine: Callable[..., Engine], kind: str, tmp_p
         counted = engine.odd_cells(list(row))
     assert dict(zip(ODD[kind], row.values(), strict=True)) == dict.fromkeys(ODD[kind])
     assert set(counted.values()) == {1}
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
+def test_flags_written_as_text_in_a_typed_source(
+    engine: str, spark_session: Any, postgres_url: str, tmp_path: Path
+) -> None:
+    """A schema drafted from a CSV fits the same table however it is held: the same cells are TRUE and FALSE."""
+    expected = {**READ["boolean"], **dict.fromkeys(ODD["boolean"])}
+    path = tmp_path / "flags.parquet"
+    pq.write_table(pa.table({"at": range(len(expected)), "flag": list(expected)}), path)
+    opened: Engine
+    if engine == "postgres":
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute("CREATE TABLE flags (at int, flag varchar(20))")
+            connection.cursor().executemany("INSERT INTO flags VALUES (%s, %s)", list(enumerate(expected)))
+        opened = open_postgres(postgres_url, ReadOptions(table="flags"))
+    else:
+        opened = (open_spark if engine == "spark" else open_duckdb)(str(path), ReadOptions())
+    columns = {"at": {"type": "integer"}, "flag": {"type": "boolean"}}
+    with contextlib.closing(opened):
+        opened.impose(read_schema({"table": "flags", "columns": columns}))
+        rows = opened.fetch(exp.select("flag").from_(opened.relation()).order_by("at")).column(0).to_pylist()
+        assert dict(zip(expected, rows, strict=True)) == expected
+        assert opened.odd_cells(["flag"]) == {"flag": len(ODD["boolean"])}
 
 
 @pytest.mark.parametrize("kind", WRITTEN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -42,6 +43,22 @@ def test_paths(tmp_path: Path) -> None:
         engine = open_engine(source, None, ReadOptions())
         assert (engine.name, engine.default_table()) == ("duckdb", "t")
         engine.close()
+
+
+@pytest.mark.parametrize("name", ["staff.duckdb", "staff.db", "staff"])
+def test_a_duckdb_file_needs_no_prefix(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with duckdb.connect(path) as connection:
+        connection.execute("CREATE TABLE staff AS SELECT 1 AS n")
+    digests = set()
+    for source in (path, f"duckdb:{path}"):
+        engine = open_engine(source, None, ReadOptions())
+        assert (engine.default_table(), count_individuals(engine)) == ("staff", 1)
+        digests.add(engine.fingerprint())
+        engine.close()
+    assert len(digests) == 1
+    with pytest.raises(DataError, match="There is no DuckDB file"):
+        open_engine(tmp_path / "absent.duckdb", None, ReadOptions())
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,13 @@ def test_the_finest_question_on_the_island(clinic: Dataset) -> None:
     assert not any("cell indicator" in word for word in plain.words)
 
 
+def test_a_suspicion_is_not_called_an_identification(clinic: Dataset) -> None:
+    """P3: 1 % becomes e^5 / (e^5 + 99) = 59.99 % at ε = 5."""
+    told = " ".join(clinic.risk(ISLAND, candidates=[5]).find("ratio:0.95").words)
+    assert "ε = 5, can turn a suspicion of 1 % about everybody whom it touches (11 people) into 59.99 %." in told
+    assert "identify" not in told
+
+
 def test_a_question_about_nobody(clinic: Dataset) -> None:
     """None of the eleven on the island is of another sex. tanh(ε/2) of somebody who were is below a quarter at 0.5."""
     sql = "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'"

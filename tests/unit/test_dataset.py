@@ -194,12 +194,15 @@ def test_people_are_an_arrow_table() -> None:
     with Dataset.open(make_arrow(), schema=FACTS) as dataset:
         table = dataset.risk("SELECT SUM(age) FROM people").people(2, epsilon=0.5)
         assert isinstance(table, pa.Table)
-        assert set(table.column_names) == {"people", "sensitivity", "why", "columns", "times_average", "own_epsilon"}
+        names = ["people", "sensitivity", "why", "columns", "times_average", "own_epsilon", "epsilon"]
+        assert table.column_names == names
+        assert table.column("epsilon").to_pylist() == [0.5, 0.5]
         assert table.column("columns").to_pylist() == [{"name": "•••", "age": 90}, {"name": "•••", "age": 40}]
         mean = 200 + 200 / 5
         assert table.column("times_average").to_pylist() == pytest.approx([290 / mean, 240 / mean])
         assert table.column("own_epsilon").to_pylist() == pytest.approx([0.45, 0.2])  # P1
         revealed = dataset.risk("SELECT SUM(age) FROM people").people(1, columns=["name"], reveal=True)
+        assert revealed.column("epsilon").to_pylist() == [10.0]  # the paper's largest candidate, unless one is given
         assert revealed.column("columns").to_pylist() == [{"name": "Zara"}]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from sqlglot import exp
@@ -260,3 +262,81 @@ def test_many_columns_are_drafted_in_few_queries(monkeypatch: pytest.MonkeyPatch
     assert written.schema.columns["n1"].bounds == (Decimal("0.25"), Decimal("2.25"))
     assert len(asked) <= 30
     assert max(asked) <= 25 * 25
+
+
+def test_a_wide_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its draft is that of the same columns in narrow files, and comes about although the file is gone meanwhile."""
+    cells = {
+        "whole": [str(at % 9) for at in range(40)],
+        "number": [f"{at / 8}" for at in range(40)],
+        "kind": ["abc"[at % 3] for at in range(40)],
+        "day": [f"2024-01-{at % 28 + 1:02}" for at in range(40)],
+        "flag": ["true", "false"] * 20,
+        "big": ["1e5", "2.5e7", "", "nan"] * 10,
+        "zoned": [f"2024-01-01 10:{at:02}:00+02:00" for at in range(40)],
+        "comma": [f"{at},5" for at in range(40)],
+    }
+    copies = [{f"{name}_{copy}": column for name, column in cells.items()} for copy in range(4)]
+    drafts = []
+    for named, table in (
+        ("wide", {k: v for copy in copies for k, v in copy.items()}),
+        *(("narrow", c) for c in copies),
+    ):
+        path = tmp_path / f"{named}.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([list(table), *zip(*table.values(), strict=True)])
+        with closing(open_duckdb(str(path))) as engine:
+            hold = engine.hold
+
+            def hold_and_remove(path: Path = path, hold: Callable[[], None] = hold) -> None:
+                hold()
+                path.unlink()
+
+            monkeypatch.setattr(engine, "hold", hold_and_remove)
+            drafts.append(write_draft(engine))
+            assert path.exists() == (named == "narrow")
+    wide, *narrow = drafts
+    assert len(wide.schema.columns) == 32
+    assert wide.schema.columns == {name: column for part in narrow for name, column in part.schema.columns.items()}
+    assert set(wide.remarks) >= {remark for part in narrow for remark in part.remarks}
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "values"),
+    [
+        (["f"] * 6, ColumnType.CATEGORY, ("f",)),
+        (["T"] * 6, ColumnType.CATEGORY, ("T",)),
+        (["f", "t"] * 3, ColumnType.BOOLEAN, None),
+        (["false"] * 6, ColumnType.BOOLEAN, None),
+        (["yes", "no"] * 3, ColumnType.BOOLEAN, None),
+    ],
+)
+def test_one_letter_alone_is_no_flag(
+    cells: list[str], kind: ColumnType, values: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["n,sex", *(f"{at},{cell}" for at, cell in enumerate(cells))]) + "\n", encoding="utf-8")
+    with closing(open_duckdb(str(path))) as engine:
+        column = write_draft(engine).schema.columns["sex"]
+    assert (column.type, column.values) == (kind, values)
+
+
+def test_prose_is_no_list(tmp_path: Path) -> None:
+    notes = ["well", "x" * 100_000] * 10
+    with closing(open_duckdb(pa.table({"note": notes, "short": ["a", "b"] * 10}))) as engine:
+        written = write_draft(engine)
+    assert written.schema.columns["note"].type is ColumnType.TEXT
+    assert written.schema.columns["short"].values == ("a", "b")
+    assert "xxx" not in written.text
+
+
+def test_a_schema_drafted_from_a_csv_fits_the_same_table_in_pandas(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("age,smokes\n" + "".join(f"{20 + at},{'yes' if at % 3 else 'no'}\n" for at in range(30)))
+    with closing(open_duckdb(str(path))) as engine:
+        schema = write_draft(engine).schema
+    assert schema.columns["smokes"].type is ColumnType.BOOLEAN
+    sql = f"SELECT COUNT(*) FROM {schema.table} WHERE smokes"
+    for source in (path, pd.read_csv(path)):
+        with Dataset.open(source, schema=schema) as dataset:
+            assert dataset.risk(sql).measured().values == ((20,),)

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from dosimeter.risk.choose import paper_candidates
 from dosimeter.show.axes import even_axis, ratio_axis
-from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
+from dosimeter.show.numbers import (
+    format_epsilon,
+    format_measured,
+    format_number,
+    format_percent,
+    format_range,
+    format_times,
+)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +106,20 @@ def test_even_axis_holds_its_values_and_measures_differences(low: float, gap: fl
     assert low + gap <= axis.high
     assert axis.position((axis.low + axis.high) / 2) == pytest.approx(0.5, abs=1e-6)
     assert 3 <= len(axis.ticks) <= 11
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "label", "text"),
+    [
+        (1980, None, True, "1980"),  # a year
+        (80331, None, True, "80331"),  # a postcode
+        (1980, None, False, "1980"),  # without errors it is not known what is a label
+        (80331, None, False, "80,331"),
+        (1980, 12.0, False, "1,980 ± 12"),
+        (12345.678, None, True, "12,345.7"),
+        ("1,980", None, True, "1,980"),
+        (True, None, True, "True"),
+    ],
+)
+def test_labels_have_no_commas(value: object, error: float | None, label: bool, text: str) -> None:
+    assert format_measured(value, error, label=label) == text

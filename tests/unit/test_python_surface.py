@@ -101,8 +101,27 @@ def test_a_dry_run_charges_nothing_and_says_what_the_command_says(
         too_much = clinic.dry_run(SMOKERS, ledger=ledger, epsilon=2.5, policy="budget:2")
         assert not too_much.granted
         assert "2.5" in str(too_much.reason)
-        assert repr(found) == "DryRun(redacted)"
+        assert "algorithm='fixed'" in repr(found)
+        assert "0.5" not in repr(found)
+        assert "<td>granted</td><td>True</td>" in found._repr_html_()
         assert repr(found.found) == "FixedPreview(redacted)"
+
+
+def test_what_is_public_is_printed_and_readable(tmp_path: Path) -> None:
+    """An account's terms, an explanation in a few words; what is private is only named."""
+    with Dataset.open(CLINIC, schema=FACTS) as clinic, Ledger.open(tmp_path / "a.db") as ledger:
+        clinic.release(SMOKERS, ledger=ledger, epsilon=0.125, policy="budget:2")
+        told = repr(ledger.account("clinic"))
+        assert "dataset='clinic', policy='budget:2', algorithm='mixed', entries=1" in told
+        assert "0.125" not in told
+        explained = clinic.explain(SMOKERS)
+        assert SMOKERS in repr(explained)
+        assert len(repr(explained)) < 300
+        shown = explained._repr_html_()
+        assert all(measure.measure in shown for measure in explained.measures)
+        (group, *_) = clinic.risk(SMOKERS).by("district")
+        assert str(group.group) not in repr(group)
+        assert "describe()" in repr(group)
 
 
 @pytest.mark.parametrize("method", ["release", "dry_run"])

@@ -107,7 +107,11 @@ def test_following_the_draft_protects_people() -> None:
     [
         ({"visit": "unique"}, "visit"),
         ({"visit": "numbered"}, "visit"),  # 1, 2, 3 … for each patient
-        ({"note": "unique text", "visit_no": "numbered"}, "note"),
+        ({"session": "numbered"}, "session"),
+        ({"note": "unique text", "visit_no": "numbered"}, "visit_no"),
+        ({"pop": "unique", "year": "numbered"}, "year"),  # no two patients weigh the same: that is chance
+        ({"exper": "numbered", "transplant": "unique"}, None),
+        ({"year": "years", "month": "months"}, None),  # only both together tell rows apart
         ({"visit_no": "gaps"}, None),
         ({"day": "dates"}, None),
         ({"ward": "few"}, None),
@@ -123,6 +127,8 @@ def test_the_row_key_is_unique_within_the_unit(columns: dict[str, str], row_key:
     kinds: dict[str, pa.Array] = {
         "unique": pa.array(range(900)),
         "numbered": pa.array(numbered),
+        "years": pa.array([2000 + at // 2 for at in numbered]),
+        "months": pa.array([at % 2 + 1 for at in numbered]),
         "unique text": pa.array([f"text {at}" for at in range(900)]),
         "gaps": pa.array([None if at == 5 else at for at in numbered]),
         "dates": pa.array([at * 86_400_000 for at in range(900)], pa.date64()).cast(pa.date32()),
@@ -132,9 +138,10 @@ def test_the_row_key_is_unique_within_the_unit(columns: dict[str, str], row_key:
     written = draft(table)
     schema = parse_schema(written.text)
     assert (schema.unit, schema.row_key) == ("patient", row_key)
-    assert (schema.max_rows_per_unit == 1) == (row_key is None)
+    assert schema.max_rows_per_unit == propose_bound(Counter(seen.values())) > 1
+    comments = " ".join(line.removeprefix("# ") for line in written.text.splitlines() if line.startswith("#"))
+    assert ("No row_key is needed" in comments) == (row_key is None)
     if row_key is None:
-        assert "No column tells the rows of one individual apart" in written.text
         return
     pairs = list(zip(owners, table[row_key].to_pylist(), strict=True))
     assert len(set(pairs)) == len(pairs)
@@ -273,3 +280,22 @@ def test_risk_without_a_schema_says_so_and_looks_once() -> None:
         before = dataset.engine.rows_fetched
         dataset.risk("SELECT SUM(minutes) FROM data")
         assert dataset.engine.rows_fetched - before == 100, "the profile alone"
+
+
+def test_release_tells_the_controller_alone_of_more_people_than_declared(tmp_path: Path) -> None:
+    """The answer and what the analyst reads are the same whether or not there are more (N4)."""
+    table = make_visits()
+    people = len(set(table["patient_id"]))
+    told, published = [], []
+    for declared in (people, people - 1):
+        schema = read_schema(facts_of(table, unit="patient_id", max_rows_per_unit=5, individuals=declared))
+        ledger_path = tmp_path / f"{declared}.db"
+        with Dataset.open(pa.table(dict(table)), schema=schema) as dataset, Ledger.open(ledger_path) as ledger:
+            for epsilon in (1.0, 2.0):
+                answer = dataset.release("SELECT COUNT(*) FROM data", ledger=ledger, epsilon=epsilon, policy="paper")
+                told.append([note for note in answer.notes if "Correct individuals" in note])
+                published.append(answer.describe().keys())
+                assert "Correct individuals" not in json.dumps(answer.describe())
+    assert [len(notes) for notes in told] == [0, 0, 1, 0]  # when the account is opened
+    assert f"holds {people:,} people and the schema declares {people - 1:,}" in told[2][0]
+    assert all(keys == published[0] for keys in published)

@@ -457,14 +457,16 @@ class Risk:
 
         Args:
             count: how many records.
-            epsilon: the ε at which they are compared with the average person; by default the largest candidate.
+            epsilon: the ε at which they are compared with the average person; by default the largest candidate,
+                10 unless others were given. The column ``epsilon`` says which one it was.
             columns: which columns to show; by default those that the query reads or that identify people.
             reveal: show the values of columns that identify people, which are masked otherwise.
         """
         import pyarrow as pa
 
-        found = self.list_people(count, epsilon=epsilon, columns=columns, reveal=reveal)
-        return pa.Table.from_pylist([asdict(person) for person in found])
+        at = self.candidates[0] if epsilon is None else epsilon
+        found = self.list_people(count, epsilon=at, columns=columns, reveal=reveal)
+        return pa.Table.from_pylist([{**asdict(person), "epsilon": at} for person in found])
 
     def list_people(
         self, count: int, *, epsilon: float | None = None, columns: Sequence[str] | None = None, reveal: bool = False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -40,7 +42,7 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A .csv, .csv.gz or .parquet path or glob, duckdb:PATH, postgresql://…, or spark:TABLE.",
+        help="A .csv, .csv.gz or .parquet path or glob, a DuckDB file, postgresql://…, or spark:TABLE.",
     ),
 ]
 Sql = Annotated[
@@ -89,12 +91,14 @@ def open_data(
     date_format: str | None,
 ) -> Dataset:
     """Open DATA as the given options say. None stands for an option that was not given."""
+    from dosimeter.cli.progress import say_meanwhile
     from dosimeter.dataset import Dataset
 
-    return Dataset.open(
-        data, schema=schema, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null,
-        decimal=decimal, date_format=date_format,
-    )  # fmt: skip
+    with say_meanwhile("Opening the data"):
+        return Dataset.open(
+            data, schema=schema, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null,
+            decimal=decimal, date_format=date_format,
+        )  # fmt: skip
 
 
 def read_sql(text: str) -> str:
@@ -136,8 +140,10 @@ def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "
         return
     if kinds and path.suffix.lower() not in kinds:
         raise OptionError(f"{path}: {what} as {' or '.join(kinds)}. Change the ending.")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise unwritable(path)
+    if path.is_dir():
+        raise OptionError(f"{path} is a folder. Name a file in it.")
+    if not path.absolute().parent.is_dir():
+        raise OptionError(f"{path} cannot be written: there is no folder {path.parent}. Make it, or choose another.")
 
 
 def confirm_written(*paths: Path | None) -> None:
@@ -147,8 +153,27 @@ def confirm_written(*paths: Path | None) -> None:
             typer.echo(f"Wrote {path}.", err=True)
 
 
-def unwritable(path: Path) -> OptionError:
+def unwritable(path: Path, error: OSError | None = None) -> OptionError:
+    """Return what to say of a file that cannot be written, by the system's reason: a full disk, or another."""
+    if error is not None and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return OptionError(f"{path} cannot be written: the disk is full. Make room, or choose another disk.")
     return OptionError(f"{path} cannot be written. Choose a folder that exists and may be written to.")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file wholly or not at all: where that fails, a file of this name stays as it was."""
+    if path.exists() and not path.is_file():  # a pipe or a device, which nothing can take the place of
+        beside = path
+    else:
+        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        if beside is not path:
+            beside.replace(path.resolve())
+    except OSError as error:
+        if beside is not path:
+            beside.unlink(missing_ok=True)
+        raise unwritable(path, error) from None
 
 
 def write_to(output: Path | None, write: Callable[[TextIO], object]) -> None:

@@ -181,7 +181,9 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
         table.add_column(Text(str(name)), justify="right" if numeric else "left")
     for at, row in enumerate(rows):
         errors = {} if answer.errors is None else answer.errors[at]
-        table.add_row(*[_render_cell(value, errors.get(name)) for name, value in row.items()])
+        table.add_row(
+            *[_render_cell(value, errors.get(name), label=answer.is_label(name)) for name, value in row.items()]
+        )
     console.print(table if rows else NO_GROUP)
     console.print()
     if answer.epsilon is not None:
@@ -213,9 +215,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _render_cell(value: object, error: float | None) -> RenderableType:
-    """Return a value of an answer for printing, with its 95 % error. Control characters in texts are escaped (H1)."""
-    return say(value) if isinstance(value, str) else Text(format_measured(value, error))
+def _render_cell(value: object, error: float | None, *, label: bool) -> RenderableType:
+    """Return a value of an answer for printing, with its 95 % error. Control characters in texts are escaped (H1).
+
+    ``label``: whether the value names a group.
+    """
+    return say(value) if isinstance(value, str) else Text(format_measured(value, error, label=label))
 
 
 def print_dry_run(run: DryRun) -> None:
@@ -344,7 +349,8 @@ def print_answers(answers: Sequence[ReleasedAnswer]) -> None:
             table.add_column(Text(str(name)))
         for at, row in enumerate(rows):
             errors = {} if answer.errors is None else answer.errors[at]
-            table.add_row(*[_render_cell(value, errors.get(name)) for name, value in row.items()])
+            labels = set() if answer.errors is None else row.keys() - errors.keys()
+            table.add_row(*[_render_cell(row[name], errors.get(name), label=name in labels) for name in row])
         console.print(table if rows else NO_GROUP)
         for fact in answer.about:
             console.print(Text(fact, style="dim"))

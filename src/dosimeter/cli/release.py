@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,10 +107,12 @@ def release(
             _print_dry_run(found, json=json)
             return 0 if found.granted else 1
         try:
-            with _ending_as_interrupted():
-                answer = run_with_progress(
-                    dataset.engine, "Releasing", lambda _: release_answer(dataset, query, look, order, open_ledger)
-                )
+            answer = run_with_progress(
+                dataset.engine,
+                "Releasing",
+                lambda _: release_answer(dataset, query, look, order, open_ledger),
+                tell=_tell_outcome,
+            )
         except DatasetStopped as stopped:
             return _print_stopped(stopped, json=json)
         plan = dataset.plan(query, look.plan_options())
@@ -126,17 +125,18 @@ def release(
     return 0 if answer.status == "released" else 1
 
 
-@contextmanager
-def _ending_as_interrupted() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C: a release that is asked to end says so in the ledger; one that is killed cannot (N4)."""
-    if threading.current_thread() is not threading.main_thread():  # elsewhere no signal can be caught
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _tell_outcome(answer: Answer | None) -> str:
+    """Say what a release that was stopped has left in the ledger. None if the answer is not known yet."""
+    if answer is None:
+        return (
+            "The ledger says whether anything was charged; if the data were being measured, they are stopped until a "
+            "controller clears them."
+        )
+    if answer.repeated:
+        return f"Nothing was charged: entry {answer.entry} answered this before."
+    if answer.status == "denied":
+        return f"The request had been denied: entry {answer.entry} of the ledger."
+    return f"The answer had been charged: entry {answer.entry} of the ledger, which repeats it at no further charge."
 
 
 def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:

@@ -56,10 +56,7 @@ def schema(
             dataset.engine, "Reading", lambda _: write_draft(dataset.engine, Surface.COMMAND_LINE)
         )
     if output is not None:
-        try:
-            output.write_text(draft.text, encoding="utf-8")
-        except OSError:
-            raise o.unwritable(output) from None
+        o.write_whole(output, draft.text)
     if json:
         o.print_json(describe_schema(draft.text))
     elif output is None:

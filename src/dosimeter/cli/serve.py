@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import tempfile
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dosimeter.cli import options as o
+from dosimeter.cli.stopping import raise_on_control_c
 from dosimeter.errors import OptionError
 
 
@@ -29,13 +29,13 @@ def serve(
     o.require_web()
     if (config is None) == (not demo):
         raise OptionError("Say what to serve: --config FILE, or --demo.")
-    _end_on_terminate()
     if config is not None:
         from dosimeter.web.run import serve as run
         from dosimeter.web.settings import load_settings
 
         settings = load_settings(config)
         settings = replace(settings, host=host or settings.host, port=settings.port if port is None else port)
+        raise_on_control_c()
         run(settings, lambda address: typer.echo(f"Dosimeter serves on {address}"))
         return 0
     return _serve_demo(host or "127.0.0.1", 8765 if port is None else port)
@@ -45,6 +45,7 @@ def _serve_demo(host: str, port: int) -> int:
     from dosimeter.web.demo import prepare_demo
     from dosimeter.web.run import serve as run
 
+    raise_on_control_c()
     with tempfile.TemporaryDirectory(prefix="dosimeter-demo-") as folder:
         demonstration = prepare_demo(Path(folder), host=host, port=port)
 
@@ -57,8 +58,3 @@ def _serve_demo(host: str, port: int) -> int:
 
         run(demonstration.settings, announce)
     return 0
-
-
-def _end_on_terminate() -> None:
-    """Treat a service manager's SIGTERM like Ctrl-C: what was begun is finished first."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dosimeter.cli import options as o
+from dosimeter.cli.stopping import raise_on_control_c
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def serve(
     try:
         name = opened.begin_study(StudySettings(seed, ordered, instrument.digest))
         pages = make_app(instrument, opened, name=name, approval=approval.strip(), secure=secure)
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        raise_on_control_c()
 
         def announce(address: str) -> None:
             typer.echo(f"The study is on {address}")

@@ -92,6 +92,14 @@ class Engine(Protocol):
         """
         ...
 
+    def hold(self) -> None:
+        """Prepare for many queries over the same data, as a draft of many columns makes.
+
+        Only DuckDB's engine does anything: it holds the cells of a small CSV in memory, instead of reading them anew
+        for every query.
+        """
+        ...
+
     def relation(self) -> exp.Expression:
         """Return the table for a FROM clause: every column in its declared type, odd cells as NULL (N4)."""
         ...
@@ -191,6 +199,9 @@ class EngineInFront:
 
     def impose(self, schema: Schema) -> None:
         self._engine.impose(schema)
+
+    def hold(self) -> None:
+        self._engine.hold()
 
     def relation(self) -> exp.Expression:
         return self._engine.relation()

@@ -67,6 +67,19 @@ def read_cell(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> e
             return value
 
 
+_FLAGS = ((exp.true(), ("true", "t", "yes", "y", "1")), (exp.false(), ("false", "f", "no", "n", "0")))
+
+
+def read_flag(text: exp.Expression) -> exp.Expression:
+    """Return SQL that reads a typed source's text as TRUE or FALSE; NULL where it is neither.
+
+    A CSV's cells are read by the same words (``FORMS``). Here they are compared, since engines' patterns differ.
+    """
+    word = exp.Lower(this=without_blanks(text))
+    tests = [(exp.In(this=word.copy(), expressions=[*map(exp.Literal.string, words)]), flag) for flag, words in _FLAGS]
+    return exp.Case(ifs=[exp.If(this=test, true=flag.copy()) for test, flag in tests])
+
+
 def _parse(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.Expression:
     form = FORMS[kind]
     bare: exp.Expression = without_blanks(text)

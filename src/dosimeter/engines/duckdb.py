@@ -31,11 +31,13 @@ from dosimeter.engines.duckdb_columns import (
     read_column,
     read_text_column,
 )
+from dosimeter.engines.duckdb_connections import connect, interruptible, lock
 from dosimeter.engines.duckdb_files import (
     CsvForm,
     Files,
     explain_error,
     find_files,
+    is_database,
     quote_identifier,
     quote_path,
     quote_text,
@@ -50,7 +52,7 @@ from dosimeter.engines.file_digests import State, read_state, read_states
 from dosimeter.engines.files import name_table
 from dosimeter.engines.identities import identify_files
 from dosimeter.engines.written_cells import CellWriting, infer_types, inference_query
-from dosimeter.errors import DataError, Interrupted, OptionError, SchemaError
+from dosimeter.errors import DataError, OptionError, SchemaError
 from dosimeter.problems import Option
 from dosimeter.schema import ColumnType, JoinTable, Schema
 
@@ -60,16 +62,21 @@ if TYPE_CHECKING:
 _SOURCE = "dosimeter_source"
 _TYPED = "dosimeter_table"
 _ATTACHED = "dosimeter_database"
+_CELLS = "dosimeter_cells"
+_HELD = "dosimeter_held"
+_LARGEST_HELD = 2**25  # bytes of a file, whose cells take up to ten times as much
 
 
 def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> DuckDBEngine:
     """Open a path, glob, ``duckdb:PATH`` or Arrow table."""
     options = options or ReadOptions()
     if not isinstance(source, str):
-        return DuckDBEngine._over_table(source, options)
-    if source.startswith("duckdb:"):
-        return DuckDBEngine._over_database(source.removeprefix("duckdb:"), options)
-    return DuckDBEngine._over_files(find_files(source), options)
+        with interruptible():
+            return DuckDBEngine._over_table(source, options)
+    with interruptible():
+        if source.startswith("duckdb:") or is_database(source):
+            return DuckDBEngine._over_database(source.removeprefix("duckdb:"), options)
+        return DuckDBEngine._over_files(find_files(source), options)
 
 
 class DuckDBEngine:
@@ -96,6 +103,7 @@ class DuckDBEngine:
         self._options = options
         self._content = content
         self._form = form
+        self._holds = False  # whether the cells of a CSV are held in a table
         self._writing = CellWriting() if form is None else CellWriting.of(options)
         if not self._writing.is_standard:
             self._native = self._infer_types()
@@ -115,7 +123,7 @@ class DuckDBEngine:
 
     @classmethod
     def _over_files(cls, files: Files, options: ReadOptions) -> DuckDBEngine:
-        connection = _connect(one_row_each=options.one_row_each)
+        connection = connect(one_row_each=options.one_row_each)
         try:
             allowed = dict.fromkeys(name for path in files.paths for name in (quote_text(path), quote_path(path)))
             connection.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
@@ -131,7 +139,7 @@ class DuckDBEngine:
         except BaseException:
             connection.close()
             raise
-        _lock(connection)
+        lock(connection)
         return cls(connection, options.table or name_table(files.paths[0]), native, files, options, None, form)
 
     @classmethod
@@ -139,7 +147,7 @@ class DuckDBEngine:
         """Open a DuckDB file, attached to a database in memory so that one process may open it several times."""
         if not Path(path).is_file():
             raise DataError(f"There is no DuckDB file {path}.")
-        connection = _connect(one_row_each=options.one_row_each)
+        connection = connect(one_row_each=options.one_row_each)
         stat = _stat_file(path)
         try:
             connection.execute(f"ATTACH {quote_text(path)} AS {_ATTACHED} (READ_ONLY)")
@@ -158,7 +166,7 @@ class DuckDBEngine:
         except duckdb.Error:
             connection.close()
             raise DataError(f"{path} has no table {table}. Name one with ", Option("table"), ".") from None
-        _lock(connection)
+        lock(connection)
         return cls(connection, table, native, Files("duckdb", (path,)), options, None, attached=stat)
 
     @classmethod
@@ -166,7 +174,7 @@ class DuckDBEngine:
         from dosimeter.engines.arrow_tables import copy_table, digest_table, without_zones
 
         digest, table = digest_table(table), copy_table(table)
-        connection = _connect(one_row_each=options.one_row_each)
+        connection = connect(one_row_each=options.one_row_each)
         unread: dict[str, str] = {}
         try:
             connection.register(_SOURCE, without_zones(table))
@@ -181,7 +189,7 @@ class DuckDBEngine:
                 ) from None
             connection.register(_SOURCE, without_zones(table.drop_columns(list(unread))))
             native = _describe(connection, _SOURCE)
-        _lock(connection)
+        lock(connection)
         return cls(connection, options.table or "data", native | unread, None, options, digest)
 
     # ------------------------------------------------------------ describing
@@ -227,12 +235,33 @@ class DuckDBEngine:
             f"{self._value_of(name, typed=typed).sql(dialect='duckdb')} AS {quote_identifier(name)}"
             for name in self._reading
         )
-        source = _SOURCE if typed else self._text_reader()
-        try:
-            self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {_TYPED} AS SELECT {columns} FROM {source}")
-        except duckdb.Error as error:
-            raise self._reading_error(error) from None
+        view = f"TABLE {_HELD}" if self._holds else f"VIEW {_TYPED}"
+        with self._translated():
+            self._connection.execute(
+                f"CREATE OR REPLACE TEMP {view} AS SELECT {columns} FROM {self._source(typed=typed)}"
+            )
         self._typed, self._has_view = typed, True
+
+    def _source(self, *, typed: bool) -> str:
+        """Return what the view reads: DuckDB's values if ``typed``, otherwise the cells of a CSV as text."""
+        if not typed:
+            return self._text_reader()
+        if not self._holds:
+            return _SOURCE
+        cells = {quote_identifier(name): native for name, native in self._native.items()}
+        return f"(SELECT {', '.join(f'TRY_CAST({a} AS {b}) AS {a}' for a, b in cells.items())} FROM {_CELLS})"
+
+    def hold(self) -> None:
+        if self._form is None or self._files is None or self._holds:
+            return
+        if (
+            sum(Path(path).stat().st_size * (8 if path.endswith(".gz") else 1) for path in self._files.paths)
+            > _LARGEST_HELD
+        ):
+            return
+        with self._translated():
+            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {_CELLS} AS FROM {self._text_reader()}")
+        self._holds, self._has_view = True, False
 
     def _value_of(self, name: str, *, typed: bool) -> exp.Expression:
         source, kind = self._reading[name]
@@ -260,11 +289,13 @@ class DuckDBEngine:
         )
         if not counts:
             return {}
-        found = self._run(f"SELECT {counts} FROM {_SOURCE if self._typed else self._text_reader()}")
+        found = self._run(f"SELECT {counts} FROM {self._source(typed=self._typed)}")
         return {name: int(column[0].as_py()) for name, column in zip(names, found.columns, strict=True)}
 
     def _text_reader(self) -> str:
-        """Return SQL that reads the CSV again, with every cell as text."""
+        """Return SQL that reads the CSV with every cell as text, again unless its cells are held."""
+        if self._holds:
+            return _CELLS
         assert self._files is not None
         assert self._form is not None
         return write_csv_reader(self._files, self._options, self._form, dict.fromkeys(self._native, "VARCHAR"))
@@ -273,7 +304,7 @@ class DuckDBEngine:
         """Return the view that queries read. Without a schema it is made here, of the source's own types."""
         if not self._has_view:
             self._create_view(typed=self._typed)
-        return exp.Table(this=exp.to_identifier(_TYPED, quoted=True))
+        return exp.Table(this=exp.to_identifier(_HELD if self._holds else _TYPED, quoted=True))
 
     all_rows = relation
 
@@ -328,14 +359,10 @@ class DuckDBEngine:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise errors of our own for DuckDB's, and stop the query if the user interrupts."""
+        """Raise errors of our own for DuckDB's."""
         try:
-            yield
-        except duckdb.InterruptException:
-            raise Interrupted("Stopped.") from None
-        except KeyboardInterrupt:
-            self._connection.interrupt()
-            raise
+            with interruptible():
+                yield
         except duckdb.Error as error:
             raise self._reading_error(error) from None
 
@@ -360,6 +387,7 @@ class DuckDBEngine:
         changed = self._files is None or seen is None or seen != self._seen
         if changed:
             self._require_columns()
+            self._holds, self._has_view = False, self._has_view and not self._holds
         elif self._options.one_row_each and not self._declared:
             return
         for view in self._joined.values():
@@ -379,17 +407,14 @@ class DuckDBEngine:
             moved = moved or _stat_file(self._files.paths[0]) != self._attached
         if moved:
             raise DataError(f"{self._files.paths[0]} leads to another file now. Open it again, or start again.")
-        if self._files.kind == "parquet" and self._describe_files() != self._native:
-            raise changed_columns(self._files.paths[0])
+        if self._files.kind == "parquet":
+            with self._translated():
+                found = _describe(self._connection, _SOURCE)
+            if found != self._native:
+                raise changed_columns(self._files.paths[0])
 
     def _find_targets(self) -> list[str]:
         return [os.path.realpath(path) for path in self._files.paths] if self._files else []
-
-    def _describe_files(self) -> dict[str, str]:
-        try:
-            return _describe(self._connection, _SOURCE)
-        except duckdb.Error as error:
-            raise self._reading_error(error) from None
 
     def _read_headers(self) -> list[bytes]:
         """Return the first line of every CSV; no lines for other sources. A changed line means other columns."""
@@ -432,11 +457,10 @@ class DuckDBEngine:
         if self._files is not None and self._files.kind != "duckdb":
             return identify_files(self._files.paths)
         try:
-            if self._files is not None:
-                return identify_stored(self._connection, _ATTACHED, self._table)
-            return identify_relation(self._connection, _SOURCE)
-        except duckdb.InterruptException:
-            raise Interrupted("Stopped.") from None
+            with interruptible():
+                if self._files is not None:
+                    return identify_stored(self._connection, _ATTACHED, self._table)
+                return identify_relation(self._connection, _SOURCE)
         except duckdb.Error as error:
             if self._content is not None:  # in memory, with text that is not UTF-8: identified by its bytes alone
                 return frozenset({f"arrow:{self._content}"})
@@ -475,30 +499,7 @@ def _write(query: exp.Select) -> str:
     return query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
 
 
-# ---------------------------------------------------------------- connections
-
-
-def _connect(*, one_row_each: bool) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "python_enable_replacements": "false",
-        },
-    )
-    connection.execute("SET enable_progress_bar = true")
-    connection.execute("SET enable_progress_bar_print = false")
-    connection.execute("SET TimeZone = 'UTC'")
-    if one_row_each:  # counting rows by small numbers is faster without; windows over individuals are not
-        connection.execute("SET disabled_optimizers = 'compressed_materialization'")
-    return connection
-
-
-def _lock(connection: duckdb.DuckDBPyConnection) -> None:
-    """Forbid the connection, from now on, other files, the network and any change of settings."""
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+# ---------------------------------------------------------------- opening
 
 
 def _stat_file(path: str) -> tuple[int, ...]:

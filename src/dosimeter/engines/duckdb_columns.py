@@ -23,6 +23,7 @@ from dosimeter.engines.cells import (
     is_within,
     keep_if,
     read_cell,
+    read_flag,
 )
 from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
 from dosimeter.engines.written_cells import CellWriting
@@ -55,7 +56,10 @@ _TYPES = NativeTypes(
         ColumnType.TEXT: frozenset({"VARCHAR", "ENUM", "UUID"}),
         ColumnType.CATEGORY: frozenset({"VARCHAR", "ENUM"}),
     },
-    also_fits={ColumnType.INTEGER: frozenset(_FLOATS | {"DECIMAL"})},  # whole numbers with gaps: pandas has floats
+    also_fits={
+        ColumnType.INTEGER: frozenset(_FLOATS | {"DECIMAL"}),  # whole numbers with gaps: pandas has floats
+        ColumnType.BOOLEAN: frozenset({"VARCHAR", "ENUM"}),  # yes and no: of a CSV they are TRUE and FALSE
+    },
     unknown=_NOTHING,
 )
 _LENGTHS = {"TIMESTAMP_S": len("9999-12-31 23:59:59"), "TIMESTAMP_MS": len("9999-12-31 23:59:59.999")}
@@ -136,6 +140,8 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
         case ColumnType.DECIMAL if bare in _FLOATS:
             double = _cast(column, "DOUBLE")
             return keep_if(_is_finite(double), double)
+        case ColumnType.BOOLEAN if bare in _TYPES.also_fits[kind]:
+            return read_flag(_cast(column, "VARCHAR"))
         case ColumnType.DATE:
             return keep_if(is_within(column, FIRST_DAY, LAST_DAY, target), column)
         case ColumnType.TIMESTAMP if bare == "TIMESTAMP_NS":  # which holds the years 1677 to 2262

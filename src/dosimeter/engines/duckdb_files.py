@@ -13,6 +13,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 from sqlglot import exp
@@ -42,10 +43,24 @@ class Files:
     paths: tuple[str, ...]
 
 
+def is_database(source: str) -> bool:
+    """Return whether a path names a DuckDB file: by its ending .duckdb, or by how the file begins."""
+    if source.lower().endswith(".duckdb"):
+        return True
+    path = Path(source)
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as stream:
+            return stream.read(12)[8:] == b"DUCK"
+    except (OSError, ValueError):  # it cannot be read, or its name holds a NUL
+        return False
+
+
 def find_files(source: str) -> Files:
     kind = find_kind(
         source,
-        "a .csv, .csv.gz or .parquet file or glob, duckdb:PATH, or a database URL: postgresql://user@host/database",
+        "a .csv, .csv.gz or .parquet file or glob, a DuckDB file, or a database URL: postgresql://user@host/database",
     )
     files = list_files(source)
     if not files:

@@ -130,6 +130,9 @@ class PostgresEngine:
         self._reading = match_columns(schema.columns, self._attributes)
         self._declared = schema.tables
 
+    def hold(self) -> None:
+        """Do nothing: the data stay where they are."""
+
     def relation(self) -> exp.Expression:
         return read_through_casts(self._relation, self._reading, "dosimeter_table")
 

@@ -21,6 +21,7 @@ from dosimeter.engines.cells import (
     is_whole,
     is_within,
     keep_if,
+    read_flag,
 )
 from dosimeter.engines.columns import NativeColumn, NativeTypes
 from dosimeter.engines.files import refuse_database_url
@@ -49,7 +50,8 @@ TYPES = NativeTypes(
         ColumnType.TEXT: _TEXTS,
         ColumnType.CATEGORY: _TEXTS,
     },
-    also_fits={ColumnType.INTEGER: _NUMBERS},  # whole numbers that are kept as numeric or floats
+    # Whole numbers that are kept as numeric or floats; yes and no, which in a CSV are TRUE and FALSE.
+    also_fits={ColumnType.INTEGER: _NUMBERS, ColumnType.BOOLEAN: _TEXTS},
 )
 _NATIVE = {
     ColumnType.INTEGER: "BIGINT",
@@ -63,7 +65,7 @@ _NATIVE = {
 _CASTABLE = {
     ColumnType.INTEGER: _TEXTS,
     ColumnType.DECIMAL: _TEXTS,
-    ColumnType.BOOLEAN: _TEXTS | {"int4"},
+    ColumnType.BOOLEAN: {"int4"},
     ColumnType.DATE: _MOMENTS | _TEXTS,
     ColumnType.TIMESTAMP: _TEXTS | {"date"},
     ColumnType.TEXT: _NUMBERS | _MOMENTS | {"bool", "date"},
@@ -259,6 +261,8 @@ def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
             return exp.Case(ifs=[zero, exp.If(this=inside, true=value)])
         case ColumnType.DECIMAL if held in ("float4", "float8"):
             return keep_if(is_within(value, f"-{LARGEST_DOUBLE}", LARGEST_DOUBLE, _type("DOUBLE")), value)
+        case ColumnType.BOOLEAN if held in _TEXTS:
+            return read_flag(collate_by_bytes(exp.Cast(this=column.copy(), to=_type("TEXT"))))
         case ColumnType.DATE:
             return keep_if(is_within(value, FIRST_DAY, LAST_DAY, _type("DATE")), value)
         case ColumnType.TIMESTAMP:

@@ -84,7 +84,7 @@ _TYPES = NativeTypes(
         ColumnType.TEXT: _TEXTS,
         ColumnType.CATEGORY: _TEXTS,
     },
-    also_fits={ColumnType.INTEGER: _NUMBERS},  # whole numbers that are kept as decimals or floats
+    also_fits={ColumnType.INTEGER: _NUMBERS, ColumnType.BOOLEAN: _TEXTS},  # whole decimals and floats; yes and no
 )
 # What a tree means depends on these. They are set while a tree is analysed and run, and then set back.
 _SETTINGS = {
@@ -179,10 +179,7 @@ class SparkEngine:
         return self._table
 
     def describe(self) -> Mapping[str, ColumnType]:
-        """Return the columns and their types.
-
-        Columns of a type without equivalent (arrays, structs, binary …) are left out.
-        """
+        """Return the columns and their types. Columns of a type without equivalent (arrays, structs …) are left out."""
         if self._is_text:
             return self._infer_types()
         found = {name: _column_type(native) for name, native in self._native.items()}
@@ -212,6 +209,9 @@ class SparkEngine:
             reading = _TYPES.match(columns, found, find, _advise_cast)
         self._reading = {each.name: (reading[each.name], each.type) for each in columns.values()}
         self._declared = schema.tables
+
+    def hold(self) -> None:
+        """Do nothing: the data stay where they are."""
 
     def relation(self) -> exp.Expression:
         """Return the table for a FROM clause: every column in its declared type."""
@@ -414,7 +414,7 @@ def _kind(native: str) -> str:
 _CASTABLE = {
     ColumnType.INTEGER: _TEXTS,
     ColumnType.DECIMAL: _TEXTS,
-    ColumnType.BOOLEAN: _TEXTS | _INTEGERS,
+    ColumnType.BOOLEAN: _INTEGERS,
     ColumnType.DATE: _TEXTS | _MOMENTS,
     ColumnType.TIMESTAMP: _TEXTS | {"date"},
     ColumnType.TEXT: _NUMBERS | _MOMENTS | {"boolean", "date"},

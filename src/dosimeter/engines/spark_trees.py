@@ -21,6 +21,7 @@ from dosimeter.engines.cells import (
     is_within,
     keep_if,
     read_cell,
+    read_flag,
 )
 from dosimeter.engines.written_cells import CellWriting, inference_query
 from dosimeter.errors import QueryError
@@ -127,6 +128,8 @@ def read_column(name: str, native: str, kind: ColumnType, null: str | None, writ
         case ColumnType.TIMESTAMP:
             moment = exp.Cast(this=column, to=target)
             return keep_if(is_within(moment, FIRST_MOMENT, LAST_MOMENT, target), moment)
+        case ColumnType.BOOLEAN if native != "boolean":
+            return read_flag(_cast(column, "STRING"))
         case ColumnType.BOOLEAN | ColumnType.TEXT | ColumnType.CATEGORY:
             return exp.Cast(this=column, to=target)
 

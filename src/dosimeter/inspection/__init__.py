@@ -13,6 +13,7 @@ from dosimeter.inspection.row_owners import (
     find_overlooked_owner,
     find_repeated_owner,
     warn_of_owner,
+    warn_of_people,
     weigh_name,
 )
 from dosimeter.late_names import load_late
@@ -31,6 +32,7 @@ __all__ = [
     "impose_draft",
     "tells_apart",
     "warn_of_owner",
+    "warn_of_people",
     "weigh_name",
     "write_draft",
 ]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 100
 MOST_LISTED = 20
+LONGEST_VALUE = 100  # letters: longer text is prose, and no name of a group
 MOST_AT_ONCE = 25  # columns in one query: what an engine needs for many distinct counts grows faster than their number
 LARGEST = Decimal(2) ** 62  # a schema takes no bounds beyond this
 LARGEST_WHOLE_FLOAT = 2**53  # beyond it every float is a whole number
@@ -346,6 +347,7 @@ def impose_draft(engine: Engine, schema: Schema, names: Sequence[str] | None = N
     Returns the schema by which the engine reads now, and the number of odd cells of each column that has any.
     ``names``: the columns to check, by default all.
     """
+    schema = _read_lone_letters(engine, schema, list(schema.columns) if names is None else names)
     engine.impose(schema)
     odd = _count_odd(engine, list(schema.columns) if names is None else names)
     for name, count in list(odd.items()):
@@ -367,6 +369,26 @@ def impose_draft(engine: Engine, schema: Schema, names: Sequence[str] | None = N
             schema = replace(changed, columns={**changed.columns, name: drafted})
         engine.impose(schema)
     return schema, {name: count for name, count in odd.items() if count}
+
+
+def _read_lone_letters(engine: Engine, schema: Schema, names: Sequence[str]) -> Schema:
+    """Return the schema with TRUE/FALSE columns as categories where a CSV holds one letter alone, such as f.
+
+    Both t and f, or the word false, speak of a flag; an f alone as well of a sex. From then on the engine reads by
+    another schema.
+    """
+    flags = {name: kind for name in names if (kind := schema.columns[name].type) is ColumnType.BOOLEAN}
+    lone = [name for name, facts in read_facts(engine, flags).columns.items() if facts.distinct == 1] if flags else []
+    if not lone:
+        return schema
+    as_text = {name: Column(name, ColumnType.TEXT) for name in lone}
+    try:
+        engine.impose(replace(schema, columns={**schema.columns, **as_text}))
+    except DataError:  # a typed source: its flags are flags
+        return schema
+    letters = {name: values for name, values in _read_values(engine, lone).items() if max(map(len, values)) == 1}
+    found = {name: Column(name, ColumnType.CATEGORY, values=values) for name, values in letters.items()}
+    return replace(schema, columns={**schema.columns, **found})
 
 
 def _count_odd(engine: Engine, names: Sequence[str]) -> dict[str, int]:
@@ -410,7 +432,10 @@ def describe_odd_cells(kind: ColumnType, count: int) -> str:
 
 
 def _read_values(engine: Engine, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the distinct values of these columns of text, sorted, 25 columns per scan."""
+    """Return the distinct values of these columns of text, sorted, 25 columns per scan.
+
+    Columns with a value of more than 100 letters are left out.
+    """
     found: dict[str, set[str]] = {name: set() for name in names}
     for part in _in_parts(names):
         at = exp.column("place", table="places")
@@ -427,7 +452,8 @@ def _read_values(engine: Engine, names: Sequence[str]) -> dict[str, tuple[str, .
         for place, value in zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True):
             if value is not None:
                 found[part[int(place)]].add(str(value))
-    return {name: tuple(sorted(values)) for name, values in found.items()}
+    short = {name: values for name, values in found.items() if max(map(len, values), default=0) <= LONGEST_VALUE}
+    return {name: tuple(sorted(values)) for name, values in short.items()}
 
 
 def count_if(test: exp.Expression) -> exp.Expression:

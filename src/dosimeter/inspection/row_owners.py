@@ -28,6 +28,25 @@ _PEOPLE = frozenset(
 )
 _PARTS_OF_NAMES = frozenset({"surname", "forename", "firstname", "lastname", "first", "last", "given", "family"})
 _KEYS = frozenset({"id", "ids", "key", "number", "no", "nr", "code", "uuid", "guid", "pid", "uid"})
+_OCCASIONS = frozenset(
+    {
+        "visit",
+        "session",
+        "wave",
+        "round",
+        "stay",
+        "encounter",
+        "episode",
+        "occasion",
+        "event",
+        "trial",
+        "attempt",
+        "exam",
+    }
+    | {"year", "quarter", "month", "week", "day", "date", "time", "period", "season", "semester", "term", "timepoint"}
+    | {"line", "row", "sequence", "seq", "order", "index", "idx", "step", "t"}
+    | {"jahr", "monat", "woche", "tag", "besuch", "sitzung", "welle", "annee", "mois", "jour", "visite"}
+)
 MOST_ROWS_EACH = 100  # a value with more rows is rather a place or a kind than an individual
 FEWEST_VALUES = 50
 FEWEST_PEOPLE = 10  # with fewer, a column such as citizen is rather a yes or no
@@ -90,6 +109,12 @@ def is_key(name: str) -> bool:
     if words in (["no"], ["code"], ["number"], ["key"]):
         return False  # these can mean nitrogen monoxide, a kind, a quantity
     return bool(words) and (words[-1] in _KEYS or name.lower().endswith(("id", "key", "number")))
+
+
+def names_occasion(name: str) -> bool:
+    """Return whether a column's name says which of somebody's rows it is: a visit, a session, a year, a line."""
+    words = split_words(name)
+    return bool(words) and (words[0] in _OCCASIONS or words[-1] in _OCCASIONS)
 
 
 def weigh_name(name: str) -> Evidence:
@@ -180,10 +205,19 @@ def find_overlooked_owner(engine: Engine, schema: Schema) -> RepeatedOwner | Non
     return find_repeated_owner(marked, counts, rows)
 
 
+def warn_of_people(people: int, declared: int) -> str | None:
+    """Say that the table holds more people than the schema declares, and what that does; None if it does not."""
+    if people <= declared:
+        return None
+    return (
+        f"The table holds {people:,} people and the schema declares {declared:,}: everybody counts, and released "
+        "totals are cut to what the declared number can reach. Correct individuals in the schema."
+    )
+
+
 def warn_of_owner(owner: RepeatedOwner) -> str:
     """Say that ``unit = "row"`` protects rows and not the people whom this column identifies, and what to change."""
     return (
         f'The schema says unit = "row", but {owner}. If one person can have several rows, what is promised holds for '
-        f'rows and not for people: set unit = "{owner.name}" with max_rows_per_unit and row_key (dosimeter schema '
-        "drafts them)."
+        f'rows and not for people: set unit = "{owner.name}" with max_rows_per_unit (dosimeter schema drafts them).'
     )

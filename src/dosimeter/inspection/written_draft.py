@@ -16,6 +16,7 @@ from dosimeter.engines import Engine
 from dosimeter.influence import count_rows_each
 from dosimeter.inspection.draft import (
     COMMENT,
+    MOST_AT_ONCE,
     MOST_LISTED,
     MOST_VALUES,
     TableFacts,
@@ -30,6 +31,7 @@ from dosimeter.inspection.row_owners import (
     RepeatedOwner,
     find_repeated_owner,
     is_key,
+    names_occasion,
     names_people,
 )
 from dosimeter.problems import Problem, Surface
@@ -58,6 +60,8 @@ def write_draft(engine: Engine, surface: Surface = Surface.PYTHON) -> WrittenDra
     From then on the engine reads by the types of the draft. ``surface``: where the draft is read, which decides how
     options are named in it.
     """
+    if len(engine.describe()) > MOST_AT_ONCE:
+        engine.hold()
     missing_header = header_remarks(engine)
     drafted, facts = draft_with_facts(engine)
     schema, odd = impose_draft(engine, drafted)
@@ -151,7 +155,7 @@ def _propose_unit(
     """
     each = count_rows_each(engine, owner.name, engine.relation())
     row_key = _find_row_key(engine, schema, facts, owner, max(each))
-    most = 1 if row_key is None else propose_bound(each)
+    most = propose_bound(each)
     rows = sum(number * people for number, people in each.items())
     cut = sum((number - most) * people for number, people in each.items() if number > most)
     column = schema.columns[owner.name]
@@ -171,14 +175,11 @@ def _propose_unit(
         "answer gets noise for it, so choose it from what is publicly known."
     )
     if row_key is None:
-        bound = (
-            "No column tells the rows of one individual apart. Is there one, or can one be added? Name it with "
-            f'row_key = "…" and raise this number. As it is, one row of each counts: {share}.'
-        )
+        bound += " No row_key is needed: a hash of the whole row decides which rows of an individual count."
     comments = {
         "unit": (
             f"Whose privacy is to be protected? {owner}. If every row is another individual all the same, write "
-            'unit = "row" and leave out max_rows_per_unit and row_key.'
+            f'unit = "row" and leave out max_rows_per_unit{"" if row_key is None else " and row_key"}.'
         ),
         "max_rows_per_unit": bound,
         "row_key": "The column that tells the rows of one individual apart: no value repeats within one.",
@@ -205,23 +206,26 @@ def propose_bound(each: Mapping[int, int]) -> int:
 def _find_row_key(
     engine: Engine, schema: Schema, facts: TableFacts, owner: RepeatedOwner, most_rows: int
 ) -> str | None:
-    """Return the name of a column that has no NULL, and no value twice for one individual; None if none is found.
+    """Return the name of a column that tells the rows of one individual apart: no NULL, and no value twice within one.
 
-    A column that is unique in the whole table is preferred. ``most_rows``: the largest number of rows of one
-    individual.
+    Only columns count whose names are those of keys or occasions, such as visit_id, session or year: of a measurement
+    it is chance that no value repeats. Keys come first, and among them those without a repeated value in the whole
+    table. ``most_rows``: the largest number of rows of one individual. Return None if none is found.
     """
     found = {
         name: facts.columns[name]
         for name, column in schema.columns.items()
-        if name != owner.name and column.type in UNIT_TYPES and facts.columns[name].present == facts.rows
+        if name != owner.name
+        and column.type in UNIT_TYPES
+        and facts.columns[name].present == facts.rows
+        and facts.columns[name].distinct >= most_rows
+        and (is_key(name) or names_occasion(name))
     }
     tried = sorted(
-        found, key=lambda name: (-(found[name].distinct == facts.rows), -is_key(name), -found[name].distinct)
+        found, key=lambda name: (-is_key(name), -(found[name].distinct == facts.rows), -found[name].distinct)
     )
     for name in tried[:_MOST_TRIED]:
-        if found[name].distinct == facts.rows:
-            return name
-        if found[name].distinct >= most_rows and _is_unique_within(engine, owner.name, name):
+        if found[name].distinct == facts.rows or _is_unique_within(engine, owner.name, name):
             return name
     return None
 

@@ -427,9 +427,7 @@ class Ledger(LedgerTransactions):
             if replay.stopped is not None:
                 raise refuse_stopped(dataset)
             if measuring is not None and not replay.is_measured_by(measuring.lock):
-                raise LedgerError(
-                    f"The measurement of {dataset!r} has ended already, or its lock was lost and it counts as killed."
-                )
+                raise LedgerError(f"The measurement of {dataset!r} has ended already, or its lock was lost.")
             left = None if measuring is None or take_up is None else self._take_up(replay, take_up, measuring)
             if left is not None and measuring is not None:
                 measuring.entry = left.id

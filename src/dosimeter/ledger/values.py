@@ -366,7 +366,8 @@ class AccountSummary:
         return () if warning is None else (warning,)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(dataset={self.dataset!r}, entries={self.entry_count}, redacted)"
+        terms = f"policy={str(self.policy)!r}, algorithm={self.algorithm!r}, entries={self.entry_count}"
+        return f"{type(self).__name__}(dataset={self.dataset!r}, {terms}; the reading is private)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

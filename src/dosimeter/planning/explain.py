@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from sqlglot import exp
 
+from dosimeter.html import write_paragraphs, write_table
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import NORMS, Gaussian, Laplace, default_delta
 from dosimeter.planning.explained_stages import EXAMPLES, Stages, explain_stages
@@ -46,7 +47,7 @@ class ExplainedCost:
         return {"epsilon": self.epsilon, "rho": dict(self.rho)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """An explanation of what a query would measure: all that SQL and schema decide, nothing of the data.
 
@@ -76,6 +77,21 @@ class Explanation:
     less_noise: LessNoise | None
     group_delta: float | None = None
     costs: tuple[ExplainedCost, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = {"k": self.k, "groups": self.groups, "sensitivity": dict(self.sensitivity)}
+        measured = ", ".join(measure.measure for measure in self.measures)
+        told = ", ".join(f"{name}={value}" for name, value in parts.items())
+        return f"Explanation({self.query!r}, measures [{measured}], {told})"
+
+    def _repr_html_(self) -> str:
+        """Show the explanation in a notebook."""
+        told = "not declared" if self.groups is None else f"{self.groups:,}"
+        by = ", ".join(f"{name} {value:.6g}" for name, value in self.sensitivity.items())
+        columns = ("measure", "moved by one individual by at most", "noise in steps of")
+        rows = [(each.measure, each.sensitivity, each.grid) for each in self.measures]
+        facts = [self.query, f"Groups: {told}. Sensitivity of the whole answer: {by}."]
+        return write_paragraphs(facts) + write_table(columns, rows) + write_paragraphs(self.notes)
 
     def describe(self) -> JsonObject:
         """Return the explanation as ``dosimeter explain --json`` prints it."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import DataError, SourceUnreachable
+from dosimeter.html import write_paragraphs, write_table
 from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import Algorithm, Entry, Incident, Ledger, RequestCharges
 from dosimeter.planning import digest_measured
@@ -77,7 +78,15 @@ class DryRun:
         }
 
     def __repr__(self) -> str:
-        return "DryRun(redacted)"
+        about = f"query={self.query!r}, algorithm={self.algorithm!r}, repeated={self.repeated}"
+        return f"DryRun({about}; ε, cost and outcome are private: describe() gives them)"
+
+    def _repr_html_(self) -> str:
+        """Show the dry run in a notebook. It is private: whoever shares the notebook shares it."""
+        told = [(name, value) for name, value in self.describe().items() if not isinstance(value, (Mapping, list))]
+        told.append(("the analyst sees", ", ".join(f"{name}: {value}" for name, value in self.analyst_sees.items())))
+        facts = [(name.replace("_", " "), value) for name, value in told if value is not None]
+        return write_paragraphs(["For the controller only: nothing is charged or released."]) + write_table((), facts)
 
 
 def preview_release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrder, ledger: Ledger) -> DryRun:

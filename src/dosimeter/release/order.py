@@ -144,10 +144,14 @@ class Answer:
         if self.errors is not None:
             told.append("After ±: the 95 % error of each number.")
         rows = [
-            [format_measured(row[name], self._find_error(at, name)) for name in columns]
+            [format_measured(row[name], self._find_error(at, name), label=self.is_label(name)) for name in columns]
             for at, row in enumerate(self.answer)
         ]
         return write_table(columns, rows) + write_paragraphs([*told, *self.about, self.guarantee or ""])
+
+    def is_label(self, column: str) -> bool:
+        """Return whether a column of the answer surely names groups: it is not among the numbers that have errors."""
+        return bool(self.errors) and column not in (self.errors or ({},))[0]
 
     def _find_error(self, row: int, column: str) -> float | None:
         return None if self.errors is None else self.errors[row].get(column)

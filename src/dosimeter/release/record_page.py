@@ -5,7 +5,7 @@ Self-contained: no script, nothing loaded. Holds only what may be published, unl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -130,16 +130,20 @@ def _tell_choice(entry: Entry) -> str:
             return f"ε was set by the controller; {_NO_LOOK}"
 
 
+def _write_value(name: str, value: object, errors: Sequence[Mapping[str, float | None]] | None, at: int) -> str:
+    """Write a value of the answer's row ``at`` with its error; a column that has no errors at all names groups."""
+    stated = {} if errors is None else errors[at]
+    return format_measured(value, stated.get(name), label=errors is not None and name not in stated)
+
+
 def _write_answer(entry: Entry, hidden: bool) -> list[str]:
     rows, columns = entry.answer or [], list(entry.columns or ())
     errors = None if hidden else entry.errors
     numeric = {name for name in columns if any(_is_number(row[name]) for row in rows)}
     body = []
     for at, row in enumerate(rows[:MOST_ROWS]):
-        stated = {} if errors is None else errors[at]
         cells = "".join(
-            f"<td{_align(name in numeric)}>{escape(format_measured(row[name], stated.get(name)))}</td>"
-            for name in columns
+            f"<td{_align(name in numeric)}>{escape(_write_value(name, row[name], errors, at))}</td>" for name in columns
         )
         body.append(f"<tr>{cells}</tr>")
     head = "".join(f'<th scope="col"{_align(name in numeric)}>{escape(name)}</th>' for name in columns)

@@ -17,9 +17,9 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dosimeter.errors import ConnectionLost, DataError, DosimeterError, SourceUnreachable
-from dosimeter.influence import Measured
-from dosimeter.inspection import find_overlooked_owner, warn_of_owner
+from dosimeter.errors import ConnectionLost, DataError, DosimeterError, Interrupted, SourceUnreachable
+from dosimeter.influence import Measured, count_people
+from dosimeter.inspection import find_overlooked_owner, warn_of_owner, warn_of_people
 from dosimeter.ledger import (
     AccountSummary,
     DenialReason,
@@ -142,7 +142,7 @@ def _measure_and_answer(
         answer = Answer("denied", entry=entry.id)
     else:
         answer = _draw_and_settle(prepared, measured, entry, ledger, taken_up=entry.lock != measuring.lock)
-    return replace(answer, notes=(*_note_opening(entered), *_note_owner(dataset, entered), *_note_number(prepared)))
+    return replace(answer, notes=(*_note_opening(entered), *_note_data(dataset, entered), *_note_number(prepared)))
 
 
 def _decide_by(
@@ -200,18 +200,22 @@ def _note_number(prepared: PreparedRelease) -> tuple[str, ...]:
     return () if prepared.kept is None else (used,)
 
 
-def _note_owner(dataset: Measurable, entered: Agreement) -> Iterator[str]:
+def _note_data(dataset: Measurable, entered: Agreement) -> Iterator[str]:
     """Yield a warning if a column that identifies people repeats although the schema says that each row is a person.
 
-    This takes a scan, so it is done only if the release opened or continued an account. In every other release the
-    schema and the data are as they were.
+    Yield another if the table holds more people than the schema declares. Neither is for the analyst, and no answer
+    depends on them (N4). Both take a scan, so they are looked for only if the release opened or continued an account.
+    In every other release the schema and the data are as they were.
     """
     if entered.opening is None and entered.continuation is None:
         return
-    with suppress(DataError):  # the answer is released; only the warning is missing
+    with suppress(DataError, Interrupted):  # the answer is released; only the warning is missing
         owner = find_overlooked_owner(dataset.engine, dataset.schema)
         if owner is not None:
             yield warn_of_owner(owner)
+        crowd = warn_of_people(count_people(dataset.engine), dataset.schema.individuals or 0)
+        if crowd is not None:
+            yield crowd
 
 
 def _measure_or_stop(

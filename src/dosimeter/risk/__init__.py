@@ -33,10 +33,21 @@ from dosimeter.risk.ranks import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, summarise_rdrs, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
 from dosimeter.risk.shown_groups import HARDLY, ShownAt, ShownGroups, foresee_groups
-from dosimeter.risk.values import AbsoluteRisk, Candidate, Choice, ExposedPerson, GroupRisk, RDRs, Sensitivities, Spread
+from dosimeter.risk.values import (
+    NO_ERROR,
+    AbsoluteRisk,
+    Candidate,
+    Choice,
+    ExposedPerson,
+    GroupRisk,
+    RDRs,
+    Sensitivities,
+    Spread,
+)
 
 __all__ = [
     "HARDLY",
+    "NO_ERROR",
     "PRESETS",
     "SAFE_ADVANTAGE",
     "AbsoluteRisk",

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- private: how people move the answer
 
 
+NO_ERROR = "no bound"  # on the error of an aggregate that may be divided by too few people
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Sensitivities:
     """Per-instance sensitivities (PIS), one per class of equally exposed individuals, ascending.
@@ -126,7 +129,7 @@ class GroupRisk:
         return asdict(self)
 
     def __repr__(self) -> str:
-        return "GroupRisk(redacted)"
+        return "GroupRisk(group, people, median and max are private; describe() gives them)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -281,7 +284,7 @@ class Choice:
                 line.epsilon,
                 "none" if line.noise_scale is None else line.noise_scale,
                 ", ".join(
-                    "none" if error is None else f"± {error:.4g}{' rows' * in_rows}" for error, in_rows in line.errors
+                    NO_ERROR if error is None else f"± {error:.4g}{' rows' * in_rows}" for error, in_rows in line.errors
                 ),
                 line.rdr.ratio,
                 None if line.absolute is None else line.absolute.advantage,

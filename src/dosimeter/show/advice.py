@@ -16,7 +16,7 @@ from dosimeter.show.numbers import format_epsilon, format_number, format_people,
 if TYPE_CHECKING:
     from dosimeter.risk import AbsoluteRisk, Advice, AnswerAccuracy, Candidate, ConditionRange, RiskAndAccuracy
 
-_IDENTIFIED = 0.5
+_IDENTIFIED, _SUSPECTED = 0.95, 0.5
 """The belief, as a probability, from which on the most exposed count as identified."""
 
 # ---------------------------------------------------------------- what the preference gives
@@ -164,8 +164,8 @@ def _word_advice(advice: Advice) -> Iterator[str]:
 def word_undecided(advice: Advice) -> str:
     """Say how much the largest candidate would tell about the most exposed, where all meet the preference (F4).
 
-    It would identify them, or make so many more of 100 guesses right. If nobody's record moves the answer, say instead
-    that the preference decides nothing.
+    It would identify them, strengthen a suspicion, or make so many more of 100 guesses right. If nobody's record moves
+    the answer, say instead that the preference decides nothing.
     """
     if advice.moved_by_nobody:
         who = "Nobody is in this query" if advice.touched == 0 else "Nobody's record moves this answer"
@@ -177,6 +177,11 @@ def word_undecided(advice: Advice) -> str:
     if absolute.posterior is not None and absolute.posterior >= _IDENTIFIED:
         return (
             f"Its largest candidate, ε = {at}, would identify {who}: a suspicion of {100 * absolute.prior:g} % becomes "
+            f"{format_percent(absolute.posterior)}."
+        )
+    if absolute.posterior is not None and absolute.posterior >= _SUSPECTED:
+        return (
+            f"Its largest candidate, ε = {at}, can turn a suspicion of {100 * absolute.prior:g} % about {who} into "
             f"{format_percent(absolute.posterior)}."
         )
     return f"At its largest candidate, ε = {at}, {_word_guesses(absolute, who)}."

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError
+from dosimeter.risk import NO_ERROR
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range
 
 if TYPE_CHECKING:
     from dosimeter.risk import Candidate
 
 MEETS, FAILS = "#0072B2", "#D55E00"  # Okabe–Ito blue and vermilion; never without a tick or a cross
-NO_ERROR = "no bound"  # on the error of an aggregate that may be divided by too few people
 TextTable = Mapping[str, Sequence[Any]]  # {"columns": [...], "rows": [[...], ...]}, all of it text for people
 
 

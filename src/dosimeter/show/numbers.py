@@ -79,18 +79,21 @@ def format_percent(share: float) -> str:
     return f"{format_number(100.0 * share, 2)} %" if share < 0.01 else f"{100.0 * share:.2f} %"
 
 
-def format_measured(value: object, error: float | None) -> str:
+def format_measured(value: object, error: float | None, *, label: bool = False) -> str:
     """Write a value of an answer, and after a number its 95 % error, if it has one: 12.34 ± 0.56.
 
     Number and error get as many decimals as show two significant digits of the error. A whole number with an error of 1
-    or more gets no decimals: 1,234 ± 6.
+    or more gets no decimals: 1,234 ± 6. ``label``: the value names a group, so that a whole number gets no commas: 1980
+    is a year, 80331 a postcode. Without an error, commas begin at five digits, since the value may still be a label.
     """
     if value is None:
         return "NULL"
     if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
         return str(value)
     if error is None or not math.isfinite(error):
-        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
+        if isinstance(value, int):
+            return str(value) if label or abs(value) < 10_000 else f"{value:,}"
+        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.2f}"
     if error == 0.0:
         return f"{value:,} ± 0"
     decimals = min(12, max(0, 1 - math.floor(math.log10(error)))) if isinstance(value, float) or error < 1.0 else 0
