@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dosimeter.planning import Change, Explanation, NoiseAdvice, PlanOptions, explain_plan, plan_query
+from dosimeter.postprocess import list_facts, word_facts
 from dosimeter.schema import Schema, read_schema
 
 VISITS: dict[str, Any] = {
@@ -211,3 +212,38 @@ def test_the_explanation_is_json() -> None:
     again = json.loads(json.dumps(document))
     assert again["less_noise"]["advice"][0]["change"] == "count_known"
     assert again["stages"]["epsilons"] == [0.1, 1.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        (
+            "WITH d AS (SELECT age // 10 AS decade, sex, COUNT(*) AS n FROM visits GROUP BY decade, sex) "
+            "SELECT decade, AVG(n) FROM d GROUP BY decade",
+            "counts all {} declared ones (decade: {}, sex: {})",
+        ),
+        ("SELECT decade, sex, n, AVG(n) OVER () AS a FROM (SELECT age // 10 AS decade, sex, COUNT(*) AS n FROM visits "
+         "GROUP BY decade, sex)", "counts all {} declared ones (decade: {}, sex: {})"),
+        ("SELECT sex, COUNT(*) FROM visits GROUP BY sex ORDER BY 2 LIMIT 1", None),
+        ("SELECT SUM(n) FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex)", None),
+        ("SELECT sex, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY sex", None),
+        ("SELECT AVG(age) FROM visits", None),
+    ],
+)  # fmt: skip
+def test_what_is_computed_over_groups_counts_all_declared_ones(sql: str, told: str | None) -> None:
+    plan = plan_query(sql, BY_ROW)
+    notes = [note for note in explain_plan(plan).notes if "computed over groups" in note]
+    about = [each for each in word_facts(list_facts(plan, None, clamp=False, errors=True)) if each in notes]
+    assert notes == about
+    if told is None:
+        assert not notes
+        return
+    sizes = [len(group.values or ()) for group in plan.groups]
+    assert told.format(math.prod(sizes), *sizes) in notes[0]
+    assert math.prod(sizes) == len(plan.group_keys or ())
+
+
+def test_thresholded_groups_are_those_of_the_data() -> None:
+    sql = "SELECT AVG(n) FROM (SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid)"
+    plan = plan_query(sql, BY_ROW, PlanOptions(groups="thresholded", group_delta=1e-6))
+    assert not [note for note in explain_plan(plan).notes if "computed over groups" in note]
