@@ -7,6 +7,7 @@ noise that the release itself is calibrated to and the threshold that it finds; 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -18,11 +19,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dosimeter.errors import OptionError
+from dosimeter.influence import Measured
 from dosimeter.mechanisms import Gaussian, Laplace, Mechanism
 from dosimeter.planning import PlanOptions, QueryPlan, plan_query
+from dosimeter.release import noisy_vector, thresholds
 from dosimeter.release.noise import Calibrated
-from dosimeter.release.noisy_vector import NoisyVector, add_noise_to, calibrate_plan
-from dosimeter.release.thresholds import find_threshold, keep_shown
+from dosimeter.release.noisy_vector import NoisyVector, calibrate_plan
+from dosimeter.release.thresholds import draw_shown, find_threshold
 from dosimeter.schema import read_schema
 
 Groups = dict[str, tuple[int, ...]]  # the exact numbers of each observed group, the number of individuals first
@@ -250,11 +253,34 @@ def test_somebody_alone_shows_up_no_more_often_than_promised(mechanism: Mechanis
     plan = plan_for(rows, sums=True, delta=delta)
     noise = calibrate_plan(plan, mechanism, Decimal(1))
     keys = tuple((str(at),) for at in range(alone))
-    noisy = add_noise_to(plan, keys, [(Fraction(1), Fraction(1))] * alone, noise)
     assert plan.threshold is not None
-    shown = keep_shown(noisy, plan.threshold, noise)
+    shown = draw_shown(plan, plan.threshold, Measured(keys, ((Fraction(1), Fraction(1)),) * alone), noise)
     margin = math.sqrt(math.log(1e6) / (2 * alone))
     assert len(shown.keys) / alone <= delta / rows + margin
-    many = add_noise_to(plan, keys[:50], [(Fraction(10_000), Fraction(1))] * 50, noise)
-    assert keep_shown(many, plan.threshold, noise) == many, "large groups are all shown, as they are"
-    assert keep_shown(NoisyVector((), ()), plan.threshold, noise) == NoisyVector((), ())
+    many = Measured(keys[:50], ((Fraction(10_000), Fraction(1)),) * 50)
+    assert draw_shown(plan, plan.threshold, many, noise).keys == tuple(sorted(keys[:50])), "large groups are all shown"
+    assert draw_shown(plan, plan.threshold, Measured((), ()), noise) == NoisyVector((), ())
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+@pytest.mark.parametrize("most", [3, 40, 10_000])
+def test_however_many_get_noise_at_once_the_same_groups_are_shown(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, most: int
+) -> None:
+    """Noise of nothing but 0 shows what is kept: the largest groups, equal ones by their values, in whatever order."""
+    monkeypatch.setattr(thresholds, "AT_ONCE", at_once)
+    monkeypatch.setattr(thresholds, "MOST_ROWS", most)
+    monkeypatch.setattr(noisy_vector, "add_noise", lambda totals, _: list(totals))
+    plan = plan_for(1, sums=True, delta=1e-6)
+    assert plan.threshold is not None
+    assert plan.threshold.people == 0
+    noise = calibrate_plan(plan, Laplace(), Decimal(1))
+    least = find_threshold(plan.threshold, noise)
+    groups = [((f"{at:03}",), (Fraction(least + at % 9 - 4), Fraction(at))) for at in range(200)]
+    enough = [(key, row) for key, row in groups if row[0] >= least]
+    expected = sorted(sorted(enough, key=lambda group: (-group[1][0], group[0]))[:most])
+    for seed in range(5):
+        random.Random(seed).shuffle(groups)
+        measured = Measured(tuple(key for key, _ in groups), tuple(row for _, row in groups))
+        shown = draw_shown(plan, plan.threshold, measured, noise)
+        assert list(zip(shown.keys, shown.values, strict=True)) == expected

@@ -76,6 +76,8 @@ def ask(sql: str) -> float:
         "SELECT COUNT(*) FROM (SELECT pid, MAX(y / 3) AS m FROM visits GROUP BY pid) p WHERE m = 2",
         "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT MAX(lab) FROM labs l WHERE l.pid = v.pid GROUP BY l.pid)",
         "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM labs l WHERE l.pid = v.pid)",
+        "SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1 FROM visits AS o WHERE o.pid = visits.pid AND o.y = 2)",
+        "SELECT COUNT(*) FROM visits WHERE NOT EXISTS (SELECT 1 FROM visits o WHERE visits.pid = o.pid AND o.sick)",
     ],
 )
 def test_numbers_on_no_decimal_grid_are_duckdbs(sql: str) -> None:

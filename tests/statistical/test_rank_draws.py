@@ -71,7 +71,7 @@ def release(adult: Dataset, aggregate: str, epsilon: str, times: int) -> list[fl
     plan = plan_query(f"SELECT {aggregate} FROM adult", adult.schema)
     measured = measure_exactly(plan, adult.engine, None)
     noise = calibrate_plan(plan, Laplace(), Decimal(epsilon))
-    keys, values = measured.keys * times, measured.values * times
+    keys, values = tuple(measured.keys) * times, tuple(measured.values) * times
     columns = {at: found * times for at, found in measured.columns.items()}
     return [float(row[0]) for row in add_noise_to(plan, keys, values, noise, columns).values]
 

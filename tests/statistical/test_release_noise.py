@@ -330,7 +330,7 @@ def test_grouped_columns_get_noise_of_their_own() -> None:
         grouped = plan_query("SELECT team, COUNT(*), SUM(days) FROM staff GROUP BY team", dataset.schema)
         exact = measure_answer(grouped, dataset.engine)
     noise = calibrate_plan(grouped, LAPLACE, Decimal("0.8"))
-    keys, values = exact.keys[:2] * N, exact.values[:2] * N
+    keys, values = tuple(exact.keys[:2]) * N, tuple(exact.values[:2]) * N
     noisy = add_noise_to(grouped, keys, values, noise).values
     columns = np.array([[float(v) for v in (*a, *b)] for a, b in zip(noisy[::2], noisy[1::2], strict=True)]).T
     bound = norm.isf(ALPHA_CORRELATION / 12) / math.sqrt(N)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dosimeter.planning import Change, Explanation, NoiseAdvice, PlanOptions, explain_plan, plan_query
+from dosimeter.postprocess import list_facts, word_facts
 from dosimeter.schema import Schema, read_schema
 
 VISITS: dict[str, Any] = {
@@ -48,10 +49,10 @@ def advised(sql: str, schema: Schema = BY_ROW, **options: Any) -> dict[Change, N
 
 
 def test_joined_queries_are_advised_too() -> None:
-    """Half as wide bounds of cost halve the noise, with and without the names of the clinics' regions."""
+    """Costs half as far from 0 halve the noise, with and without the names of the clinics' regions."""
     alone = advised("SELECT SUM(cost) FROM visits")
     joined = advised("SELECT SUM(cost) FROM visits JOIN clinics USING (clinic_id) WHERE region = 'n'")
-    assert joined[Change.NARROWER_BOUNDS] == alone[Change.NARROWER_BOUNDS]
+    assert joined[Change.NEARER_ZERO] == alone[Change.NEARER_ZERO]
 
 
 @pytest.mark.parametrize(("where", "chosen"), [("", False), ("WHERE age > 30", True)])
@@ -142,11 +143,35 @@ def test_what_alone_costs_most_is_named() -> None:
     assert list(advice.factors.values()) == [pytest.approx(3 / 4)] * 3, "one of four noisy numbers is saved"
 
 
-def test_bounds_half_as_wide() -> None:
-    advice = advised("SELECT SUM(cost) FROM visits")[Change.NARROWER_BOUNDS]
-    assert (advice.column, advice.given, advice.instead) == ("cost", "-100 to 300", "-100 to 100")
-    assert advice.factors == {"SUM(cost)": pytest.approx(1 / 3)}
-    assert Change.NARROWER_BOUNDS not in advised("SELECT COUNT(cost) FROM visits WHERE age > 5")
+def test_bounds_half_as_wide_or_half_as_far_from_zero() -> None:
+    """A sum's noise goes by the value farthest from 0, an average's by the width: wherever the narrower bounds lie."""
+    total = advised("SELECT SUM(cost) FROM visits")
+    assert Change.NARROWER_BOUNDS not in total, "from 100 to 300 a sum has as much noise as from -100 to 300"
+    assert total[Change.NEARER_ZERO].factors == {"SUM(cost)": pytest.approx(1 / 2)}
+    mean = advised("SELECT AVG(cost) FROM visits")
+    assert mean[Change.NARROWER_BOUNDS].factors["centred sum of cost"] == pytest.approx(1 / 2)
+    assert Change.NEARER_ZERO not in mean or mean[Change.NEARER_ZERO].factors["centred sum of cost"] < 1 / 2
+    assert not {Change.NARROWER_BOUNDS, Change.NEARER_ZERO} & set(
+        advised("SELECT COUNT(cost) FROM visits WHERE age > 5")
+    )
+
+
+@pytest.mark.parametrize("bounds", [[-4, 5], [2000, 2019], [0, 100], [1, 2]])
+def test_no_bounds_are_proposed(bounds: list[int]) -> None:
+    """Bounds that somebody took from advice would cut values off: only the declared ones are written."""
+    column = {"type": "decimal", "bounds": bounds, "resolution": 0.001}
+    schema = read_schema({"table": "t", "unit": "row", "individuals": 10, "columns": {"x": column}})
+    found = [
+        advice
+        for sql in ("SELECT AVG(x) FROM t", "SELECT SUM(x) FROM t", "SELECT STDDEV(x), SUM(x) FROM t")
+        for advice in advised(sql, schema).values()
+        if advice.column == "x"
+    ]
+    assert len(found) >= 2
+    for advice in found:
+        assert (advice.given, advice.instead) == (f"{bounds[0]} to {bounds[1]}", None)
+    far = [advice for advice in advised("SELECT SUM(x) FROM t", schema).values() if advice.column == "x"]
+    assert bool(far) is (bounds[1] > 2 * bounds[0]), "no year of 2000 to 2019 is half as far from 0"
 
 
 def test_queries_are_compared_under_the_same_options() -> None:
@@ -179,7 +204,7 @@ def test_whether_groups_matter(sql: str, schema: Schema, matter: bool | None) ->
 
 def test_a_select_around_the_grouped_one_is_not_rewritten() -> None:
     sql = "SELECT COUNT(*), AVG(n) FROM (SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM visits GROUP BY sex) WHERE a > 9"
-    assert set(advised(sql)) <= {Change.NARROWER_BOUNDS}
+    assert set(advised(sql)) <= {Change.NARROWER_BOUNDS, Change.NEARER_ZERO}
 
 
 def test_the_explanation_is_json() -> None:
@@ -187,3 +212,38 @@ def test_the_explanation_is_json() -> None:
     again = json.loads(json.dumps(document))
     assert again["less_noise"]["advice"][0]["change"] == "count_known"
     assert again["stages"]["epsilons"] == [0.1, 1.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        (
+            "WITH d AS (SELECT age // 10 AS decade, sex, COUNT(*) AS n FROM visits GROUP BY decade, sex) "
+            "SELECT decade, AVG(n) FROM d GROUP BY decade",
+            "counts all {} declared ones (decade: {}, sex: {})",
+        ),
+        ("SELECT decade, sex, n, AVG(n) OVER () AS a FROM (SELECT age // 10 AS decade, sex, COUNT(*) AS n FROM visits "
+         "GROUP BY decade, sex)", "counts all {} declared ones (decade: {}, sex: {})"),
+        ("SELECT sex, COUNT(*) FROM visits GROUP BY sex ORDER BY 2 LIMIT 1", None),
+        ("SELECT SUM(n) FROM (SELECT sex, COUNT(*) AS n FROM visits GROUP BY sex)", None),
+        ("SELECT sex, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY sex", None),
+        ("SELECT AVG(age) FROM visits", None),
+    ],
+)  # fmt: skip
+def test_what_is_computed_over_groups_counts_all_declared_ones(sql: str, told: str | None) -> None:
+    plan = plan_query(sql, BY_ROW)
+    notes = [note for note in explain_plan(plan).notes if "computed over groups" in note]
+    about = [each for each in word_facts(list_facts(plan, None, clamp=False, errors=True)) if each in notes]
+    assert notes == about
+    if told is None:
+        assert not notes
+        return
+    sizes = [len(group.values or ()) for group in plan.groups]
+    assert told.format(math.prod(sizes), *sizes) in notes[0]
+    assert math.prod(sizes) == len(plan.group_keys or ())
+
+
+def test_thresholded_groups_are_those_of_the_data() -> None:
+    sql = "SELECT AVG(n) FROM (SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid)"
+    plan = plan_query(sql, BY_ROW, PlanOptions(groups="thresholded", group_delta=1e-6))
+    assert not [note for note in explain_plan(plan).notes if "computed over groups" in note]

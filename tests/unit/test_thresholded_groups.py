@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,10 @@ import pytest
 from sqlglot import exp
 
 from dosimeter import Dataset, DosimeterError, Ledger, LedgerError, OptionError, QueryError
-from dosimeter.planning import digest_measured, read_where
+from dosimeter.influence import observed_keys
+from dosimeter.influence.rows import profile
+from dosimeter.planning import digest_measured, read_where, thresholding
+from dosimeter.release import thresholds
 from dosimeter.release.ex_post import ex_post_risk
 
 TOPICS = ["flu"] * 300 + ["gout"] * 80 + ["rare"] * 4 + [f"alone-{at}" for at in range(30)] + [None] * 6
@@ -196,8 +200,41 @@ def test_refusals(notes: Dataset, ledger: Ledger, options: dict[str, Any], sql: 
 
 
 def test_more_groups_than_can_be_held_are_refused_by_public_facts(ledger: Ledger) -> None:
-    with open_notes(individuals=3_000_000) as dataset, pytest.raises(QueryError, match="could be in 3,000,000 groups"):
+    """3 million are answered: noise is added to some at a time. What is not added up in the engine is held at once."""
+    with open_notes(individuals=30_000_000) as dataset, pytest.raises(QueryError, match="be in 30,000,000 groups"):
         dataset.release(COUNTS, ledger=ledger, **SHOWN)
+    with open_notes(individuals=3_000_000) as dataset:
+        median = "SELECT topic, MEDIAN(x) FROM notes GROUP BY topic"
+        with pytest.raises(QueryError, match="could be in 3,000,000 groups; at most 1,000,000"):
+            dataset.release(median, ledger=ledger, **SHOWN)
+        with pytest.raises(QueryError, match="There could be 3,000,000 groups"):
+            dataset.release(COUNTS, ledger=ledger, prefer="own:1", **{**SHOWN, "epsilon": None})
+        assert ledger.account("notes") is None, "nothing was charged"
+        answer = dataset.release(COUNTS, ledger=ledger, **SHOWN)
+    assert {"flu", "gout"} <= {row["topic"] for row in answer.answer or ()}
+
+
+@pytest.mark.parametrize(
+    "sql", [COUNTS, "SELECT day, topic, COUNT(*) AS n, SUM(x) AS s FROM notes GROUP BY day, topic"]
+)
+def test_groups_read_some_at_a_time_give_the_same_answer(
+    sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At ε = 200 the noise is 0 but once in e^60: every group appears, in the same order, with its own numbers."""
+    answers = []
+    for at_once in (2**16, 5):
+        for module in (profile, observed_keys, thresholds):
+            monkeypatch.setattr(module, "AT_ONCE", at_once)
+        with Ledger.open(tmp_path / f"{at_once}.db") as ledger, open_notes() as dataset:
+            answers.append(dataset.release(sql, ledger=ledger, **{**SHOWN, "epsilon": 200.0}).answer)
+    assert answers[0] == answers[1]
+    assert len(answers[0] or ()) > 2
+
+
+def test_a_look_at_too_many_groups_is_refused_in_words(notes: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thresholding, "MAX_LOOKED", 10)
+    with pytest.raises(QueryError, match="more than 10 groups, too many to look at"):
+        notes.risk(COUNTS, **THRESHOLDED).list_candidates()
 
 
 def test_the_unit_is_no_group() -> None:

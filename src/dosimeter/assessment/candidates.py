@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.influence import JointProfile, Profile
-from dosimeter.postprocess import foresee_accuracy, needs_values, rank_errors
+from dosimeter.postprocess import foresee_accuracy, keep_worst, needs_values, rank_errors
 from dosimeter.risk import (
     AbsoluteRisk,
     advantage,
@@ -96,19 +96,28 @@ def foresee_each(
 ) -> list[tuple[ColumnAccuracy, ...]]:
     """Return, for each ε, the accuracy of each aggregate column of the answer; results are remembered in ``risk``.
 
+    No largest error is smaller than at a larger candidate: a group that has too few people to tell does not drop out.
     ``clamp``: whether released numbers would be put back into their bounds. ``read``: read the exact numbers even if no
     error depends on them.
     """
     held = risk.plan.additive and isinstance(risk.profile, (Profile, JointProfile))
     known = held or needs_values(risk.plan) or (read and bool(risk.plan.digest))
     foreseen = risk.foreseen
-    missing = [epsilon for epsilon in dict.fromkeys(epsilons) if (epsilon, clamp, known) not in foreseen]
+    listed = sorted({*risk.candidates, *epsilons})
+    needed = listed[listed.index(min(epsilons)) :] if epsilons else []
+    missing = [epsilon for epsilon in needed if (epsilon, clamp, known) not in foreseen]
     if missing:
         numbers = [(each.keys, each.values) for each in risk.measured().blocks] if known else None
         scales = [risk.noise_scale(epsilon) for epsilon in missing]
         found = foresee_accuracy(risk.plan, risk.mechanism, scales, numbers, clamp=clamp)
         foreseen.update({(epsilon, clamp, known): each for epsilon, each in zip(missing, found, strict=True)})
-    return [foreseen[epsilon, clamp, known] for epsilon in epsilons]
+    return [
+        keep_worst(
+            foreseen[epsilon, clamp, known],
+            [foreseen[larger, clamp, known] for larger in listed[listed.index(epsilon) + 1 :]],
+        )
+        for epsilon in epsilons
+    ]
 
 
 def measure_absolutes(

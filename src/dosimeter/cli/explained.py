@@ -167,7 +167,11 @@ def _word_advice(advice: NoiseAdvice) -> str:
         case Change.FEWER_GROUPS:
             return f"Without groups of {advice.given}: {factors}."
         case Change.NARROWER_BOUNDS:
-            return f"If {advice.column} had the bounds {advice.instead} instead of {advice.given}: {factors}."
+            known = f"If you know, not from these data, that {advice.column} lies in a range half as wide as"
+            return f"{known} {advice.given}: {factors}."
+        case Change.NEARER_ZERO:
+            known = f"If you know, not from these data, that {advice.column} is at most half as far from 0 as"
+            return f"{known} its bounds {advice.given}: {factors}."
 
 
 def _word_factors(advice: NoiseAdvice) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dosimeter.influence.bounded_rows import count_alike, count_rows_each, find_
 from dosimeter.influence.contributions import Contributions, no_attributes
 from dosimeter.influence.joined_rows import require_unique
 from dosimeter.influence.joint_profile import JointProfile
+from dosimeter.influence.observed_keys import order_key
 from dosimeter.influence.profiles import (
     AnyProfile,
     bound_rows,
@@ -45,6 +46,7 @@ __all__ = [
     "measure_influence",
     "measure_profile",
     "no_attributes",
+    "order_key",
     "require_unique",
     "show_cell",
     "take_row",

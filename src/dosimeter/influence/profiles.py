@@ -127,20 +127,23 @@ def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -
         )
 
 
-def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
-    """Return the exact numbers that get noise: read off the profile if it has them, otherwise by a query."""
+def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None, *, late: bool = False) -> Measured:
+    """Return the exact numbers that get noise: read off the profile if it has them, otherwise by a query.
+
+    ``late``: many thresholded groups may come in any order, and be read when they are asked for.
+    """
     _require_bounded(plan, engine)
     if not plan.further:
-        return _measure_block(plan, engine, profile)
+        return _measure_block(plan, engine, profile, late=late)
     parts = profile.parts if isinstance(profile, JointProfile) else [None] * len(plan.blocks)
     found = [_measure_block(block, engine, part) for block, part in zip(plan.blocks, parts, strict=True)]
     return replace(found[0], further=tuple(found[1:]))
 
 
-def _measure_block(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
+def _measure_block(plan: QueryPlan, engine: Engine, profile: AnyProfile | None, *, late: bool = False) -> Measured:
     if isinstance(profile, UnitProfile):
         return add_up_answer(profile) or measure_answer(plan, engine)
-    return measure_answer(plan, engine, profile if isinstance(profile, Profile) else None)
+    return measure_answer(plan, engine, profile if isinstance(profile, Profile) else None, late=late)
 
 
 def _require_bounded(plan: QueryPlan, engine: Engine) -> None:

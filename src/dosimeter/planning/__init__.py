@@ -23,7 +23,7 @@ from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.public_tables import limit_public_text
-from dosimeter.planning.query_notes import list_columns, note_singled_out, note_values
+from dosimeter.planning.query_notes import list_columns, note_counted_groups, note_singled_out, note_values
 from dosimeter.planning.query_plan import (
     AfterNoise,
     Group,
@@ -35,7 +35,7 @@ from dosimeter.planning.query_plan import (
     Threshold,
 )
 from dosimeter.planning.selected import selects_rows
-from dosimeter.planning.thresholding import find_even_chance, read_where
+from dosimeter.planning.thresholding import find_even_chance, read_where, require_few_observed, require_lookable
 
 __all__ = [
     "CELL",
@@ -69,12 +69,15 @@ __all__ = [
     "list_unit_columns",
     "name_columns",
     "name_released",
+    "note_counted_groups",
     "note_singled_out",
     "note_values",
     "person_relation",
     "plan_query",
     "plan_study",
     "read_where",
+    "require_few_observed",
+    "require_lookable",
     "require_noise",
     "require_pure",
     "scope_of",

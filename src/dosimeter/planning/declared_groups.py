@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.grid import put_on_grid
+from dosimeter.planning.steps import Gridded
 from dosimeter.problems import ASKING, Audience, Hint, Option, for_controller
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
 from dosimeter.sql import (
@@ -29,6 +30,7 @@ from dosimeter.sql import (
 )
 
 MAX_POINTS = 1_000_000
+MAX_LISTED = 10_000
 _SECONDS = {"DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 
 
@@ -87,8 +89,10 @@ def declared_values(source: exp.Expression, checked: Checked, schema: Schema) ->
             f"values; at most {MAX_POINTS:,} are supported. Narrow the bounds or group by fewer columns.",
             clause=clause_of(source),
         )
-    if isinstance(bare, exp.Column) and columns[bare.name].values is not None:
-        return cast(tuple[str, ...], columns[bare.name].values)
+    if isinstance(bare, exp.Column):
+        known = columns[bare.name].values or columns[bare.name].listed
+        if known is not None:
+            return known
     found = distinct_values(make_total(bare, schema), domains)
     return _at_least_one(tuple(_plain(value) for value in found), source)
 
@@ -110,11 +114,32 @@ def _grid_values(checked: Checked, schema: Schema) -> tuple[Scalar, ...] | None:
         gridded = put_on_grid(checked.tree, schema, "GROUP BY")
     except QueryError:
         return None
-    stride = gridded.stride or 1
-    if (gridded.upper - gridded.lower) // stride >= MAX_POINTS // 100:
+    return list_steps(gridded.lower, gridded.upper, gridded.unit, gridded.stride)
+
+
+def list_steps(lower: int, upper: int, unit: Fraction, stride: int) -> tuple[Scalar, ...] | None:
+    """Return the values that a number on a grid can have, in order; None if there are too many.
+
+    ``lower``, ``upper`` and ``stride``: its bounds, and how far apart its values are, in steps of the size ``unit``.
+    """
+    if (upper - lower) // (stride or 1) >= MAX_LISTED:
         return None
-    steps = range(gridded.lower, gridded.upper + 1, stride)
-    return tuple(_plain(float(step * gridded.unit)) for step in steps)
+    return tuple(_plain(float(step * unit)) for step in range(lower, upper + 1, stride or 1))
+
+
+def list_fewer(checked: Checked, value: Gridded, schema: Schema) -> tuple[Scalar, ...] | None:
+    """Return the values of a computed number, if it skips steps of its grid, as FLOOR(x / 10) * 10 does; else None.
+
+    ``value``: the same number on its grid.
+    """
+    bare = checked.tree.unnest()
+    if isinstance(bare, exp.Column):
+        return schema.columns[bare.name].listed
+    listed = _listed_values(checked, schema)
+    if listed is not None:
+        return tuple(sorted(cast("tuple[float, ...]", listed)))
+    skips = value.stride > 1 or value.unit.numerator > 1
+    return list_steps(value.lower, value.upper, value.unit, value.stride) if skips else None
 
 
 def _listed_values(checked: Checked, schema: Schema) -> tuple[Scalar, ...] | None:
@@ -149,6 +174,8 @@ def _count_values(column: Column, tree: exp.Expression) -> float:
     ``tree``: the expression that reads the column. If it is EXTRACT(hour FROM t), all timestamps t in one hour of
     one day count once; if it reads whole timestamps, infinity is returned.
     """
+    if column.listed is not None:
+        return len(column.listed) + 1
     match column.type:
         case ColumnType.BOOLEAN:
             return 3
@@ -180,6 +207,9 @@ def _domain(column: Column, source: exp.Expression, tree: exp.Expression, *, nul
             f"{MAX_POINTS:,} can be listed.",
             clause=clause_of(source),
         )
+    if column.listed is not None:
+        known = [constant_tree(value).sql(dialect="duckdb") for value in (*column.listed, *([None] if null else []))]
+        return f"VALUES {', '.join(f'({each})' for each in known)}"
     numbered = f"SELECT {{}} FROM range(0, {int(count) - 1}) AS r(n){' UNION ALL SELECT NULL' if null else ''}"
     match column.type:
         case ColumnType.BOOLEAN:

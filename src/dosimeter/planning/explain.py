@@ -14,7 +14,7 @@ from dosimeter.mechanisms import NORMS, Gaussian, Laplace, default_delta
 from dosimeter.planning.explained_stages import EXAMPLES, Stages, explain_stages
 from dosimeter.planning.less_noise import LessNoise, find_less_noise
 from dosimeter.planning.person_stage import joined_stages
-from dosimeter.planning.query_notes import list_columns, note_singled_out, note_values
+from dosimeter.planning.query_notes import list_columns, note_counted_groups, note_singled_out, note_values
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.planning.thresholding import find_even_chance
 
@@ -121,7 +121,7 @@ def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
     keys, after = [block.group_keys for block in plan.blocks], tuple(_post_processing(plan))
     groups = None if any(each is None for each in keys) else sum(len(each or ()) for each in keys)
     notes = [*note_person_stage(plan), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
-    notes += [*_note_null_groups(plan), *_note_thresholded(plan), *_note_noise(plan)]
+    notes += [*_note_null_groups(plan), *note_counted_groups(plan), *_note_thresholded(plan), *_note_noise(plan)]
     notes += dict.fromkeys(_note_ranks(plan))
     return Explanation(
         query=plan.sql,

@@ -152,7 +152,9 @@ def _column(column: Column, aggregate: str) -> Gridded:
     lower, upper = cast(tuple[Decimal, Decimal], column.bounds)
     raw = column_tree(column.name)
     if column.type is ColumnType.INTEGER:
-        return clamped(raw, (number(lower), number(upper)), as_bigint(raw.copy()), (int(lower), int(upper)))
+        whole_steps = clamped(raw, (number(lower), number(upper)), as_bigint(raw.copy()), (int(lower), int(upper)))
+        apart = [int(cast(int, value)) - int(lower) for value in column.listed or ()]
+        return replace(whole_steps, stride=math.gcd(*apart)) if apart else whole_steps
     if column.resolution is None:
         raise QueryError(
             f"{aggregate} has no resolution.",

@@ -275,16 +275,24 @@ def _join_table(node: exp.Expression, schema: Schema) -> tuple[JoinTable, list[s
         if name.lower() == written.lower():
             return table, list(dict.fromkeys([target.name.lower(), (target.alias or target.name).lower()]))
     if written.lower() == schema.table.lower():
-        raise refusal(
-            node,
-            f"{clause_of(node)}: a table cannot be joined with itself, because a joined row could then belong to two "
-            "individuals.",
-        )
+        raise refusal(node, f"{clause_of(node)}: a table cannot be joined with itself, {_explain_self_join(schema)}")
     raise refusal(
         node,
         f"{written} is not declared.",
         Hint("Ask one table."),
         for_controller(f'Or add [tables.{written}] public = true, key = "…" and its columns to the schema.'),
+    )
+
+
+def _explain_self_join(schema: Schema) -> str:
+    """Say why a table is not joined with itself, and what to write instead."""
+    if schema.unit == "row":
+        return "because every row is another individual: a joined row would belong to two."
+    return (
+        f"because every row of an individual would meet all their others, and other people's rows too unless "
+        f"{schema.unit} is compared. Compare an individual's own rows by a window, LAG(…) OVER (PARTITION BY "
+        f"{schema.unit} ORDER BY …) in a subquery, or join what is computed of each: JOIN (SELECT {schema.unit}, "
+        f"MIN(…) AS first FROM {schema.table} GROUP BY {schema.unit}) AS own USING ({schema.unit})."
     )
 
 

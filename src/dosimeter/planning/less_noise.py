@@ -1,12 +1,13 @@
-"""Find ways to ask for less noise: other queries and other bounds, planned and compared. Never reads data.
+"""Find ways to ask for less noise: other queries and narrower bounds, planned and compared. Never reads data.
 
 Nothing here is a rule of thumb: each piece of advice is a plan of its own, and it is given only if no number that both
-plans measure gets more noise, and some number gets less.
+plans measure gets more noise, and some number gets less. No bounds are ever proposed: which ones hold is known to those
+who know the values, and bounds that cut values off would ruin the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from enum import Enum
@@ -37,15 +38,17 @@ class Change(Enum):
     LEAVE_OUT = "leave_out"
     FEWER_GROUPS = "fewer_groups"
     NARROWER_BOUNDS = "narrower_bounds"
+    NEARER_ZERO = "nearer_zero"
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseAdvice:
     """One way to ask for less noise.
 
-    ``given``: the clause, or the bounds, to be changed. ``instead``: what to write in its place; None to leave it out.
-    ``column``: the column whose bounds would change; None for a change to the query. ``factors``: for each number that
-    both queries measure, by what its noise would be multiplied.
+    ``given``: the clause to be changed, or the declared bounds. ``instead``: what to write in its place; None to leave
+    it out, and for bounds. ``column``: the column whose bounds may be wider than its values; None for a change to the
+    query. ``factors``: for each number that both queries measure, by what its noise would be multiplied; for bounds, if
+    they were half as wide (NARROWER_BOUNDS) or half as far from 0 (NEARER_ZERO).
     """
 
     change: Change
@@ -93,13 +96,14 @@ def find_less_noise(plan: QueryPlan) -> LessNoise:
     return LessNoise(tuple(found), groups_matter)
 
 
-def compare_noise(plan: QueryPlan, other: QueryPlan) -> dict[str, float]:
-    """Return, for each number that both plans measure, the noise in ``other`` divided by that in ``plan``.
+def compare_noise(plan: QueryPlan, *others: QueryPlan) -> dict[str, float]:
+    """Return, for each number that all plans measure, its noise in another plan divided by that in ``plan``.
 
-    Empty if no number gets less noise, or if one gets more.
+    If there are several others, the largest quotient counts. Empty if no number gets less noise, or if one gets more.
     """
-    before, after = _scales(plan), _scales(other)
-    factors = {label: after[kind, label] / before[kind, label] for kind, label in before if (kind, label) in after}
+    before, after = _scales(plan), [_scales(other) for other in others]
+    shared = [key for key in before if all(key in scales for scales in after)]
+    factors = {key[1]: max(scales[key] / before[key] for scales in after) for key in shared}
     helps = min(factors.values(), default=1.0) < _SMALLER and max(factors.values()) <= 1.0 + 1e-12
     return factors if helps else {}
 
@@ -200,27 +204,43 @@ def _try_fewer_groups(plan: QueryPlan, select: exp.Select) -> NoiseAdvice | None
     return NoiseAdvice(Change.FEWER_GROUPS, named, None, compare_noise(plan, tried))
 
 
-# ---------------------------------------------------------------- other bounds
+# ---------------------------------------------------------------- narrower bounds
+
+_Bounds = tuple[Decimal, Decimal]
 
 
 def _try_bounds(plan: QueryPlan) -> Iterator[NoiseAdvice]:
-    """Yield the advice to narrow a column's bounds, for each column where half the width would leave less noise."""
+    """Yield the advice to narrow a column's bounds, if its values are known to allow it.
+
+    Bounds half as wide must leave less noise wherever they lie; those half as far from 0 are tried for numbers that
+    only these help.
+    """
     schema = plan.declared_schema or plan.schema
     read = {node.name for argument in plan.arguments for node in argument.tree.find_all(exp.Column)}
     wanted = schema.columns if plan.person is not None else {name: schema.columns.get(name) for name in read}
     tried = [(name, column) for name, column in sorted(wanted.items()) if column is not None and _is_bounded(column)]
     for name, column in tried[:_MOST_TRIED]:
-        assert column.bounds is not None
-        lower, upper = Decimal(str(column.bounds[0])), Decimal(str(column.bounds[1]))
+        lower, upper = (Decimal(str(end)) for end in column.bounds or ())
         middle = _step_down((lower + upper) / 2, column)
-        if not lower < middle < upper:
-            continue
-        narrower = replace(column, bounds=(lower, middle))
-        other = _plan_other(plan, plan.sql, replace(schema, columns={**schema.columns, name: narrower}))
-        factors = {} if other is None else compare_noise(plan, other)
-        if factors:
-            given, instead = (f"{lower:f} to {end.normalize():f}" for end in (upper, middle))
-            yield NoiseAdvice(Change.NARROWER_BOUNDS, given, instead, factors, name)
+        far = _step_down(max(-lower, upper) / 2, column)
+        halves = [(lower, middle), (middle, upper)]
+        narrower = _compare_bounds(plan, schema, column, halves)
+        nearer = _compare_bounds(plan, schema, column, [(max(lower, -far), min(upper, far))])
+        given = f"{lower:f} to {upper.normalize():f}"
+        if narrower:
+            yield NoiseAdvice(Change.NARROWER_BOUNDS, given, None, narrower, name)
+        if any(factor < min(_SMALLER, narrower.get(label, 1.0)) for label, factor in nearer.items()):
+            yield NoiseAdvice(Change.NEARER_ZERO, given, None, nearer, name)
+
+
+def _compare_bounds(plan: QueryPlan, schema: Schema, column: Column, tried: Sequence[_Bounds]) -> dict[str, float]:
+    """Return by what each number's noise would be multiplied with any of several bounds of a column; empty if none."""
+    if any(lower >= upper for lower, upper in tried):
+        return {}
+    changed = [{**schema.columns, column.name: replace(column, bounds=bounds)} for bounds in tried]
+    others = [_plan_other(plan, plan.sql, replace(schema, columns=columns)) for columns in changed]
+    known = [other for other in others if other is not None]
+    return compare_noise(plan, *known) if len(known) == len(others) else {}
 
 
 def _is_bounded(column: Column) -> bool:

@@ -18,7 +18,7 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.declared_groups import declared_values
+from dosimeter.planning.declared_groups import MAX_LISTED, declared_values, list_fewer, list_steps
 from dosimeter.planning.grid import put_on_grid
 from dosimeter.planning.joins import counts_within_people
 from dosimeter.planning.steps import LARGEST, LARGEST_FACTOR, Gridded, TooDeep, put_on_binary_grid
@@ -109,7 +109,7 @@ def _read_numbers(
                 raise refusal(node, f"{clause_of(node)}: MEDIAN has no OVER on every engine. Use GROUP BY.")
             gridded = _gridded(bare, condition, scope)
             doubled = exp.Mul(this=as_double(apply(exp.Median(this=gridded.tree))), expression=_double(2))
-            return _number(doubled, 2 * gridded.lower, 2 * gridded.upper, gridded.unit / 2, node)
+            return _number(doubled, 2 * gridded.lower, 2 * gridded.upper, gridded.unit / 2, node, gridded.stride)
         case _:
             return _extreme(bare, condition, scope, apply)
 
@@ -120,7 +120,7 @@ def read_value(node: exp.Expression, scope: Scope) -> OwnValue:
     if checked.type in NUMERIC and not isinstance(checked.tree, exp.Column):
         gridded = put_on_grid(checked.tree, scope.schema, clause_of(node))
         number = _number(gridded.tree, gridded.lower, gridded.upper, gridded.unit, node)
-        return _passing_marks(number, checked.tree, scope)
+        return _passing_marks(_listing(number, checked, gridded, scope), checked.tree, scope)
     return OwnValue(make_total(checked.tree, scope.schema), _facts(node, checked, scope))
 
 
@@ -212,7 +212,8 @@ def _sum(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> Own
     """Return the sum of at most m = ``rows`` values from L to U, with bounds m·min(L, 0) and m·max(U, 0)."""
     lower, upper = rows * min(gridded.lower, 0), rows * max(gridded.upper, 0)
     _require_countable(max(-lower, upper), node)
-    return _number(as_bigint(apply(exp.Sum(this=gridded.tree))), lower, upper, gridded.unit, node)
+    stride = gridded.stride if gridded.stride and gridded.lower % gridded.stride == 0 else 1
+    return _number(as_bigint(apply(exp.Sum(this=gridded.tree))), lower, upper, gridded.unit, node, stride)
 
 
 def _require_countable(largest: int, node: exp.Expression) -> None:
@@ -257,7 +258,8 @@ def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scop
         raise refusal(node, f"{clause_of(node)} takes a condition. Compare the value with something.")
     if checked.type in NUMERIC:
         gridded = _gridded(node, condition, scope)
-        return _number(apply(kind(this=gridded.tree)), gridded.lower, gridded.upper, gridded.unit, node)
+        number = _number(apply(kind(this=gridded.tree)), gridded.lower, gridded.upper, gridded.unit, node)
+        return _listing(number, checked, gridded, scope)
     tree = _only_where(make_total(checked.tree, scope.schema), condition)
     return OwnValue(apply(kind(this=tree)), _facts(node.this, checked, scope))
 
@@ -265,26 +267,37 @@ def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scop
 # ---------------------------------------------------------------- facts
 
 
-def _number(tree: exp.Expression, lower: int, upper: int, unit: Fraction, node: exp.Expression) -> OwnValue:
+def _number(
+    tree: exp.Expression, lower: int, upper: int, unit: Fraction, node: exp.Expression, stride: int = 1
+) -> OwnValue:
     """Return a number of whole grid steps as the value it stands for, with bounds and resolution.
 
     ``unit``: the size of one step. If it is no decimal, such as 1/3, the value is first rounded to a grid whose step is
-    a power of two (Q1). ``lower`` and ``upper``: the bounds in steps.
+    a power of two (Q1). ``lower`` and ``upper``: the bounds in steps. ``stride``: how many steps its values are apart.
     """
     if not _is_decimal(unit):
         rounded = _on_decimals(tree, lower, upper, unit, node)
-        tree, lower, upper, unit = rounded.tree, rounded.lower, rounded.upper, rounded.unit
+        tree, lower, upper, unit, stride = rounded.tree, rounded.lower, rounded.upper, rounded.unit, 1
     bounds = (_exact(lower * unit), _exact(upper * unit))
+    listed = list_steps(lower, upper, unit, stride) if stride > 1 or unit.numerator > 1 else None
     if unit.denominator == 1:
         _require_countable(int(max(-bounds[0], bounds[1])), node)  # 64 bits hold it whatever the data (N4)
         whole = tree if unit == 1 else exp.Mul(this=wrap(as_bigint(tree)), expression=exp.Literal.number(int(unit)))
-        return OwnValue(as_bigint(whole), Column("", ColumnType.INTEGER, bounds))
+        return OwnValue(as_bigint(whole), Column("", ColumnType.INTEGER, bounds, listed=listed))
     # The quotient of two whole numbers is the double nearest to the value, as a literal is.
     steps: exp.Expression = as_double(tree)
     if unit.numerator != 1:
         steps = exp.Mul(this=steps, expression=_double(unit.numerator))
-    value = exp.Div(this=wrap(steps), expression=_double(unit.denominator), typed=False, safe=False)
-    return OwnValue(exp.Paren(this=value), Column("", ColumnType.DECIMAL, bounds, resolution=_exact(unit)))
+    quotient = exp.Div(this=wrap(steps), expression=_double(unit.denominator), typed=False, safe=False)
+    column = Column("", ColumnType.DECIMAL, bounds, resolution=_exact(unit), listed=listed)
+    return OwnValue(exp.Paren(this=quotient), column)
+
+
+def _listing(value: OwnValue, checked: Checked, gridded: Gridded, scope: Scope) -> OwnValue:
+    """Return the value with the list of all numbers that it can be, if these are fewer than its grid has (C8)."""
+    if not _is_decimal(gridded.unit):  # then the numbers were rounded to another grid
+        return value
+    return replace(value, column=replace(value.column, listed=list_fewer(checked, gridded, scope.schema)))
 
 
 def _is_decimal(unit: Fraction) -> bool:
@@ -341,13 +354,15 @@ def _made_facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
                 exact = put_on_grid(checked.tree, scope.schema, clause_of(node))
                 gridded = _on_decimals(exact.tree, exact.lower, exact.upper, exact.unit, node)
                 bounds = (_exact(gridded.lower * gridded.unit), _exact(gridded.upper * gridded.unit))
-                return Column("", kind, bounds, resolution=_exact(gridded.unit) if kind is ColumnType.DECIMAL else None)
+                resolution = _exact(gridded.unit) if kind is ColumnType.DECIMAL else None
+                made = OwnValue(gridded.tree, Column("", kind, bounds, resolution=resolution))
+                return _listing(made, checked, exact, scope).column
             return Column("", kind)
         case Type.DATE | Type.TIMESTAMP:
             kind = ColumnType.DATE if checked.type is Type.DATE else ColumnType.TIMESTAMP
             with suppress(QueryError):
                 days = cast("tuple[date, ...]", declared_values(node, checked, scope.schema))
-                return Column("", kind, (days[0], days[-1]))
+                return Column("", kind, (days[0], days[-1]), listed=days if len(days) <= MAX_LISTED else None)
             return Column("", kind)
         case Type.TEXT:
             with suppress(QueryError):

@@ -82,10 +82,10 @@ def _list_conditions(condition: exp.Expression) -> list[exp.Expression]:
 
 
 def _list_names(select: exp.Select) -> set[str]:
-    """Return the names and aliases of a query's own tables, in lower case."""
+    """Return the names by which a query calls its own tables, in lower case: the alias hides a table's own name."""
     origin = select.args.get("from_")
     tables = [*([origin.this] if origin is not None else []), *(join.this for join in select.args.get("joins") or [])]
-    return {name.lower() for table in tables for name in (table.name, table.alias) if name}
+    return {table.alias_or_name.lower() for table in tables}
 
 
 def _read_pair(condition: exp.Expression, inside: set[str]) -> tuple[exp.Expression, exp.Expression] | None:

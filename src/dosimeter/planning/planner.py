@@ -54,10 +54,16 @@ from dosimeter.planning.stages import (
     require_uncorrelated,
 )
 from dosimeter.planning.subqueries import inline_subqueries
-from dosimeter.planning.thresholding import add_threshold, check_thresholding, limit_observed
+from dosimeter.planning.thresholding import (
+    add_threshold,
+    check_thresholding,
+    count_observable,
+    limit_observed,
+    require_observable,
+)
 from dosimeter.problems import Option
 from dosimeter.schema import JoinTable, Schema, digest_schema
-from dosimeter.sql import Scope, check_condition, clause_of, conjunction, is_not_null, refusal
+from dosimeter.sql import MOST_ROWS, Scope, check_condition, clause_of, conjunction, is_not_null, refusal
 
 MAX_BLOCKS = 64
 _SCALAR = "scalar"
@@ -356,7 +362,7 @@ def _write_over_released(draft: Draft) -> None:
 def _write_over(draft: Draft, aggregates: AggregateCollector, source: exp.Expression) -> Relation:
     grouping, schema = draft.grouping, draft.sources.schema
     totals, thresholded = bool(grouping.sets), draft.options.groups == "thresholded"
-    rows = (schema.individuals or 1) * schema.max_rows_per_unit if thresholded else grouping.rows
+    rows = min(count_observable(schema), MOST_ROWS) if thresholded else grouping.rows
     scope, groups = draft.sources.scope, grouping.groups
     return MeasuringSelect(scope, groups, aggregates, rows, totals, source, draft.scalars).write(draft.select)
 
@@ -369,6 +375,8 @@ def _count_people(draft: Draft) -> None:
 
 def _collect_measures(draft: Draft) -> None:
     draft.collected = draft.aggregates.finish()
+    if draft.threshold is not None:
+        require_observable(draft.grouping.groups, draft.collected.measures, draft.sources.schema)
     require_few([(draft.grouping.cells, len(draft.collected.measures))])
 
 

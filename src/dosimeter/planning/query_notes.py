@@ -1,10 +1,12 @@
-"""Tell from a plan which columns a query reads, and warn of identifying columns and of texts nobody declared.
+"""Tell from a plan which columns a query reads, and warn of identifying columns, undeclared texts and empty groups.
 
 Takes plans; gives public facts only.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 from sqlglot import exp
@@ -51,3 +53,26 @@ def _list_conditions(plan: QueryPlan) -> list[Any]:
         arguments = (argument.tree for argument in block.arguments)
         found += [block.where, *(group.tree for group in block.groups), *arguments]
     return found
+
+
+_OVER_GROUPS = (exp.Avg, exp.Count, exp.Min, exp.Max, exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc,
+                exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop)  # fmt: skip
+"""Aggregates of released numbers that empty groups change; a sum they do not."""
+
+
+def note_counted_groups(plan: QueryPlan) -> Iterator[str]:
+    """Yield a sentence for each list of declared groups, if what comes after the noise is computed over all of them.
+
+    An average over the days of each month has 31 days in February too: every declared combination is a group (C8).
+    """
+    if plan.after.query is None or plan.after.query.find(*_OVER_GROUPS) is None:
+        return
+    for groups in dict.fromkeys(block.groups for block in plan.blocks):
+        sizes = [len(group.values) for group in groups if group.values is not None]
+        if sizes and len(sizes) == len(groups):
+            each = ", ".join(f"{group.name}: {size:,}" for group, size in zip(groups, sizes, strict=True))
+            yield (
+                f"What is computed over groups counts all {math.prod(sizes):,} declared ones ({each}), also those that "
+                "nobody is in or can be in, such as a day that a month does not have: their counts and sums are 0, "
+                "but for noise."
+            )

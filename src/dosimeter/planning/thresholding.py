@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from sqlglot import exp
 
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.measures import CountIndividuals
+from dosimeter.measures import CountIndividuals, Measure
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Groups
 from dosimeter.planning.aggregates import AggregateCollector
@@ -17,7 +17,10 @@ from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.schema import Schema
 from dosimeter.sql import column_tree, conjunction
 
-MAX_OBSERVED = 1_000_000
+MEMORY = 2 * 2**30  # bytes that the groups of the data may take while noise is added
+GROUP_BYTES, NUMBER_BYTES = 120, 40  # of one group, and of each of its columns and measures
+MAX_LOOKED = 2_000_000  # groups whose risks can be looked at
+MAX_COLLECTED = 1_000_000  # groups whose numbers the engine cannot add up: all are held at once
 _THRESHOLDED = Option("groups", "thresholded")
 
 
@@ -45,23 +48,59 @@ def check_thresholding(
 def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:
     """Return ℓ₀, in how many groups one individual can be at most: as many as they can have rows, m.
 
-    Refuses a query without GROUP BY, and one where n·m is too many groups, with n the declared number of individuals (1
-    if undeclared). How many groups there really are is private, and never a reason to refuse (N4).
+    Refuses a query without GROUP BY.
     """
     if not groups:
         raise QueryError(
             "The query has no GROUP BY, so there are no groups to choose from.", leave_out("groups"), clause="GROUP BY"
         )
-    rows = schema.max_rows_per_unit
-    most = (schema.individuals or 1) * rows
-    if most > MAX_OBSERVED:
+    return schema.max_rows_per_unit
+
+
+def count_observable(schema: Schema) -> int:
+    """Return n·m, how many groups the data can have at most. n: the declared number of individuals, 1 if undeclared."""
+    return (schema.individuals or 1) * schema.max_rows_per_unit
+
+
+def require_observable(groups: Sequence[Group], measures: Sequence[Measure], schema: Schema) -> None:
+    """Refuse a query whose groups, if everybody's rows were in groups of their own, would take too much memory.
+
+    Decided by n·m and by the query alone: how many groups there really are is private, and never a reason to refuse
+    (N4). If the engine can add up every measure, noise is added to some groups at a time.
+    """
+    added_up = all(measure.total() is not None for measure in measures)
+    limit = MEMORY // (GROUP_BYTES + NUMBER_BYTES * (len(groups) + len(measures))) if added_up else MAX_COLLECTED
+    most = count_observable(schema)
+    if most > limit:
         raise QueryError(
-            f"{schema.individuals or 1:,} individuals with {rows:,} rows each could be in {most:,} groups; at most "
-            f"{MAX_OBSERVED:,} are supported where nobody declared the groups.",
+            f"{schema.individuals or 1:,} individuals with {schema.max_rows_per_unit:,} rows each could be in {most:,} "
+            f"groups; at most {limit:,} are supported for this query where nobody declared the groups.",
             for_controller("Declare the groups, or lower max_rows_per_unit."),
             clause="GROUP BY",
         )
-    return rows
+
+
+def require_lookable(schema: Schema) -> None:
+    """Refuse to find ε from a preference where there could be too many groups to look at (decided as above, by n·m)."""
+    if count_observable(schema) > MAX_LOOKED:
+        raise QueryError(
+            f"There could be {count_observable(schema):,} groups; a preference can be tested over {MAX_LOOKED:,}.",
+            for_controller("Release at a fixed ε, or declare the groups."),
+            clause="GROUP BY",
+        )
+
+
+def require_few_observed(plan: QueryPlan, count: int) -> None:
+    """Refuse a look at more groups than fit into memory. For the controller alone: it depends on the data.
+
+    ``count``: how many groups the data have.
+    """
+    if plan.threshold is not None and count > MAX_LOOKED:
+        raise QueryError(
+            f"The data have more than {MAX_LOOKED:,} groups, too many to look at.",
+            for_controller("Group by something coarser, or release at a fixed ε without a look."),
+            clause="GROUP BY",
+        )
 
 
 def add_threshold(aggregates: AggregateCollector, delta: float) -> Threshold:

@@ -7,7 +7,7 @@ public tables alone.
 from typing import TYPE_CHECKING
 
 from dosimeter.late_names import load_late
-from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_accuracy, list_group_errors
+from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_accuracy, keep_worst, list_group_errors
 from dosimeter.postprocess.answers import AssembledAnswer, assemble_answer, assemble_groups, list_released_groups
 from dosimeter.postprocess.errors import Noise, measure_scales, needs_values
 from dosimeter.postprocess.estimates import estimate_group, find_counts
@@ -27,6 +27,7 @@ __all__ = [
     "find_counts",
     "find_rank_columns",
     "foresee_accuracy",
+    "keep_worst",
     "list_facts",
     "list_group_errors",
     "list_released_groups",

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dosimeter.measures import Argument
-from dosimeter.planning import QueryPlan
+from dosimeter.planning import QueryPlan, note_counted_groups
 from dosimeter.postprocess.answers import AssembledAnswer
 from dosimeter.postprocess.errors import chooses_rows, count_selectable
 from dosimeter.postprocess.estimates import find_counts
+from dosimeter.sql import MOST_ROWS
 
 NOT_COMPUTED = (
     "What the query does with the released numbers failed on these numbers, so the numbers themselves are the answer."
@@ -43,13 +44,15 @@ class AnswerFacts:
     groups. ``selected``: if noisy numbers decided which rows are shown, how many such numbers there were; None
     otherwise, or if no errors are told. ``without_error``: the columns that have no error, as they read other groups
     than their own. ``has_too_few``: somewhere there are too few people to tell. ``negative``: some count is below 0.
-    ``clamped``: numbers were put back into their bounds. ``failed``: what comes after the noise could not be computed.
+    ``counted_groups``: sentences on declared groups over which something is computed. ``clamped``: numbers were put
+    back into their bounds. ``failed``: what comes after the noise could not be computed.
     """
 
     most_rows: int | None
     bounded: tuple[BoundedValue, ...]
     grouped: bool
     thresholded: bool
+    counted_groups: tuple[str, ...]
     totals: bool
     selected: int | None
     without_error: tuple[str, ...]
@@ -77,6 +80,7 @@ def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, 
         bounded=tuple(dict.fromkeys(each for each in found if "*" not in each.label)),
         grouped=plan.threshold is None and any(block.groups for block in blocks),
         thresholded=plan.threshold is not None,
+        counted_groups=() if failed else tuple(note_counted_groups(plan)),
         totals=any(block.sets for block in blocks),
         selected=count_selectable(plan) if errors and not failed and chooses_rows(plan) else None,
         without_error=tuple(
@@ -108,7 +112,11 @@ def word_facts(facts: AnswerFacts) -> tuple[str, ...]:
     if facts.grouped:
         found.append("Groups are the declared ones: rows of any other are in none of them.")
     if facts.thresholded:
-        found.append("Groups are those of the data with enough people by a noisy count: smaller ones are left out.")
+        found.append(
+            "Groups are those of the data with enough people by a noisy count: smaller ones are left out. Of more than "
+            f"{MOST_ROWS:,} groups, those with the most people are shown."
+        )
+    found += facts.counted_groups
     if facts.totals:
         found.append(
             "Totals add up the noisy numbers of their groups: they agree with these, and their errors are larger. They "

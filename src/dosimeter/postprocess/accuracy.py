@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -27,7 +27,8 @@ class ColumnAccuracy:
     """The accuracy of one column of an answer: how far off it would be, over the groups and totals. Private.
 
     ``typical`` and ``worst``: the median and the largest 95 % error of the groups that have one. ``relative`` and
-    ``largest_relative``: the median and the largest relative error. ``groups``: how many groups there are, totals
+    ``largest_relative``: the median and the largest relative error. Both largest ones may be those of a larger ε, at
+    which a group could still be told (``keep_worst``). ``groups``: how many groups there are, totals
     included. ``too_few``: how many of them have too few people to tell. ``beyond``: how many have an error larger than
     their number, which may be 0. ``numbers``: how many numbers are not 0 and have an error. ``drowned``: how many of
     these are at most as large as their error. ``without``: how many numbers have no error. Fields that need exact
@@ -94,6 +95,30 @@ def foresee_accuracy(
     places = [at for at, output in enumerate(plan.outputs) if output.is_aggregate]
     columns = [_foresee(plan.outputs[at].name, at, known, len(scales), numbers is not None) for at in places]
     return [tuple(column[level] for column in columns) for level in range(len(scales))]
+
+
+def keep_worst(
+    own: tuple[ColumnAccuracy, ...], larger: Sequence[tuple[ColumnAccuracy, ...]]
+) -> tuple[ColumnAccuracy, ...]:
+    """Return the accuracy at one ε, where no column's largest error is smaller than at a larger ε.
+
+    A group that has too few people to tell at this ε counts with the error that it had where it could still be told. If
+    no group can be told, there is no largest error. ``own``: the accuracy at this ε alone. ``larger``: those at larger
+    ε's.
+    """
+    found = []
+    for at, column in enumerate(own):
+        every = [column, *(columns[at] for columns in larger)]
+        worst = _largest([each.worst for each in every])
+        relative = _largest([each.largest_relative for each in every])
+        found.append(replace(column, worst=worst, largest_relative=relative))
+    return tuple(found)
+
+
+def _largest(errors: Sequence[float | None]) -> float | None:
+    """Return the largest of several errors; None, which is larger than any number, if one of them is None."""
+    known = [error for error in errors if error is not None]
+    return max(known) if len(known) == len(errors) else None
 
 
 def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[ReleasedRow, ...]:

@@ -1,4 +1,4 @@
-"""Show those groups of the data that have enough individuals (H1). Takes noisy numbers; neither draws nor reads data.
+"""Show those groups of the data that have enough individuals (H1). Takes measured groups; reads no data itself.
 
 Which groups exist is private. A group is shown if its noisy number of individuals reaches a threshold. The threshold is
 so high that an individual who is alone in their groups makes any of these appear with at most the charged probability
@@ -10,18 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 from fractions import Fraction
+from heapq import nsmallest
 from typing import TYPE_CHECKING, cast
 
 from dosimeter.errors import OptionError
-from dosimeter.planning import Group, Threshold
+from dosimeter.influence import Measured, order_key
+from dosimeter.planning import Group, QueryPlan, Threshold
 from dosimeter.problems import Option, for_controller
 from dosimeter.release.noise import Calibrated, CalibratedSelection, exact_number
-from dosimeter.release.noisy_vector import GroupKey, NoisyVector
-from dosimeter.sql import Type
+from dosimeter.release.noisy_vector import GroupKey, NoisyVector, add_noise_to
+from dosimeter.sql import MOST_ROWS, Type
 
 if TYPE_CHECKING:
     from dosimeter.json_values import JsonScalar
     from dosimeter.schema import Scalar
+
+
+_NoisyGroup = tuple[GroupKey, tuple[Fraction, ...]]
+AT_ONCE = 2**16  # groups that get noise together
 
 
 def find_threshold(threshold: Threshold, noise: Sequence[Calibrated | CalibratedSelection]) -> int:
@@ -45,13 +51,35 @@ def find_threshold(threshold: Threshold, noise: Sequence[Calibrated | Calibrated
     return 1 + counted.mechanism.find_excess(counted.scale, delta / threshold.most)
 
 
-def keep_shown(
-    noisy: NoisyVector, threshold: Threshold, noise: Sequence[Calibrated | CalibratedSelection]
+def draw_shown(
+    plan: QueryPlan, threshold: Threshold, measured: Measured, noise: Sequence[Calibrated | CalibratedSelection]
 ) -> NoisyVector:
-    """Return the groups whose noisy number of individuals reaches the threshold, with their noisy numbers."""
-    least = find_threshold(threshold, noise)
-    shown = [at for at, row in enumerate(noisy.values) if row[threshold.people] >= least]
-    return NoisyVector(tuple(noisy.keys[at] for at in shown), tuple(noisy.values[at] for at in shown))
+    """Return the groups whose noisy number of individuals reaches the threshold, in order, with their noisy numbers.
+
+    Noise is added to some groups at a time, so that what is not shown need not be kept. Of more groups than an answer
+    may have rows, those with the most individuals by their noisy number are returned; they are charged like any others.
+    """
+    least, people = find_threshold(threshold, noise), threshold.people
+    shown: list[_NoisyGroup] = []
+    for start in range(0, len(measured.keys), AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        columns = {at: counted[part] for at, counted in measured.columns.items()}
+        noisy = add_noise_to(plan, measured.keys[part], measured.values[part], noise, columns)
+        shown += [(key, row) for key, row in zip(noisy.keys, noisy.values, strict=True) if row[people] >= least]
+        if len(shown) > 2 * MOST_ROWS:
+            shown = _keep_largest(shown, people)
+    shown = sorted(_keep_largest(shown, people), key=lambda group: order_key(group[0]))
+    return NoisyVector(tuple(key for key, _ in shown), tuple(row for _, row in shown))
+
+
+def _keep_largest(shown: list[_NoisyGroup], people: int) -> list[_NoisyGroup]:
+    """Return as many groups as an answer may have rows: those with the largest noisy number of individuals.
+
+    Equal numbers are told apart by the groups' values, never by the order in which the data gave them.
+    """
+    if len(shown) <= MOST_ROWS:
+        return shown
+    return nsmallest(MOST_ROWS, shown, key=lambda group: (-group[1][people], order_key(group[0])))
 
 
 # ---------------------------------------------------------------- the shown groups in the ledger

@@ -30,7 +30,8 @@ class Column:
 
     ``values``: the texts that a category column can have. ``resolution``: the grid of a decimal column, such as 0.01.
     ``nulls``: whether NULL is one of its declared groups (C8). ``identifying``: whether its values identify people.
-    ``description``: what the column holds, for analysts.
+    ``description``: what the column holds, for analysts. ``listed``: of a column that a query computes, all values that
+    it can have, if these are known to be fewer than its bounds and its resolution allow; never in a schema's file.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Column:
     identifying: bool = False
     nulls: bool = False
     description: str | None = None
+    listed: tuple[Scalar, ...] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

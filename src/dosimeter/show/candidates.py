@@ -11,6 +11,7 @@ from dosimeter.risk import NO_ERROR
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range
 
 if TYPE_CHECKING:
+    from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.risk import Candidate
 
 MEETS, FAILS = "#0072B2", "#D55E00"  # Okabe–Ito blue and vermilion; never without a tick or a cross
@@ -27,9 +28,18 @@ def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
 def list_errors(candidate: Candidate) -> list[str]:
     """Write the 95 % error of each column of the answer: in rows where the column is drawn by rank (E3).
 
-    "no bound" where there is no limit to the error.
+    "no bound" where there is no limit to the error. Beside it stands how many groups have too few people to tell.
     """
-    return [NO_ERROR if error is None else format_error(error, in_rows=in_rows) for error, in_rows in candidate.errors]
+    found = []
+    for at, (error, in_rows) in enumerate(candidate.errors):
+        untold = "" if in_rows or not candidate.accuracy else count_untold(candidate.accuracy[at])
+        found.append(NO_ERROR if error is None else format_error(error, in_rows=in_rows) + untold)
+    return found
+
+
+def count_untold(column: ColumnAccuracy) -> str:
+    """Return how many of a column's groups have too few people to tell, as " (3 of 16 too few)"; "" if none have."""
+    return f" ({column.too_few:,} of {column.groups:,} too few)" if column.too_few and column.groups else ""
 
 
 def format_error(error: float, *, in_rows: bool) -> str:
@@ -50,8 +60,9 @@ def format_scale(candidate: Candidate) -> str:
 def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
     """Return a sentence for each column of the answer on how its 95 % error differs between groups (E1).
 
-    Such as "At ε = 0.1, n: in a typical group ± 30, in the worst ± 60; 3 of 8 groups have too few people to tell." It
-    also says in how many groups the error exceeds the number. A column of which none of this can be said is left out.
+    Such as "At ε = 0.1, n: in a typical group ± 30, in the worst ± 60 or more; 3 of 8 groups have too few people to
+    tell." The worst is "or more" where a group cannot be told. It also says in how many groups the error exceeds the
+    number. A column of which none of this can be said is left out.
     """
     found = []
     for each in candidate.accuracy:
@@ -62,7 +73,7 @@ def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
             relative = "" if each.relative is None else f" ({format_number(100.0 * each.relative, 2)} % of the number)"
             parts.append(
                 f"in a typical group ± {format_number(each.typical)}{relative}, "
-                f"in the worst ± {format_number(each.worst)}"
+                f"in the worst ± {format_number(each.worst)}{' or more' if each.too_few else ''}"
             )
         if each.too_few:
             have = "has" if each.too_few == 1 else "have"
@@ -78,7 +89,7 @@ def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
 
 
 def note_untold(candidate: Candidate) -> tuple[str, ...]:
-    """Say how many numbers of the answer have too few people to tell at this ε: preferences over errors skip them (E1).
+    """Say how many numbers of the answer have too few people to tell at this ε, and how a preference counts them (E1).
 
     Empty if there are none; otherwise one sentence.
     """
@@ -88,8 +99,9 @@ def note_untold(candidate: Candidate) -> tuple[str, ...]:
         return ()
     have = "1 has" if untold == 1 else f"{untold:,} have"
     return (
-        f"The preference limits the errors of numbers that can be told at ε = {format_epsilon(candidate.epsilon)}: of "
-        f"{total:,} numbers {have} too few people behind them and {'is' if untold == 1 else 'are'} left out.",
+        f"At ε = {format_epsilon(candidate.epsilon)}, of {total:,} numbers {have} too few people behind them to tell. "
+        "The preference takes the error that such a number has at the smallest ε where it can be told; it leaves out "
+        "those that can be told at no candidate.",
     )
 
 

@@ -7,10 +7,11 @@ rows. Nobody's record is fetched, and nobody is really left out (``recompute`` d
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import Engine, FewRows, read_booleans, read_codes, read_integers, read_values
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.observed_keys import GroupKey, observe_keys
+from dosimeter.influence.observed_keys import AT_ONCE, GroupKey, LateRows, observe_keys, read_keys_late
 from dosimeter.influence.rows.queries import (
     INSIDE,
     PEOPLE,
@@ -33,7 +34,7 @@ from dosimeter.influence.rows.queries import (
 from dosimeter.influence.units.trees import BY
 from dosimeter.measures import ArgumentMeasure, GroupColumn, Measure
 from dosimeter.mechanisms import Norm
-from dosimeter.planning import QueryPlan
+from dosimeter.planning import QueryPlan, require_few_observed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,8 +91,8 @@ class Measured:
     have each, or None if it is empty. ``further``: the numbers of the plan's other blocks (SELECTs that measure).
     """
 
-    keys: tuple[GroupKey, ...]
-    values: tuple[tuple[Fraction, ...], ...]
+    keys: Sequence[GroupKey]
+    values: Sequence[tuple[Fraction, ...]]
     columns: Mapping[int, tuple[GroupColumn | None, ...]] = field(default_factory=dict, compare=False)
     further: tuple[Measured, ...] = ()
 
@@ -190,6 +191,7 @@ def _index_groups(plan: QueryPlan, table: pa.Table | FewRows) -> tuple[tuple[Gro
     columns = [read_codes(table.column(f"g{at}")) for at in range(len(plan.groups))]
     declared = plan.group_keys
     if declared is None:
+        require_few_observed(plan, max(len(values) for _, values in columns))
         return observe_keys(columns)
     index = np.zeros(table.num_rows, dtype=np.int64)
     known = np.ones(table.num_rows, dtype=np.bool_)
@@ -294,14 +296,17 @@ def _read_column(profile: Profile, measure: Measure, rows: NDArray[np.intp]) -> 
 # ---------------------------------------------------------------- the exact answer
 
 
-def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = None) -> Measured:
+def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = None, *, late: bool = False) -> Measured:
     """Return the exact numbers that get noise (S6), computed from the profile if there is one, otherwise by queries.
 
-    Totals that a profile does not tell are fetched by a query as well.
+    Totals that a profile does not tell are fetched by a query as well. ``late``: many thresholded groups may come in
+    any order, and be read when they are asked for.
     """
     query = answer_query(plan, engine.relation()) if profile is None else None
     if query is not None:
-        return _read_totals(plan, _fetch_totals(plan, engine, query))
+        table = _fetch_totals(plan, engine, query)
+        many = plan.threshold is not None and table.num_rows > AT_ONCE
+        return _read_totals_late(plan, table) if late and many else _read_totals(plan, table)
     if profile is None and plan.ranks and len(plan.arguments) > 1:
         return _measure_apart(plan, engine)
     profile = profile if profile is not None else measure_profile(plan, engine)
@@ -374,6 +379,16 @@ def _fetch_totals(plan: QueryPlan, engine: Engine, query: exp.Select) -> pa.Tabl
     """Fetch the totals of every group: as plain lists if at most ``FEW`` groups are declared, otherwise as Arrow."""
     few = plan.group_keys is not None and len(plan.group_keys) <= FEW
     return engine.fetch_few(query) if few else engine.fetch(query)
+
+
+def _read_totals_late(plan: QueryPlan, table: pa.Table | FewRows) -> Measured:
+    keys = read_keys_late([table.column(f"g{at}") for at in range(len(plan.groups))])
+    totals = [table.column(f"m{at}") for at in range(len(plan.measures))]
+    return Measured(keys, LateRows(totals, [partial(_scale, measure.unit) for measure in plan.measures]))
+
+
+def _scale(unit: Fraction, total: Any) -> Fraction:
+    return int(total) * unit
 
 
 def _read_totals(plan: QueryPlan, table: pa.Table | FewRows) -> Measured:

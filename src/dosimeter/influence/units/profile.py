@@ -45,7 +45,7 @@ from dosimeter.influence.units.queries import (
 from dosimeter.influence.units.trees import BY, GROUP, count_groups, observed_groups_query, unit_rows
 from dosimeter.measures import Entries, NearValues, UnitField, Values, WholeNumbers
 from dosimeter.mechanisms import Norm
-from dosimeter.planning import QueryPlan
+from dosimeter.planning import QueryPlan, require_few_observed
 from dosimeter.schema import Scalar
 
 if TYPE_CHECKING:
@@ -260,6 +260,7 @@ class _Observed:
 
 def _observe_groups(plan: QueryPlan, engine: Engine) -> _Observed:
     table = engine.fetch(observed_groups_query(plan, engine.relation()))
+    require_few_observed(plan, table.num_rows)
     keys, index = observe_keys([read_codes(table.column(f"g{at}")) for at in range(len(plan.groups))])
     numbers = (int(number) for number in table.column(GROUP).to_pylist())
     return _Observed(keys, dict(zip(numbers, index.tolist(), strict=True)))

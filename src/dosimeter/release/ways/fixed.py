@@ -71,7 +71,8 @@ class Fixed(Way):
                 return deny(obstacle.rule)
             return ReleaseDecision(charges.charge(self.epsilon))
 
-        return measure_exactly(prepared.plan, dataset.engine_for(prepared.plan), None), decide_release
+        engine = dataset.engine_for(prepared.plan)
+        return measure_exactly(prepared.plan, engine, None, late=True), decide_release
 
     def promise(self, prepared: PreparedRelease, epsilon: Decimal, *, viewed: bool) -> str:
         threshold = prepared.plan.threshold

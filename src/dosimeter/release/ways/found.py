@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm
+from dosimeter.planning import require_lookable
 from dosimeter.problems import Problem
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
 from dosimeter.release.promises import promise_chosen
@@ -57,6 +58,8 @@ class Found(Way):
     def check(self, subject: Subject) -> None:
         if self.chosen is not None and self.chosen not in subject.candidates:
             raise OptionError("The chosen ε must be one of the candidates.")
+        if subject.plan.threshold is not None:
+            require_lookable(subject.plan.schema)
 
     def list_tried(self, candidates: Collection[float]) -> set[float]:
         return {min(candidates), max(candidates)}

@@ -11,7 +11,7 @@ from typing import Any
 
 from dosimeter.postprocess import find_rank_columns
 from dosimeter.risk import HARDLY, Candidate, Choice
-from dosimeter.show import format_epsilon, format_number, order_candidates
+from dosimeter.show import count_untold, format_epsilon, format_number, order_candidates
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
 from dosimeter.web.decision.tradeoff import ShownError, write_error
@@ -182,7 +182,8 @@ def _accuracy_cell(measured: MeasuredQuery, line: Candidate, place: int, column:
     if len(values) == 1:
         return AccuracyCell(shown.text, _write_range(values[0], shown.worst), shown.relative)
     worst = write_error(None, shown.worst, in_rows=False)
-    return AccuracyCell(shown.text, "" if worst == shown.text else f"worst {worst}", shown.relative)
+    untold = count_untold(measured.accuracies[line.epsilon][place])
+    return AccuracyCell(shown.text, "" if worst == shown.text else f"worst {worst}{untold}", shown.relative)
 
 
 def _write_range(value: float, error: float) -> str:
