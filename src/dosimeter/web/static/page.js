@@ -78,3 +78,10 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   const busy = event.target.dataset?.busy;
   if (busy) { event.target.textContent = busy; event.target.disabled = true; }
 });
+
+// Show why a part of the page could not be made, in its place: htmx drops a refusal otherwise.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (!event.detail.target.closest("[data-problems]") || event.detail.xhr.status < 400) return;
+  event.detail.shouldSwap = true;
+  event.detail.isError = false;
+});
