@@ -162,7 +162,7 @@ def recall_look(entry: Entry) -> LookOptions:
         delta=float(noise),
         calibration=cast(Any, request.calibration),
         indicator=cast(Any, given.get("indicator") or "bound"),
-        candidates=given.get("candidates"),
+        candidates=cast(Any, given.get("candidates")),
         groups="declared" if shown is None else "thresholded",
         min_rows=None if floor is None else int(floor),
         quantiles=cast(Any, given.get("quantiles") or "noise"),  # entries without it had no ranks

@@ -15,7 +15,7 @@ import resource
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -235,11 +235,15 @@ class OncePerMinute(logging.Filter):
 
 
 class LimitedServer(uvicorn.Server):
-    """A uvicorn server whose log stays small, and whose queue of new connections is long."""
+    """A uvicorn server whose log stays small, and whose queue of new connections is long.
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    ``stop``: called before the server waits for open requests; ends what these wait for.
+    """
+
+    def __init__(self, config: uvicorn.Config, stop: Callable[[], None] = lambda: None) -> None:
         super().__init__(config)
         self._quiet = OncePerMinute()
+        self._stop = stop
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(self._report)
@@ -255,6 +259,10 @@ class LimitedServer(uvicorn.Server):
         for listener in sockets or ():
             listener.listen(QUEUE)  # asyncio accepts in small batches, and made the queue only as long as one batch
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stop()
+        await super().shutdown(sockets)
+
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log what the event loop reports.
 
@@ -269,11 +277,15 @@ class LimitedServer(uvicorn.Server):
             )
 
 
-def make_server(app: Any, **options: Any) -> LimitedServer:
-    """Return a server for an application, with every limit on connections. ``options`` are passed to uvicorn."""
+def make_server(app: Any, *, stop: Callable[[], None] = lambda: None, **options: Any) -> LimitedServer:
+    """Return a server for an application, with every limit on connections.
+
+    ``stop``: called before the server waits for open requests; ends what these wait for. ``options`` are passed to
+    uvicorn.
+    """
     capacity = Capacity.of_system()
     config = uvicorn.Config(
         app, http=limit_protocol(capacity), ws="none", backlog=capacity.batch, limit_concurrency=capacity.open + 1,
         timeout_keep_alive=IDLE, h11_max_incomplete_event_size=32_768, access_log=False, server_header=False, **options,
     )  # fmt: skip
-    return LimitedServer(config)
+    return LimitedServer(config, stop)

@@ -33,11 +33,14 @@ class SecurityMiddleware:
     """Middleware around the application: security headers and limits on requests.
 
     Pure ASGI, so that streaming and background work keep working. ``largest_body``: in bytes. ``secure``: browsers are
-    told to come by HTTPS only.
+    told to come by HTTPS only. ``stop``: ends what requests may be waiting for; a server calls it before it stops.
     """
 
-    def __init__(self, application: Application, *, largest_body: int, secure: bool) -> None:
+    def __init__(
+        self, application: Application, *, largest_body: int, secure: bool, stop: Callable[[], None] = lambda: None
+    ) -> None:
         self._application = application
+        self.stop = stop
         self._largest = largest_body
         headers = {
             "content-security-policy": POLICY,

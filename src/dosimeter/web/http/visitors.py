@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import Depends, Request
 from itsdangerous import BadSignature
 
-from dosimeter.web.checks import CheckQueue
+from dosimeter.web.checks import RequestChecks
 from dosimeter.web.http.errors import NotSignedIn, Refused
-from dosimeter.web.identity import PasswordQueue, find_session
+from dosimeter.web.identity import PasswordQueue, SlowedNames, find_session
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User
 
@@ -50,14 +50,22 @@ def find_way_back(address: str, role: str | None = None) -> str:
     return address if address.startswith(homes) else ""
 
 
-def get_checks(request: Request) -> CheckQueue:
-    checks: CheckQueue = request.app.state.checks
-    return checks
+def get_checks(request: Request) -> RequestChecks:
+    async def wait_until_gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    return RequestChecks(request.app.state.checks, wait_until_gone)
 
 
 def get_password_queue(request: Request) -> PasswordQueue:
     password_queue: PasswordQueue = request.app.state.password_queue
     return password_queue
+
+
+def get_slowed_names(request: Request) -> SlowedNames:
+    slowed_names: SlowedNames = request.app.state.slowed_names
+    return slowed_names
 
 
 def find_address(request: Request) -> str:
@@ -108,7 +116,8 @@ def require_dataset(state: ServerState, name: str) -> ServedDataset:
 
 StateOf = Annotated[ServerState, Depends(get_state)]
 PasswordQueueOf = Annotated[PasswordQueue, Depends(get_password_queue)]
-Checks = Annotated[CheckQueue, Depends(get_checks)]
+SlowedNamesOf = Annotated[SlowedNames, Depends(get_slowed_names)]
+Checks = Annotated[RequestChecks, Depends(get_checks)]
 Visitor = Annotated[User, Depends(require_visitor)]
 Analyst = Annotated[User, Depends(require_analyst)]
 Controller = Annotated[User, Depends(require_controller)]

@@ -6,6 +6,7 @@ and no datasets.
 
 from dosimeter.web.identity.addresses import group_address
 from dosimeter.web.identity.password_queue import PasswordQueue, TooManyAttempts
+from dosimeter.web.identity.slowed_names import SlowedNames
 from dosimeter.web.identity.throttle import Limits, Throttled, clean_name, refuse_throttled
 from dosimeter.web.identity.users import (
     SessionEnded,
@@ -25,6 +26,7 @@ from dosimeter.web.identity.users import (
     reset_password,
     revoke_token,
     sign_in,
+    signed_in_from,
 )
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "PasswordQueue",
     "SessionEnded",
     "SignedIn",
+    "SlowedNames",
     "Throttled",
     "TooManyAttempts",
     "add_user",
@@ -52,4 +55,5 @@ __all__ = [
     "reset_password",
     "revoke_token",
     "sign_in",
+    "signed_in_from",
 ]
