@@ -239,7 +239,8 @@ class Attack:
 
 def sign_in_from(url: str, address: str, name: str, password: str) -> int:
     """Sign in with a browser that nobody knows; gives the status."""
-    transport = httpx.HTTPTransport(local_address=address)
+    once = httpx.Limits(max_keepalive_connections=0)  # a browser opens another one too, where one was closed meanwhile
+    transport = httpx.HTTPTransport(local_address=address, limits=once)
     with Guest(base_url=url, transport=transport, timeout=60, headers={"Sec-Fetch-Site": "same-origin"}) as owner:
         return owner.sign_in(name, password).status_code
 

@@ -26,6 +26,7 @@ from dosimeter.web.public import NewQuery
 from dosimeter.web.store import User, submit_query
 from dosimeter.web.store.tables import USERS
 from tests.waiting import LONGEST_WAIT, wait_until
+from tests.web.browsing import OpenPage, expect
 from tests.web.test_web_commands import RUN, end, sign_in, start
 from tests.web.test_web_limits import run_story
 from tests.web.web_site import COUNT, PASSWORD, Guest, Site, read_text
@@ -392,3 +393,32 @@ def test_a_stored_query_that_grows_is_planned_nowhere_else(
         assert "endless" in carol.get("/queue").text
         assert carol.act(f"/decide/{query_id}/deny", reason="it grows").status_code == 200
     assert planned == []
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def test_a_verdict_is_hidden_while_another_query_is_checked(site: Site, open_page: OpenPage) -> None:
+    page = open_page(site, "anna")
+    page.goto("/ask")
+    verdict = page.locator("#check .good")
+    page.fill("#sql", COUNT)
+    expect(verdict).to_be_visible()
+    held: list[Any] = []
+    page.route("**/ask/check", lambda route: held.append(route))
+
+    def is_held() -> bool:
+        page.wait_for_timeout(10)  # lets the browser speak
+        return bool(held)
+
+    page.fill("#sql", "SELECT name FROM clinic")
+    expect(page.locator("#check")).to_have_attribute("aria-busy", "true")
+    expect(verdict).to_be_hidden()
+    wait_until(is_held, "the check is held up")
+    held[0].continue_()
+    expect(page.locator("#check .bad")).to_be_visible()
+    expect(page.locator("#check")).not_to_have_attribute("aria-busy", "true")
+    page.unroute("**/ask/check")
+    page.route("**/ask/check", lambda route: route.abort())
+    page.fill("#sql", OTHER)
+    expect(page.locator("#check")).to_contain_text("could not be checked")

@@ -54,11 +54,13 @@ class Capacity:
     def of_system(cls) -> Capacity:
         """Return a capacity that takes at most half of the process's file descriptors, or 8 if that is more.
 
-        A batch is small, because asyncio accepts a whole one before any of its connections can be counted here.
+        A batch is small, because asyncio accepts a whole one before any of its connections can be counted here. Most
+        connections may be sending: hundreds of people behind one address can come at once, and each counts as sending
+        until its request is read.
         """
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = MOST_OPEN if descriptors == resource.RLIM_INFINITY else max(8, min(MOST_OPEN, descriptors // 2))
-        return cls(most, max(4, most // 4), max(1, most // 8))
+        return cls(most, max(4, most * 3 // 4), max(1, most // 8))
 
 
 class Connections:

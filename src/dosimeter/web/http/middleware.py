@@ -102,6 +102,8 @@ class SecurityMiddleware:
                 await send_with_headers({"type": "http.response.body", "body": b""})
 
     def _check_head(self, headers: dict[bytes, bytes]) -> Refusal | None:
+        if b"content-length" in headers and b"transfer-encoding" in headers:  # where it ends depends on who reads it
+            return 400, "malformed", "The request gives its length in two ways."
         declared = headers.get(b"content-length", b"0")
         if not declared.isdigit() or int(declared) > self._largest:
             return self._too_large()
