@@ -17,8 +17,8 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from dosimeter.web.identity import SlowedNames, Throttled
-from dosimeter.web.identity.slowed_names import MOST_WAITING
+from dosimeter.web.identity import NameTurns, Throttled
+from dosimeter.web.identity.name_turns import MOST_WAITING
 from dosimeter.web.identity.throttle import PAUSE
 from dosimeter.web.store.tables import AUDIT
 from tests.waiting import wait_until
@@ -75,14 +75,15 @@ class Siege:
     """Attempts at one name, and what became of them. ``verified``: when and from where a password was verified."""
 
     def __init__(self) -> None:
-        self.names = SlowedNames()
+        self.names = NameTurns()
         self.verified: list[tuple[float, str]] = []
         self.refused = Counter[str]()
 
     async def attempt(self, network: str, *, usual: bool = False) -> bool:
         try:
             self.names.refuse_hopeless("carol", network)
-            async with self.names.take_turn("carol", network, usual=usual):
+            async with self.names.take_turn("carol", network, usual=usual) as attempt:
+                attempt.slowed = True
                 self.verified.append((asyncio.get_running_loop().time(), network))
                 await asyncio.sleep(0.1)
         except Throttled:

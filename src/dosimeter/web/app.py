@@ -28,7 +28,7 @@ from dosimeter.web.http import (
     refuse,
     send_to_sign_in,
 )
-from dosimeter.web.identity import PasswordQueue, SlowedNames
+from dosimeter.web.identity import NameTurns, PasswordQueue
 from dosimeter.web.log import LOG, report_bug
 from dosimeter.web.routes import (
     accounts,
@@ -83,7 +83,7 @@ def build_app(state: ServerState) -> FastAPI:
     app.state.server = state
     app.state.checks = checks
     app.state.password_queue = password_queue
-    app.state.slowed_names = SlowedNames()
+    app.state.name_turns = NameTurns()
     app.state.templates = make_environment(assets.address)
     app.state.assets = assets
     pages = (session, analyst, results, queue, audit, decision, decision_actions, accounts, incidents, introduction)

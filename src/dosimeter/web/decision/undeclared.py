@@ -18,7 +18,8 @@ class GroupsRow:
     """How many groups an answer at one ε would show, as text. ``groups``: how many are expected.
 
     ``people``: with how many people a group has an even chance to be shown. ``hidden``: how many people are in groups
-    that are hardly ever shown; somebody in several groups counts once in each. ``selected``: whether the slider is at this ε.
+    that are hardly ever shown; somebody in several groups counts once in each. ``selected``: whether the slider is at
+    this ε.
     """
 
     epsilon: str

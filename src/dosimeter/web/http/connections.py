@@ -15,7 +15,7 @@ import resource
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ SLOWEST_REQUEST = 45.0  # seconds for head and body; the body alone may take 30,
 SLOWEST_READER = 30.0
 IDLE = 15  # seconds between two requests
 MOST_OPEN = 512
+FEW_MORE = 3  # connections that one visitor may have more than another and still be no worse
 QUEUE = 1024  # connections that the system keeps until they are accepted
 SWEEP = 0.5
 QUIET = 60.0  # seconds in which the same complaint is logged once only
@@ -79,21 +80,24 @@ class Connections:
 
         If too many are sending, one of these is closed. If too many are open, another one that is sending is closed; if
         there is none, an idle one; else one that leaves its answer unread. If all others wait for their answers, the
-        new one is let in, up to ``batch`` above the limit; beyond that it is closed.
+        new one is let in, up to ``batch`` above the limit; beyond that it is closed. Nobody is closed for somebody who
+        has clearly more connections.
         """
         self._mark(connection, "unfinished")
         if not self._sweeping:
             self._sweeping = True
             connection.loop.call_later(SWEEP, self._close_slow, connection.loop)
+        many = Counter(other.address for other in self._known)
         unfinished = self._list("unfinished")
         if len(unfinished) > self._capacity.unfinished:
-            self._drop(_find_oldest(unfinished))
+            self._drop(_find_oldest(unfinished, many))
         elif len(self._known) > self._capacity.open:
             others = [other for other in unfinished if other is not connection]
             spare = others or self._list("idle") or self._list("unread")
-            if spare:
-                self._drop(_find_oldest(spare))
-            elif len(self._known) > self._capacity.open + self._capacity.batch:
+            oldest = _find_oldest(spare, many) if spare else None
+            if oldest is not None and many[oldest.address] >= many[connection.address] - FEW_MORE:
+                self._drop(oldest)
+            elif oldest is not None or len(self._known) > self._capacity.open + self._capacity.batch:
                 self._drop(connection)  # until it is closed, the server answers it that it is busy
 
     def update(self, connection: LimitedProtocol) -> None:
@@ -131,15 +135,12 @@ class Connections:
             loop.call_later(SWEEP, self._close_slow, loop)
 
 
-def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
+def _find_oldest(connections: Sequence[LimitedProtocol], many: Counter[str]) -> LimitedProtocol:
     """Return, of the address with the most connections, the one that has been in its state the longest.
 
-    ``connections``: those in one state, the longest first.
+    ``connections``: those in one state, the longest first. ``many``: how many connections each address has in all.
     """
-    listed = list(connections)
-    many = Counter(connection.address for connection in listed)
-    most = max(many.values())
-    return next(connection for connection in listed if many[connection.address] == most)
+    return max(connections, key=lambda connection: many[connection.address])  # of equals the first
 
 
 class LimitedProtocol(H11Protocol):

@@ -10,7 +10,7 @@ from itsdangerous import BadSignature
 
 from dosimeter.web.checks import RequestChecks
 from dosimeter.web.http.errors import NotSignedIn, Refused
-from dosimeter.web.identity import PasswordQueue, SlowedNames, find_session
+from dosimeter.web.identity import NameTurns, PasswordQueue, find_session
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User
 
@@ -50,7 +50,14 @@ def find_way_back(address: str, role: str | None = None) -> str:
     return address if address.startswith(homes) else ""
 
 
-def get_checks(request: Request) -> RequestChecks:
+# FastAPI runs what is not async in a thread, which takes longer than all that these do.
+
+
+async def provide_state(request: Request) -> ServerState:
+    return get_state(request)
+
+
+async def get_checks(request: Request) -> RequestChecks:
     async def wait_until_gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
@@ -58,14 +65,14 @@ def get_checks(request: Request) -> RequestChecks:
     return RequestChecks(request.app.state.checks, wait_until_gone)
 
 
-def get_password_queue(request: Request) -> PasswordQueue:
+async def get_password_queue(request: Request) -> PasswordQueue:
     password_queue: PasswordQueue = request.app.state.password_queue
     return password_queue
 
 
-def get_slowed_names(request: Request) -> SlowedNames:
-    slowed_names: SlowedNames = request.app.state.slowed_names
-    return slowed_names
+async def get_name_turns(request: Request) -> NameTurns:
+    name_turns: NameTurns = request.app.state.name_turns
+    return name_turns
 
 
 def find_address(request: Request) -> str:
@@ -95,13 +102,13 @@ def require_visitor(request: Request) -> User:
     return user
 
 
-def require_analyst(user: Annotated[User, Depends(require_visitor)]) -> User:
+async def require_analyst(user: Annotated[User, Depends(require_visitor)]) -> User:
     if user.role != "analyst":
         raise Refused(403, "forbidden", "This page is for analysts.")
     return user
 
 
-def require_controller(user: Annotated[User, Depends(require_visitor)]) -> User:
+async def require_controller(user: Annotated[User, Depends(require_visitor)]) -> User:
     if user.role != "controller":
         raise Refused(403, "forbidden", "This page is for controllers.")
     return user
@@ -114,9 +121,9 @@ def require_dataset(state: ServerState, name: str) -> ServedDataset:
     return served
 
 
-StateOf = Annotated[ServerState, Depends(get_state)]
+StateOf = Annotated[ServerState, Depends(provide_state)]
 PasswordQueueOf = Annotated[PasswordQueue, Depends(get_password_queue)]
-SlowedNamesOf = Annotated[SlowedNames, Depends(get_slowed_names)]
+NameTurnsOf = Annotated[NameTurns, Depends(get_name_turns)]
 Checks = Annotated[RequestChecks, Depends(get_checks)]
 Visitor = Annotated[User, Depends(require_visitor)]
 Analyst = Annotated[User, Depends(require_analyst)]

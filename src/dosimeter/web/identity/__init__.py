@@ -5,9 +5,9 @@ and no datasets.
 """
 
 from dosimeter.web.identity.addresses import group_address
+from dosimeter.web.identity.name_turns import NameTurns
 from dosimeter.web.identity.password_queue import PasswordQueue, TooManyAttempts
-from dosimeter.web.identity.slowed_names import SlowedNames
-from dosimeter.web.identity.throttle import Limits, Throttled, clean_name, refuse_throttled
+from dosimeter.web.identity.throttle import PAUSE, Limits, Throttled, clean_name, refuse_throttled
 from dosimeter.web.identity.users import (
     SessionEnded,
     SignedIn,
@@ -30,11 +30,12 @@ from dosimeter.web.identity.users import (
 )
 
 __all__ = [
+    "PAUSE",
     "Limits",
+    "NameTurns",
     "PasswordQueue",
     "SessionEnded",
     "SignedIn",
-    "SlowedNames",
     "Throttled",
     "TooManyAttempts",
     "add_user",

@@ -6,7 +6,7 @@ forgotten once none was added for some minutes.
 
 From one address, one user name can be tried a few times, and all names together somewhat more often; after that,
 attempts from there are refused for a while. A user name that is tried from many addresses is slowed down for everybody:
-its passwords are verified one at a time, with a pause after each; slowed_names.py decides who is next. Neither limit
+its passwords are verified one at a time, with a pause after each; name_turns.py decides who is next. Neither limit
 holds up a device on which the user signed in before: failures on that device are counted separately.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated
@@ -23,10 +24,10 @@ from dosimeter.web.http import (
     SESSION_COOKIE,
     Analyst,
     Device,
+    NameTurnsOf,
     NotSignedIn,
     PasswordQueueOf,
     Refused,
-    SlowedNamesOf,
     StateOf,
     Visitor,
     entry_csrf,
@@ -40,7 +41,15 @@ from dosimeter.web.http import (
     render_public,
     write_device,
 )
-from dosimeter.web.identity import Limits, SlowedNames, Throttled, TooManyAttempts, clean_name, refuse_throttled
+from dosimeter.web.identity import (
+    PAUSE,
+    Limits,
+    NameTurns,
+    Throttled,
+    TooManyAttempts,
+    clean_name,
+    refuse_throttled,
+)
 from dosimeter.web.public import LineText, PublicSession, PublicToken
 from dosimeter.web.store import note
 
@@ -106,7 +115,7 @@ async def sign_in(
     request: Request,
     state: StateOf,
     password_queue: PasswordQueueOf,
-    slowed_names: SlowedNamesOf,
+    name_turns: NameTurnsOf,
     form: Annotated[SignInForm, Form()],
 ) -> Response:
     """Sign in, with a new session id each time: an id that somebody planted in the browser is useless."""
@@ -121,7 +130,11 @@ async def sign_in(
         return await password_queue.run(visitor, work, known=device is not None)
 
     try:
-        begun = await _verify_in_turn(state, slowed_names, form.name, limits, verify)
+        if device is not None:
+            await run_in_threadpool(refuse_throttled, state.database, form.name, limits)
+            begun = await verify()
+        else:
+            begun = await _verify_in_turn(state, name_turns, form.name, limits, verify)
     except Throttled as throttled:
         return _sign_in_page(request, _write_throttled(state, throttled), 429, back=back, name=form.name)
     except TooManyAttempts:
@@ -133,27 +146,28 @@ async def sign_in(
 
 async def _verify_in_turn(
     state: StateOf,
-    slowed_names: SlowedNames,
+    name_turns: NameTurns,
     name: str,
     limits: Limits,
     verify: Callable[[], Awaitable[identity.SignedIn | None]],
 ) -> identity.SignedIn | None:
-    """Verify a password; where the name is slowed down, when it is this attempt's turn. Raises Throttled."""
+    """Verify a stranger's password when it is their turn. Raises Throttled."""
     user_name, network = clean_name(name), limits.network
-    if not limits.device:
-        slowed_names.refuse_hopeless(user_name, network)
-    slowed = await run_in_threadpool(refuse_throttled, state.database, name, limits)
-    if not slowed:
+    name_turns.refuse_hopeless(user_name, network)
+    usual = await run_in_threadpool(refuse_throttled, state.database, name, limits) and await run_in_threadpool(
+        identity.signed_in_from, state.database, name, network
+    )
+    async with name_turns.take_turn(user_name, network, usual=usual) as attempt:
+        attempt.slowed = await run_in_threadpool(refuse_throttled, state.database, name, limits)
         try:
-            return await verify()
-        except Throttled as throttled:  # slowed down just now, by attempts that came at the same time
+            begun = await verify()
+        except Throttled as throttled:
             if not throttled.slowed:
                 raise
-    usual = await run_in_threadpool(identity.signed_in_from, state.database, name, network)
-    async with slowed_names.take_turn(user_name, network, usual=usual):
-        begun = await verify()
+            await asyncio.sleep(PAUSE)  # it was slowed down by the attempt before, after which there was no pause yet
+            begun = await verify()
     if begun is not None:
-        slowed_names.forget(user_name, network)
+        name_turns.forget(user_name, network)
     return begun
 
 

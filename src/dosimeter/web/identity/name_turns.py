@@ -1,9 +1,9 @@
-"""Let attempts at a slowed user name through one at a time, and whoever tried it least goes first.
+"""Let strangers' attempts at a user name through one at a time, and whoever tried it least goes first.
 
-A name is slowed once many wrong passwords were tried for it. From then on a password of it is verified every few
-seconds at most, whatever comes from how many addresses, so that wrong guesses stay few. Who is next is decided by how
-often each address has tried: somebody who guesses waits behind their own guesses, and the owner on a new device, who
-tries once, is next. Used from the server's event loop alone; devices that signed in before do not come here.
+Once many wrong passwords were tried for a name, it is slowed down: after each attempt there is a pause, whatever comes
+from how many addresses, so that wrong guesses stay few. Who is next is decided by how often each address has tried the
+name: somebody who guesses waits behind their own guesses, and the owner on a new device, who tries once, is next. Used
+from the server's event loop alone; devices that signed in before do not come here.
 """
 
 from __future__ import annotations
@@ -22,24 +22,30 @@ LONGEST_WAIT = 15.0  # seconds
 MOST_REMEMBERED = 50_000  # addresses and the names that they tried
 
 
-@dataclass(slots=True)
-class _Line:
-    """The attempts that wait for one name. ``ready_at``: when the next may go; ``busy``: one is being verified."""
-
-    ready_at: float = 0.0
-    busy: bool = False
-    waiting: list[_Attempt] = field(default_factory=list)
-
-
 @dataclass(slots=True, eq=False)
-class _Attempt:
+class Attempt:
+    """An attempt at a name. ``usual``: the user signed in from this address before.
+
+    ``slowed``: set by whoever has the turn, if the name is slowed down: a pause follows.
+    """
+
     network: str
     usual: bool
     turn: asyncio.Future[None]
+    slowed: bool = False
 
 
-class SlowedNames:
-    """The lines of attempts at slowed names."""
+@dataclass(slots=True)
+class _Line:
+    """The attempts that wait for one name. ``ready_at``: when the next may go; ``busy``: somebody has the turn."""
+
+    ready_at: float = 0.0
+    busy: bool = False
+    waiting: list[Attempt] = field(default_factory=list)
+
+
+class NameTurns:
+    """The lines of attempts, one for each user name that is being tried."""
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
@@ -58,7 +64,7 @@ class SlowedNames:
             raise Throttled(slowed=True)
 
     @asynccontextmanager
-    async def take_turn(self, name: str, network: str, *, usual: bool) -> AsyncIterator[None]:
+    async def take_turn(self, name: str, network: str, *, usual: bool = False) -> AsyncIterator[Attempt]:
         """Wait for the turn of an attempt at this name, and keep the turn for the ``async with`` block.
 
         ``usual``: the user signed in from this address before; then the attempt goes first. Raises Throttled if the
@@ -66,25 +72,25 @@ class SlowedNames:
         """
         loop = asyncio.get_running_loop()
         line = self._lines.setdefault(name, _Line())
-        attempt = _Attempt(network, usual, loop.create_future())
+        attempt = Attempt(network, usual, loop.create_future())
         self._count(name, network)
         line.waiting.append(attempt)
         if len(line.waiting) > MOST_WAITING:
             last = max(reversed(line.waiting), key=lambda each: self._rank(name, each))  # of equals the newest
             line.waiting.remove(last)
-            last.turn.set_exception(Throttled(slowed=True))
+            _give_up(last)
         self._call_next(name)
-        timer = loop.call_later(LONGEST_WAIT, self._give_up, attempt)
+        timer = loop.call_later(LONGEST_WAIT, _give_up, attempt)
         try:
             await attempt.turn
-            yield
+            yield attempt
         finally:
             timer.cancel()
             if attempt in line.waiting:
                 line.waiting.remove(attempt)
             elif attempt.turn.done() and not attempt.turn.cancelled() and attempt.turn.exception() is None:
-                line.busy, line.ready_at = False, loop.time() + PAUSE
-                self._call_next(name)
+                line.busy, line.ready_at = False, loop.time() + PAUSE * attempt.slowed
+            self._call_next(name)
 
     def forget(self, name: str, network: str) -> None:
         """Forget what was tried from an address: the password was right."""
@@ -95,13 +101,8 @@ class SlowedNames:
         while len(self._tries) > MOST_REMEMBERED:
             self._tries.popitem(last=False)
 
-    def _rank(self, name: str, attempt: _Attempt) -> int:
+    def _rank(self, name: str, attempt: Attempt) -> int:
         return 0 if attempt.usual else self._tries.get((name, attempt.network), 1)
-
-    @staticmethod
-    def _give_up(attempt: _Attempt) -> None:
-        if not attempt.turn.done():
-            attempt.turn.set_exception(Throttled(slowed=True))
 
     def _call_next(self, name: str) -> None:
         """Give the turn to whoever is next, when the pause is over; forget a line in which nobody waits."""
@@ -119,3 +120,8 @@ class SlowedNames:
         line.waiting.remove(first)
         line.busy = True
         first.turn.set_result(None)
+
+
+def _give_up(attempt: Attempt) -> None:
+    if not attempt.turn.done():
+        attempt.turn.set_exception(Throttled(slowed=True))
