@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import CodeType
 from typing import Any
 
 import jinja2
 import pytest
 import uvicorn.server
+
+from dosimeter.web import state
+from dosimeter.web.check_processes import CheckProcesses
 
 SHORTEST_REST = 0.01  # seconds
 
@@ -38,10 +41,25 @@ class ShortRests:
         await asyncio.sleep(min(seconds, SHORTEST_REST))
 
 
+class SharedProcesses(CheckProcesses):
+    """The processes for checks of all servers: each would begin its own, and they load more than the tests do."""
+
+    def warm(self) -> None:
+        """Leave it to the first check."""
+
+    def close(self) -> None:
+        """Go on: another server uses them."""
+
+    def close_for_good(self) -> None:
+        super().close()
+
+
 @contextmanager
 def make_servers_quick() -> Iterator[None]:
-    kept = KeptTemplates()
-    with pytest.MonkeyPatch.context() as patch:
+    kept, shared = KeptTemplates(), SharedProcesses()
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        stack.callback(shared.close_for_good)
+        patch.setattr(state, "CheckProcesses", lambda: shared)
         patch.setattr(uvicorn.server, "asyncio", ShortRests())
         # Whatever an environment is made with, it has this one.
         patch.setattr(jinja2.Environment, "bytecode_cache", property(lambda _: kept, lambda *_: None), raising=False)

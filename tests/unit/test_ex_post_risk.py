@@ -8,12 +8,16 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError
-from dosimeter.release.ex_post import ex_post_risk
+from dosimeter.planning import LookOptions, plan_query
+from dosimeter.release import Fixed, ReleaseOrder, Terms, prepare_release, release
+from dosimeter.release.ex_post import ex_post_risk, recall_look
 from dosimeter.release.noisy_vector import calibrate_plan
+from dosimeter.risk import parse_candidates
 from tests.unit.release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, schema_of
 
 
@@ -84,3 +88,55 @@ def test_only_the_answer_to_this_query_on_these_data_can_be_looked_back_at(stays
     ):
         ex_post_risk(changed, released)
     assert "redacted" in repr(ex_post_risk(stays, released))
+
+
+FLOORS = pa.table({"name": WARDS, "floor": [0, 1, 1, 2]})
+JOINED: dict[str, Any] = {
+    "floors": {
+        "source": "floors.csv",
+        "public": True,
+        "key": "name",
+        "columns": {
+            "name": {"type": "category", "values": WARDS},
+            "floor": {"type": "integer", "bounds": [0, 2]},
+        },
+    }
+}
+BY_WARD = "SELECT ward, COUNT(*) FROM stays GROUP BY ward"
+BY_FLOOR = "SELECT floor, COUNT(*) FROM stays JOIN floors ON ward = name GROUP BY floor"
+
+
+@pytest.mark.parametrize(
+    ("sql", "given"),
+    [
+        (BY_WARD, {}),
+        (BY_FLOOR, {}),
+        (BY_WARD, {"mechanism": "gaussian"}),
+        (BY_WARD, {"mechanism": "gaussian", "delta": 1e-5, "calibration": "zcdp"}),
+        (BY_WARD, {"indicator": "cell", "candidates": "2,1,0.5"}),
+        ("SELECT AVG(nights) FROM stays", {"min_rows": 5}),
+        ("SELECT MEDIAN(nights) FROM stays", {"quantiles": "ranks"}),
+        (BY_WARD, {"groups": "thresholded", "group_delta": 1e-6}),
+        (BY_FLOOR, {"groups": "thresholded", "group_delta": 1e-6}),
+        (BY_WARD, {"groups": "thresholded", "group_delta": 1e-6, "mechanism": "gaussian", "delta": 1e-5}),
+        (BY_FLOOR, {"groups": "thresholded", "group_delta": 3e-7, "mechanism": "gaussian", "indicator": "cell"}),
+    ],
+)
+def test_every_option_of_a_release_is_recalled(ledger: Ledger, sql: str, given: dict[str, Any]) -> None:
+    """What is planned again from the entry has the digest, the noise and the candidates that the release had."""
+    schema = schema_of(tables=JOINED)
+    with Dataset.open(make_table(), schema=schema, table="stays", tables={"floors": FLOORS}) as dataset:
+        asked = LookOptions(**given)
+        order = ReleaseOrder(Fixed(0.5), terms=Terms("budget:9", delta_total=1e-2))
+        answered = release(dataset, sql, asked, order, ledger)
+        assert answered.status == "released"
+        entry = account_of(ledger).entries[-1]
+        recalled = recall_look(entry)
+        prepared = prepare_release(dataset.schema, sql, asked, order)
+        assert plan_query(sql, dataset.schema, recalled.plan_options()).digest == entry.request.plan_digest
+        assert recalled.build_mechanism(dataset.n) == prepared.mechanism
+        assert parse_candidates(recalled.candidates) == prepared.candidates
+        for option, value in given.items():
+            assert getattr(recalled, option) == value
+        risk = dataset.assess_plan(dataset.plan(sql, recalled.plan_options()), recalled)
+        assert 0.0 < risk.absolute(0.5).own_epsilon <= 0.5 * (1 + 1e-9)

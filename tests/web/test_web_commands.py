@@ -76,9 +76,9 @@ def test_serve_wants_one_thing(arguments: list[str], run: CliRunner) -> None:
         run.invoke(make_app(), ["serve", *arguments], catch_exceptions=False)
 
 
-def start(*arguments: str) -> tuple[subprocess.Popen[str], list[str]]:
+def start(*arguments: str, program: str = RUN) -> tuple[subprocess.Popen[str], list[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", RUN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     assert process.stdout is not None
     lines = [process.stdout.readline()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import logging
 import resource
@@ -9,7 +10,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -223,6 +226,46 @@ def test_a_slow_answer_closes_nothing(site: Site, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(state.database, "reading", slowly)
     assert httpx.get(f"{site.url}/health", timeout=LONGEST_WAIT).json() == {"status": "ok"}
+
+
+SMUGGLED = (
+    b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 46\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\nX: 1\r\n\r\n"
+)
+
+
+def test_two_lengths_of_one_request_are_refused(site: Site) -> None:
+    """One reader would see one request, the other two: there is one answer, and the connection is closed."""
+    for sent in (SMUGGLED, SMUGGLED.replace(b"Content-Length", b"content-length").replace(b"chunked", b"Chunked")):
+        with connect(site.url) as connection:
+            connection.sendall(sent)
+            answer = b""
+            while part := connection.recv(65_536):
+                answer += part
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert answer.count(b"HTTP/1.1 ") == 1
+        assert b"connection: close" in answer.lower()
+    with connect(site.url) as connection:  # either of them by itself is fine
+        connection.sendall(SMUGGLED.replace(b"Content-Length: 46\r\n", b""))
+        assert connection.recv(12) == b"HTTP/1.1 403"  # no token, that is all
+
+
+def test_two_hundred_people_behind_one_address_come_at_once(site: Site) -> None:
+    host, statuses = urlsplit(site.url), Counter[bytes]()
+    head = HALF.replace(b"GET /", b"GET /sign-in") + b"Connection: close\r\n\r\n"
+
+    async def visit_once() -> None:
+        reader, writer = await asyncio.open_connection(host.hostname, host.port)
+        writer.write(head)
+        statuses[(await reader.read())[:12]] += 1
+        writer.close()
+
+    async def visit_all() -> None:
+        await asyncio.gather(*(visit_once() for _ in range(200)))
+
+    with ThreadPoolExecutor(1) as thread:  # a browser of the same tests may have a loop in this one
+        thread.submit(lambda: asyncio.run(visit_all())).result()
+    assert statuses == {b"HTTP/1.1 200": 200}
 
 
 # ---------------------------------------------------------------- who goes first

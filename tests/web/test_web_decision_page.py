@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from dosimeter.web.decision.accuracy import NUMBERS_SHOWN
-from dosimeter.web.question import describe_question
 from tests.web.browsing import OpenPage, decide, expect, wait_for_epsilon, wait_for_rest
-from tests.web.web_site import COUNT, Guest, Site, clinic_settings, read_text
+from tests.web.web_site import Guest, Site, clinic_settings, read_text
 
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
 ISLAND = (
@@ -267,29 +266,7 @@ def test_each_number_is_listed_with_the_range_it_will_lie_in(site: Site, anna: G
         assert f"{sex} count {exact:,} {exact - 6:,} to {exact + 6:,}" in words.replace("−", "-")
 
 
-# ---------------------------------------------------------------- words and marks
-
-
-@pytest.mark.parametrize(
-    ("sql", "words"),
-    [
-        (COUNT, "How many people are there with diagnosis = 'Wilson disease'?"),
-        (SMOKERS, "How many people are there with smoker = true?"),
-        (
-            "SELECT AVG(CAST(smoker AS INTEGER)) FROM clinic WHERE admitted >= DATE '2024-01-01'",
-            "What is the share of people with smoker = true among people with admitted ≥ '2024-01-01'?",
-        ),
-        ("SELECT COUNT(*) FROM clinic WHERE NOT smoker", "How many people are there with smoker = false?"),
-        (
-            "SELECT COUNT(*) FROM clinic WHERE sex = 'Other' AND age >= 60",
-            "How many people are there with sex = 'Other' and age ≥ 60?",
-        ),
-        ("SELECT sex, AVG(age) FROM clinic GROUP BY sex", "What is the average age, for each sex (3 groups)?"),
-        ("SELECT COUNT(DISTINCT district) FROM clinic", "How many different values are there of district?"),
-    ],
-)
-def test_question_is_asked_in_words(site: Site, sql: str, words: str) -> None:
-    assert describe_question(site.state.datasets["clinic"].prepare(sql)).words == words
+# ---------------------------------------------------------------- marks
 
 
 def test_scale_marks_what_was_found_and_where_the_budget_ends(site: Site, anna: Guest, carol: Guest) -> None:

@@ -1,4 +1,4 @@
-"""Nobody takes the server away from the others: checks, passwords, open queries and slow requests have their limits."""
+"""Nobody takes the server away from the others: passwords, open queries and slow requests have their limits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,16 +19,14 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from dosimeter.errors import InputError, LimitError, OptionError
+from dosimeter.errors import InputError, OptionError
 from dosimeter.problems import Surface
-from dosimeter.web import checks
-from dosimeter.web.checks import CheckQueue, check_query
 from dosimeter.web.http import middleware
 from dosimeter.web.identity import throttle, users
 from dosimeter.web.identity.password_queue import MOST_HASHED, PasswordQueue, TooManyAttempts
 from dosimeter.web.identity.throttle import Limits, Throttled
 from dosimeter.web.identity.users import MOST_TOKENS
-from dosimeter.web.public import PublicCheck, check_text, find_odd_letter
+from dosimeter.web.public import check_text, find_odd_letter
 from dosimeter.web.settings import load_settings
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import ATTEMPTS, QUERIES
@@ -37,139 +36,8 @@ from tests.web.web_site import (
     PASSWORD,
     Guest,
     Site,
-    read_text,
     write_configuration,
 )
-
-OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
-
-
-# ---------------------------------------------------------------- checks
-
-
-class Slow:
-    """Stands in for the check of a query that takes long, until it is let go."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.free = threading.Event()
-        self.running = 0
-        self.most = 0
-        self.threads: set[str] = set()
-        self._guard = threading.Lock()
-        monkeypatch.setattr(checks, "check_query", self)
-
-    def __call__(self, served: Any, sql: str, wanted: float | None = None) -> PublicCheck:
-        if "slow" not in sql:
-            return check_query(served, sql)
-        with self._guard:
-            self.running += 1
-            self.most = max(self.most, self.running)
-            self.threads.add(threading.current_thread().name)
-        self.free.wait(LONGEST_WAIT)
-        with self._guard:
-            self.running -= 1
-        return PublicCheck(answerable=False, message="slow", clause=None, measures=[], groups=None)
-
-
-def test_one_check_of_an_analyst_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = Slow(monkeypatch)
-    statuses: list[int] = []
-
-    def check() -> None:
-        with site.api("anna") as api:
-            response = api.post("/check", json={"dataset": "clinic", "sql": "slow"})
-            statuses.append(response.status_code)
-            if response.status_code == 429:
-                assert response.json()["error"]["code"] == "too_many"
-                assert int(response.headers["retry-after"]) >= 1
-
-    threads = [threading.Thread(target=check) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: len(statuses) >= 11, "eleven have an answer")
-    assert statuses == [429] * 11  # one runs; the rest were sent away
-    with site.api("bob") as bob:  # somebody else's check, and pages, go on meanwhile
-        assert bob.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
-    with site.guest("anna") as anna:
-        assert anna.get("/queries").status_code == 200
-    assert slow.running == 1
-    slow.free.set()
-    for thread in threads:
-        thread.join()
-    assert sorted(statuses) == [200] + [429] * 11
-    assert slow.most == 1
-    assert all(name.startswith("check") for name in slow.threads)
-
-
-def test_page_asks_again_while_an_older_check_runs(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter.web.routes import analyst
-
-    monkeypatch.setattr(analyst, "PATIENCE", 0.1)
-    slow = Slow(monkeypatch)
-    older = threading.Thread(target=lambda: anna.act("/ask/check", dataset="clinic", sql="slow"))
-    older.start()
-    wait_until(lambda: slow.running, "the older check runs")
-    with site.guest("anna") as again:
-        fragment = again.act("/ask/check", dataset="clinic", sql=COUNT).text
-        assert "Checking …" in fragment
-        assert 'hx-trigger="load' in fragment
-        asked = again.act("/ask", dataset="clinic", sql=COUNT, purpose="x")
-        assert asked.status_code == 429
-        assert COUNT in read_text(asked.text).replace("&#39;", "'")
-        slow.free.set()
-        older.join()
-        assert "This can be answered" in again.act("/ask/check", dataset="clinic", sql=COUNT).text
-
-
-def test_newest_check_waits_and_older_ones_give_way() -> None:
-    free = threading.Event()
-    answer = PublicCheck(answerable=True, message="", clause=None, measures=[], groups=None)
-
-    def work(_served: Any, sql: str, _wanted: float | None) -> PublicCheck:
-        if sql == "first":
-            free.wait(LONGEST_WAIT)
-        return answer
-
-    async def story() -> list[str]:
-        queue, order = CheckQueue(), []
-
-        async def check(sql: str) -> None:
-            try:
-                await queue.check("anna", None, sql, patience=LONGEST_WAIT)  # type: ignore[arg-type]
-                order.append(f"{sql} done")
-            except LimitError:
-                order.append(f"{sql} gave way")
-
-        tasks = []
-        for sql in ("first", "second", "third"):
-            tasks.append(asyncio.create_task(check(sql)))
-            await asyncio.sleep(0)  # it goes as far as where it waits
-        free.set()
-        await asyncio.gather(*tasks)
-        queue.close()
-        return order
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "check_query", work)
-        order = run_story(story)
-    assert sorted(order) == ["first done", "second gave way", "third done"]
-
-
-def test_a_check_leaves_nothing_behind_that_another_could_notice(site: Site, anna: Guest, carol: Guest) -> None:
-    served = site.state.datasets["clinic"]
-    anna.act("/ask/check", dataset="clinic", sql=OTHER)
-    query_id = anna.ask(OTHER)
-    assert not served._prepared
-    assert "Withdraw" in anna.get(f"/queries/{query_id}").text
-    assert not served._prepared
-    carol.get(f"/decide/{query_id}")
-    assert list(served._prepared) == [OTHER]  # for controllers alone
-    made: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(served), "prepare", lambda *_: made.append("recalled"))
-        assert check_query(served, OTHER).answerable
-    assert not made
-
 
 # ---------------------------------------------------------------- passwords
 
@@ -501,7 +369,7 @@ def test_nobodys_word_on_an_address_is_taken_unless_it_is_said(tmp_path: Path, m
         raise Stopped
 
     monkeypatch.setattr(uvicorn, "Config", configure)
-    monkeypatch.setattr(run, "make_app", lambda _settings: None)
+    monkeypatch.setattr(run, "make_app", lambda _settings: SimpleNamespace(stop=None))
     for text in ("", 'trusted_proxies = "10.1.2.3"'):
         with pytest.raises(Stopped):
             run.serve(load_settings(write_configuration(tmp_path, f"port = 0\n{text}")), lambda _address: None)

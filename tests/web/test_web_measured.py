@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
-from dosimeter.web.account_exposure import sum_guarantees
+from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.decision.accuracy import find_enough, list_numbers, show_errors
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.worker import JobMeter
@@ -187,6 +188,54 @@ def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
     assert [value for value, _ in sums.steps] == pytest.approx(expected)
     assert [people for _, people in sums.steps] == [sum(abs(v - e) < 1e-9 for v in own) for e in expected]
     assert sums.median == pytest.approx(own[(len(own) - 1) // 2], abs=0.13)
+
+
+def test_sums_go_on_after_groups_that_nobody_declared(tmp_path: Path) -> None:
+    """Three answers in one account: a count, topics that nobody declared, and topics by joined floors.
+
+    By hand: whoever has a topic moves one cell of the count and one of the individuals in it; S5 halves nothing, since
+    the two are one measure. Whoever has none moves nothing.
+    """
+    topics = ["flu"] * 30 + ["gout"] * 9 + [None] * 3
+    table = pa.table({"topic": pa.array(topics, pa.string()), "room": [at % 2 for at in range(len(topics))]})
+    schema = {
+        "table": "notes", "individuals": len(topics), "reviewed": True,
+        "columns": {"topic": {"type": "text"}, "room": {"type": "integer", "bounds": [0, 1]}},
+        "tables": {
+            "rooms": {
+                "public": True, "key": "number", "source": "rooms.csv",
+                "columns": {"number": {"type": "integer", "bounds": [0, 1]}, "wing": {"type": "text"}},
+            }
+        },
+    }  # fmt: skip
+    shown: dict[str, Any] = {"groups": "thresholded", "group_delta": 1e-6}
+    asked: list[tuple[str, float, dict[str, Any]]] = [
+        ("SELECT COUNT(*) FROM notes WHERE room = 0", 0.5, {}),
+        ("SELECT topic, COUNT(*) FROM notes GROUP BY topic", 0.25, shown),
+    ]
+    with (
+        Dataset.open(table, schema=schema, table="notes", tables={"rooms": rooms()}) as dataset,
+        Ledger.open(tmp_path / "l.db") as ledger,
+    ):
+        terms = Terms("budget:9", delta_total=1e-3)
+
+        def spend(sql: str, epsilon: float, given: dict[str, Any]) -> Sums:
+            release(dataset, sql, LookOptions(**given), ReleaseOrder(Fixed(epsilon), terms=terms), ledger)
+            account = ledger.account("notes")
+            assert account is not None
+            return sum_guarantees(dataset, account.entries, JobMeter())
+
+        for sql, epsilon, given in asked:
+            found = spend(sql, epsilon, given)
+        joined = spend("SELECT wing, COUNT(*) FROM notes JOIN rooms ON room = number GROUP BY wing", 0.125, shown)
+    own = [0.5 * (at % 2 == 0) + 0.25 * (topic is not None) for at, topic in enumerate(topics)]
+    assert (found.bound, found.people, found.total) == (False, len(topics), 0.75)
+    assert dict(found.steps) == {value: own.count(value) for value in set(own)}
+    assert (joined.bound, joined.largest) == (True, 0.875)  # joins are not followed: an upper bound
+
+
+def rooms() -> pa.Table:
+    return pa.table({"number": [0, 1], "wing": ["north", "south"]})
 
 
 def test_people_with_several_rows(start_site: Callable[..., Site], tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from html import unescape
 
 import pytest
 
+from tests.web.browsing import OpenPage, expect
 from tests.web.test_web_trail import count_actions, measure
 from tests.web.web_site import COUNT, Guest, Site, clinic_settings, read_text
 
@@ -150,3 +151,20 @@ def test_a_promise_on_violations_is_told_to_everybody(start_site: Callable[..., 
     assert f"{answer['epsilon']:g} carol" in listed  # what the test found, though nobody approved that number
     assert answer["violation"] == 0.05
     assert "with a chance of at most 0.05, in all its uses together" in answer["guarantee"]
+
+
+def test_several_answers_on_a_page_have_names_of_their_own(
+    site: Site, anna: Guest, carol: Guest, open_page: OpenPage
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    for sql in (
+        COUNT,
+        "SELECT sex, COUNT(*) FROM clinic GROUP BY sex",
+        "SELECT smoker, COUNT(*) FROM clinic GROUP BY 1",
+    ):
+        assert carol.approve(anna.ask(sql), "0.01").status_code == 200
+    page = open_page(site, "anna")
+    page.goto("/answers")
+    expect(page.get_by_role("region", name="Released answer")).to_have_count(3)
+    assert Axe().run(page).response["violations"] == []

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from dosimeter.errors import OptionError
+from dosimeter.errors import OptionError, SchemaError
 from dosimeter.schema.toml import dump_schema, read_schema
+from dosimeter.web.routes import accounts
 from dosimeter.web.settings import DatasetSettings
 from tests.unit.test_thresholded_groups import COUNTS, FACTS, NOTES
 from tests.web.browsing import OpenPage, expect, wait_for_decision, wait_for_epsilon, wait_for_rest
@@ -129,3 +130,28 @@ def test_settings_that_no_release_could_use_are_refused(
 ) -> None:
     with pytest.raises(OptionError, match=message):
         start_site(datasets={"notes": notes(**changes)})
+
+
+def test_sums_per_person_are_shown_after_such_an_answer(
+    start_site: Callable[..., Site],
+    notes: Callable[..., DatasetSettings],
+    open_page: OpenPage,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And where they cannot be computed, the page says why."""
+    site = start_site(datasets={"notes": notes(algorithm="find", min_rows=2)})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        assert carol.approve(anna.ask(COUNTS, dataset="notes"), "1", "ratio:0.5").status_code == 200
+    page = open_page(site, "carol")
+    page.goto("/accounts/notes")
+    # Six people have no topic: they move nothing.
+    expect(page.locator("section", has_text="Per person")).to_contain_text("6 move none of the answers")
+
+    def fail(*_: Any) -> None:
+        raise SchemaError("The schema changed since.")
+
+    monkeypatch.setattr(accounts, "sum_guarantees", fail)
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        assert carol.approve(anna.ask(BY_X, dataset="notes"), "0.5", "ratio:0.5").status_code == 200
+    page.goto("/accounts/notes")
+    expect(page.locator("section", has_text="Per person").get_by_role("alert")).to_contain_text("The schema changed")

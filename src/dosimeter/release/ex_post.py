@@ -17,7 +17,7 @@ import numpy as np
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
-from dosimeter.ledger import Entry, MeasuredTexts
+from dosimeter.ledger import Entry, MeasuredTexts, exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import LookOptions, QueryPlan
 from dosimeter.risk import RDRs, compute_ex_post, summarise_rdr
@@ -150,14 +150,23 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> E
 
 
 def recall_look(entry: Entry) -> LookOptions:
-    """Return the options under which the entry's query was measured when it was released."""
-    request = entry.request
-    floor = request.settings.get("min_rows")
+    """Return the options under which the entry's query was measured when it was released.
+
+    Only those that never back a release are left at their defaults: a sensitivity given by hand, and the method.
+    """
+    request, given = entry.request, entry.request.settings
+    floor, shown = given.get("min_rows"), given.get("group_delta")
+    noise = request.delta if shown is None else request.delta - exact_decimal(shown)  # the entry's δ is their sum (H1)
     return LookOptions(
         mechanism=cast(Any, request.mechanism),  # a text of the ledger, which LookOptions checks
-        delta=float(request.delta),
+        delta=float(noise),
+        calibration=cast(Any, request.calibration),
+        indicator=cast(Any, given.get("indicator") or "bound"),
+        candidates=cast(Any, given.get("candidates")),
+        groups="declared" if shown is None else "thresholded",
         min_rows=None if floor is None else int(floor),
-        quantiles=cast(Any, request.settings.get("quantiles") or "noise"),  # entries without it had no ranks
+        quantiles=cast(Any, given.get("quantiles") or "noise"),  # entries without it had no ranks
+        group_delta=None if shown is None else float(shown),
     )
 
 

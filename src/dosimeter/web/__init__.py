@@ -9,7 +9,7 @@ routes/              the pages and the JSON API, one file per kind; none imports
 decision/            how a controller decides one query: measured, shown, costed, approved or sent back
 own_queries.py       an analyst's own queries as they see them, on pages and through the API
 http/                what every request shares: visitors, CSRF tokens, templates, refusals, limits of a connection
-checks.py            whether a query can be answered, in threads of its own
+checks.py            whether a query can be answered; runs in processes of its own
 incidents.py         datasets that are stopped, and how a stop is cleared
 released.py          the answers released so far, for every analyst
 account_exposure.py  what adds up per person over all the answers of an account
@@ -17,6 +17,8 @@ answer_view.py       a released answer as a table with pictures, and as CSV
 question.py          a query in words, and what its answer will look like
 expected.py          the error to expect of a query, by SQL and schema alone
 state.py             everything the running server holds: settings, database, served datasets
+query_planner.py     how a query on a dataset is planned, by settings and schema alone
+check_processes.py   processes for checks, which end what takes too long or too much memory
 worker.py            one thread per dataset: long computations with progress and cancel
 identity/            users, passwords, sessions, API tokens, and how often a password may be tried
 settings.py          dosimeter.toml → Settings

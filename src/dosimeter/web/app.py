@@ -28,7 +28,7 @@ from dosimeter.web.http import (
     refuse,
     send_to_sign_in,
 )
-from dosimeter.web.identity import PasswordQueue
+from dosimeter.web.identity import NameTurns, PasswordQueue
 from dosimeter.web.log import LOG, report_bug
 from dosimeter.web.routes import (
     accounts,
@@ -62,15 +62,17 @@ def make_app(settings: Settings) -> Any:
     left = reconcile(state)
     if left:
         LOG.warning("%d approvals were interrupted; each was settled by what the ledger holds", left)
-    return SecurityMiddleware(build_app(state), largest_body=settings.largest_body, secure=settings.secure)
+    return SecurityMiddleware(
+        build_app(state), largest_body=settings.largest_body, secure=settings.secure, stop=state.processes.close
+    )
 
 
 def build_app(state: ServerState) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         assets.prepare()
+        state.processes.warm()
         yield
-        checks.close()
         password_queue.close()
         state.close()
 
@@ -81,6 +83,7 @@ def build_app(state: ServerState) -> FastAPI:
     app.state.server = state
     app.state.checks = checks
     app.state.password_queue = password_queue
+    app.state.name_turns = NameTurns()
     app.state.templates = make_environment(assets.address)
     app.state.assets = assets
     pages = (session, analyst, results, queue, audit, decision, decision_actions, accounts, incidents, introduction)

@@ -1,44 +1,59 @@
 """Check whether a query can be answered, by its text and the schema alone, so that every reason may be explained.
 
-A check costs time, and any analyst may ask for one. So checks run in two threads of their own, one check per analyst at
-a time, and use nothing that another analyst's check left behind: how long a check takes tells nobody what others ask.
+A check costs time, and any analyst may ask for one. So checks run in a few processes of their own, where each is ended
+when it takes too much, or when nobody waits for it any more. There is one check per analyst at a time. A check uses
+nothing that another analyst's check left behind: how long it takes tells nobody what others ask.
 """
 
 from __future__ import annotations
 
 import asyncio
 import html
+import json
+import pickle
 import re
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.planning import QueryPlan, explain_plan
 from dosimeter.problems import Audience, Surface
 from dosimeter.release import PreparedRelease
 from dosimeter.sql import write_name
+from dosimeter.web.check_processes import PendingCheck, answer_each
 from dosimeter.web.expected import expect_errors, find_needed
 from dosimeter.web.public import Example, ExpectedErrors, PublicCheck, PublicDataset, find_odd_letter
-from dosimeter.web.state import ServedDataset
+from dosimeter.web.query_planner import TOO_LARGE, QueryPlanner
 
-THREADS = 2
 BUSY = "Another check of yours is still running. Try again in a moment."
+GRACE = 0.5  # seconds that a check goes on when nobody waits for it: most end sooner than a process can be replaced
+Begin = Callable[[str, float | None], PendingCheck]
 
 
 class CheckQueue:
-    """A queue of checks, which run in threads of its own. Used from the server's event loop alone."""
+    """The checks that are under way, by analyst. Used from the server's event loop alone."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="check")
-        self._running: dict[str, asyncio.Future[PublicCheck]] = {}
+        self._running: dict[str, asyncio.Future[bytes | None]] = {}
         self._newest: dict[str, object] = {}
 
     async def check(
-        self, user_id: str, served: ServedDataset, sql: str, *, patience: float, wanted: float | None = None
+        self,
+        user_id: str,
+        begin: Begin,
+        sql: str,
+        *,
+        patience: float,
+        wanted: float | None = None,
+        gone: Callable[[], Awaitable[object]],
     ) -> PublicCheck:
         """Return the check of a query. ``wanted``: the error that would be good enough for the analyst.
 
         Waits at most ``patience`` seconds for the same user's previous check. Raises LimitError if that one is not done
-        by then, or if a newer check of this user came meanwhile.
+        by then, or if a newer check of this user came meanwhile. ``begin``: begins a check in another process.
+        ``gone``: returns when nobody waits for the check any more; it is then ended.
         """
         clock, me = asyncio.get_running_loop(), object()
         self._newest[user_id] = me
@@ -51,49 +66,99 @@ class CheckQueue:
                 await asyncio.wait([before], timeout=left)
             if self._newest.get(user_id) is not me:
                 raise LimitError(BUSY)
-            running = asyncio.wrap_future(self._threads.submit(check_query, served, sql, wanted))
+            pending = begin(sql, wanted)
+            running = asyncio.wrap_future(pending.result)
             self._running[user_id] = running
             running.add_done_callback(lambda _: self._running.pop(user_id, None))
-            return await asyncio.shield(running)  # the check runs to its end, even if the request was cancelled
+            reply = await _wait_until_gone(pending, running, gone)
         finally:
             if self._newest.get(user_id) is me:
                 del self._newest[user_id]
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        return _refuse(TOO_LARGE) if reply is None else PublicCheck.model_validate_json(reply)
 
 
-def check_query(served: ServedDataset, sql: str, wanted: float | None = None) -> PublicCheck:
+async def _wait_until_gone(
+    pending: PendingCheck, running: asyncio.Future[bytes | None], gone: Callable[[], Awaitable[object]]
+) -> bytes | None:
+    """Return the check's reply; None if it took too much. End the check if its request ends first.
+
+    Raises LimitError if nobody waits for the reply, and DosimeterError if the server is stopping.
+    """
+    watching = asyncio.ensure_future(gone())
+    both: list[asyncio.Future[Any]] = [running, watching]
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            await asyncio.wait([running], timeout=GRACE)
+        if not running.done():
+            raise LimitError(BUSY)
+    finally:
+        watching.cancel()
+        if not running.done():
+            pending.stop()
+    return pending.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestChecks:
+    """The checks of one request: they end with it. ``gone``: returns when the client has closed the connection."""
+
+    queue: CheckQueue
+    gone: Callable[[], Awaitable[object]]
+
+    async def check(
+        self, user_id: str, begin: Begin, sql: str, *, patience: float, wanted: float | None = None
+    ) -> PublicCheck:
+        """Return the check of a query, as ``CheckQueue.check`` does."""
+        return await self.queue.check(user_id, begin, sql, patience=patience, wanted=wanted, gone=self.gone)
+
+
+def answer_requests() -> None:
+    """Answer requests for checks, in a process for checks."""
+    for library in ("duckdb", "pyarrow"):  # planning loads them when it first needs them; here memory is limited then
+        import_module(library)
+    answer_each(_answer)
+
+
+def _answer(planner: bytes, request: bytes) -> bytes:
+    sql, wanted = json.loads(request)
+    return check_query(pickle.loads(planner), sql, wanted).model_dump_json().encode()
+
+
+def _refuse(message: str, clause: str | None = None) -> PublicCheck:
+    return PublicCheck(answerable=False, message=message, clause=clause, measures=[], groups=None)
+
+
+def check_query(planner: QueryPlanner, sql: str, wanted: float | None = None) -> PublicCheck:
     """Return whether a query can be answered: with which errors, or why not. Never touches the data.
 
     ``wanted``: the error that would be good enough; the check then names the ε that gives it, if one does.
     """
     if not sql.strip():
-        return PublicCheck(answerable=False, message="Write a query.", clause=None, measures=[], groups=None)
+        return _refuse("Write a query.")
     odd = find_odd_letter(sql)
     if odd:
-        return PublicCheck(answerable=False, message=odd, clause=None, measures=[], groups=None)
+        return _refuse(odd)
     try:
-        prepared = served.prepare_anew(sql)
+        prepared = planner.plan_anew(sql)
     except InputError as error:
-        clause = error.clause if isinstance(error, QueryError) else None
-        return PublicCheck(answerable=False, message=_for_analysts(error), clause=clause, measures=[], groups=None)
+        return _refuse(_for_analysts(error), error.clause if isinstance(error, QueryError) else None)
     plan = prepared.plan
-    if plan.singled_out and not served.settings.allow_identifying:
+    if plan.singled_out and not planner.settings.allow_identifying:
         return _refuse_singling_out(plan)
     facts = explain_plan(plan, advise=False)
     names = [measure.measure for measure in facts.measures]
     return PublicCheck(
         answerable=True, message="This can be answered.", clause=None, measures=names, groups=facts.groups,
-        notes=list(facts.notes), expected=_expect(served, prepared, wanted),
+        notes=list(facts.notes), expected=_expect(planner, prepared, wanted),
     )  # fmt: skip
 
 
-def _expect(served: ServedDataset, prepared: PreparedRelease, wanted: float | None) -> ExpectedErrors:
+def _expect(planner: QueryPlanner, prepared: PreparedRelease, wanted: float | None) -> ExpectedErrors:
     found = expect_errors(prepared)
     if wanted is None:
         return found
-    return found.model_copy(update={"wanted": wanted, "needed": find_needed(prepared, wanted, served.candidates)})
+    return found.model_copy(update={"wanted": wanted, "needed": find_needed(prepared, wanted, planner.candidates)})
 
 
 def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
@@ -103,7 +168,7 @@ def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
         f"{clause} asks about single persons: {name} identifies people. Ask about something that many people share, or "
         "count persons with COUNT(DISTINCT …)."
     )
-    return PublicCheck(answerable=False, message=message, clause=clause, measures=[], groups=None)
+    return _refuse(message, clause)
 
 
 def _for_analysts(error: InputError) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
-from dosimeter.measures import Count, CountDistinct, CountRows, Measure
-from dosimeter.planning import QueryPlan, read_where
+from dosimeter.planning import Group, Output, QueryPlan, read_where
 from dosimeter.release import Fixed, Found, PreparedRelease, Selected
 from dosimeter.schema import ColumnType
 from dosimeter.show import format_epsilon, format_number, join_names
@@ -22,11 +21,13 @@ MOST_ROWS = 5
 class QueryInWords:
     """A query in words, with its numbers as text, for the head of the decision page.
 
-    ``n``: how many individuals are declared. ``k``: how many noisy numbers the answer has. ``delta``: the δ of the
-    noise; "" if it has none. ``alarm``: a warning that the query is about single persons; "" if it is not.
+    ``words``: the question; "" where words would leave something out or be wrong. ``sql``: the query. ``n``: how many
+    individuals are declared. ``k``: how many noisy numbers the answer has. ``delta``: the δ of the noise; "" if it has
+    none. ``alarm``: a warning that the query is about single persons; "" if it is not.
     """
 
     words: str
+    sql: str
     n: str
     k: str
     delta: str
@@ -34,13 +35,20 @@ class QueryInWords:
     mechanism: str
     alarm: str = ""  # a warning at the top of the page
 
+    @property
+    def title(self) -> str:
+        """Return the question in words or, where there are none, the beginning of its SQL."""
+        written = " ".join(self.sql.split())
+        return self.words or (written if len(written) <= LONGEST_TITLE else f"{written[:LONGEST_TITLE]}…")
+
 
 def describe_question(prepared: PreparedRelease) -> QueryInWords:
     plan, mechanism = prepared.plan, prepared.mechanism
     k = f"{len(plan.measures):,} in each group that is shown" if plan.k is None else f"{plan.k:,}"
     noise = f"{mechanism.name.capitalize()} noise" + (f" ({mechanism.calibration})" if mechanism.calibration else "")
     return QueryInWords(
-        words=" ".join(dict.fromkeys(_put_in_words(block) for block in plan.blocks)),
+        words=_put_in_words(plan),
+        sql=plan.sql,
         n=f"{prepared.n:,}",
         k=k,
         delta="" if mechanism.delta == 0 else show_small(mechanism.delta),
@@ -62,33 +70,91 @@ def _warn_of_singling_out(plan: QueryPlan) -> str:
     )
 
 
-_VERBS: dict[type[Measure], str] = {
-    CountRows: "How many people are there",
-    Count: "How many people are there",
-    CountDistinct: "How many different values are there of {label}",
-}
-
-
-def _put_in_words(plan: QueryPlan) -> str:
-    labels = [_name(estimate.label, plan) for estimate in plan.estimates]
-    verb = _VERBS.get(type(plan.measures[0])) if len(plan.measures) == len(labels) == 1 else None
-    start = _ask_for(labels) if verb is None else verb.format(label=_read_argument(plan.estimates[0].label))
-    groups = ""
-    if plan.groups:
-        keys = plan.group_keys
-        count = f" ({len(keys):,} groups)" if keys is not None else " that enough people share"
-        groups = f", for each {join_names([group.name for group in plan.groups])}{count}"
-    among = " among people with" if verb is None else " with"
-    asked = read_where(plan)
-    where = "" if asked is None else f"{among} {_write_where(asked.sql(dialect='duckdb'))}"
-    return f"{start}{where}{groups}?"
-
-
-MOST_NAMED = 4
 _NAMES = {
     "AVG": "the average {}", "SUM": "the sum of {}", "MEDIAN": "the median {}", "MIN": "the smallest {}",
     "MAX": "the largest {}", "STDDEV": "the standard deviation of {}", "VARIANCE": "the variance of {}",
 }  # fmt: skip
+MOST_NAMED = 4
+LONGEST_TITLE = 200  # letters
+LONGEST_GROUP = 60  # letters of a GROUP BY expression
+
+
+def _put_in_words(plan: QueryPlan) -> str:
+    """Return the question that a query asks, in words; "" where words would leave something out or be wrong.
+
+    What is counted is rows. Rows are people where each individual has one row at most.
+    """
+    groups = [_name_group(group) for group in plan.groups]
+    if not _is_plain(plan) or None in groups:
+        return ""
+    single = plan.schema.unit == "row" or plan.schema.max_rows_per_unit == 1
+    rows = "people" if single else "rows"
+    asked = read_where(plan)
+    condition = "" if asked is None else _write_where(asked.sql(dialect="duckdb"))
+    labels = list(dict.fromkeys(_find_label(plan, output) for output in plan.outputs if output.is_aggregate))
+    if not labels:
+        return ""
+    question = _ask(plan, labels, rows, condition)
+    if not groups:
+        return f"{question}?"
+    keys = plan.group_keys
+    count = f" ({len(keys):,} groups)" if keys is not None else " that enough people share"
+    return f"{question}, for each {join_names([name for name in groups if name])}{count}?"
+
+
+def _is_plain(plan: QueryPlan) -> bool:
+    """Return whether a query is one SELECT from one table, whose columns are aggregates and groups as they are.
+
+    Everything else, such as HAVING, LIMIT, a join, a subquery per person or arithmetic, needs its SQL.
+    """
+    whole = not (plan.person or plan.joins or plan.further or plan.is_part or plan.sets)
+    return whole and set(plan.after.steps) <= {"ORDER BY"} and all(_is_estimate(each) for each in plan.outputs)
+
+
+def _is_estimate(output: Output) -> bool:
+    formula = output.formula
+    return formula is not None and re.fullmatch(r"[eg]\d+", formula.sql()) is not None
+
+
+def _find_label(plan: QueryPlan, output: Output) -> str:
+    assert output.formula is not None
+    return _plain(plan.estimates[int(output.formula.sql()[1:])].label)
+
+
+def _name_group(group: Group) -> str | None:
+    """Return what is grouped by: a column's name, or an expression as SQL; None if that is long.
+
+    Never the name that the query gives it, which need not fit.
+    """
+    written = _plain(group.tree.sql(dialect="duckdb"))
+    if part := re.fullmatch(r"CAST\(EXTRACT\((\w+) FROM (\w+)\) AS BIGINT\)", written):
+        return f"{part[1].lower()} of {part[2]}"
+    return written if len(written) <= LONGEST_GROUP else None
+
+
+def _ask(plan: QueryPlan, labels: list[str], rows: str, condition: str) -> str:
+    """Return the question for these aggregates without its question mark and groups.
+
+    ``rows``: what a row is called. ``condition``: the WHERE in words; "" if there is none.
+    """
+    among = f" among {rows} with {condition}" if condition else ""
+    names = [_name(label, plan, rows) for label in labels]
+    if not condition and rows == "rows" and any(label != name for label, name in zip(labels, names, strict=True)):
+        among = "" if all("of rows" in name for name in names) else " over all rows"
+    if len(labels) > 1:
+        return f"{_ask_for(names)}{among}"
+    (label,) = labels
+    match re.fullmatch(r"COUNT\((\*|DISTINCT )?(\w*)\)", label):
+        case None:
+            return f"What is {names[0]}{among}"
+        case found if found[1] == "*":
+            return f"How many {rows} are there{' with ' if condition else ''}{condition}"
+        case found if found[1] and found[2] == plan.schema.unit:
+            return f"How many people have {rows} with {condition}" if condition else "How many people are there"
+        case found if found[1]:
+            return f"How many different values are there of {found[2]}{among if condition else ''}"
+        case found:
+            return f"How many {rows}{' with ' if condition else ''}{condition} have a value of {found[2]}"
 
 
 def _ask_for(names: list[str]) -> str:
@@ -98,28 +164,24 @@ def _ask_for(names: list[str]) -> str:
     """
     if len(names) > MOST_NAMED:
         return f"What are {len(names):,} numbers, such as {names[0]}"
-    return f"What {'is' if len(names) == 1 else 'are'} {join_names(names)}"
+    return f"What are {join_names(names)}"
 
 
-def _name(label: str, plan: QueryPlan) -> str:
+def _name(label: str, plan: QueryPlan, rows: str) -> str:
     """Return an aggregate in words if there are words for it; otherwise ``label``, its SQL.
 
-    AVG(pay) gives "the average pay"; COUNT(DISTINCT city) stays as it is.
+    AVG(pay) gives "the average pay"; COUNT_IF(ill) stays as it is. ``rows``: what a row is called.
     """
     if label == "COUNT(*)":
+        return f"the number of {rows}"
+    if plan.schema.unit != "row" and label == f"COUNT(DISTINCT {plan.schema.unit})":
         return "the number of people"
-    share = re.fullmatch(r"AVG\(CAST\((\w+) AS INT\w*\)\)", _plain(label))
+    share = re.fullmatch(r"AVG\(CAST\((\w+) AS INT\w*\)\)", label)
     column = plan.schema.columns.get(share[1]) if share else None
     if column is not None and column.type is ColumnType.BOOLEAN:
-        return f"the share of people with {column.name} = true"
+        return f"the share of {rows} with {column.name} = true"
     found = re.fullmatch(r"([A-Z]+)\(([^()]+)\)", label)
-    return _NAMES[found[1]].format(_plain(found[2])) if found and found[1] in _NAMES else label
-
-
-def _read_argument(label: str) -> str:
-    """Return what stands in an aggregate's brackets: COUNT(DISTINCT city) → city."""
-    found = re.fullmatch(r"[A-Z]+\((?:DISTINCT )?(.+)\)", label)
-    return _plain(found[1]) if found else label
+    return _NAMES[found[1]].format(found[2]) if found and found[1] in _NAMES else label
 
 
 _SIGNS = {">=": "≥", "<=": "≤", "<>": "≠"}

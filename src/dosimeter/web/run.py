@@ -23,7 +23,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         announce(settings.public_url or f"http://{host}:{port}")
         server = make_server(
-            app, log_level="warning", date_header=True,
+            app, stop=app.stop, log_level="warning", date_header=True,
             proxy_headers=bool(settings.trusted_proxies), forwarded_allow_ips=settings.trusted_proxies,
         )  # fmt: skip
         server.run(sockets=[listener])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import threading
 import time
 from collections import OrderedDict
@@ -23,23 +25,19 @@ from dosimeter.ledger import (
     Verification,
     exact_decimal,
 )
-from dosimeter.planning import LookOptions, digest_measured
+from dosimeter.planning import digest_measured
 from dosimeter.problems import Option, Surface
 from dosimeter.release import (
-    Fixed,
     PreparedRelease,
     ReleaseOrder,
     Terms,
-    Way,
     agree_on_terms,
     expect_charges,
     find_charges,
-    prepare_release,
-    read_way,
 )
-from dosimeter.risk import parse_candidates
-from dosimeter.schema import Schema
+from dosimeter.web.check_processes import CheckProcesses, PendingCheck
 from dosimeter.web.public import PublicDataset, show_dataset
+from dosimeter.web.query_planner import TOO_LARGE, QueryPlanner
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.store import Database
 from dosimeter.web.worker import DatasetWorker
@@ -53,32 +51,21 @@ FRESH = 1.0  # seconds for which a page may show an account that was read before
 
 
 @dataclass(frozen=True, slots=True)
-class ServedDataset:
-    """One dataset as the server offers it: its settings, its schema, and the worker that reads its data."""
+class ServedDataset(QueryPlanner):
+    """One dataset as the server offers it: its planner, and the worker that reads its data.
+
+    ``processes``: where a query is planned first, so that one which grows is ended there.
+    """
 
     name: str
-    settings: DatasetSettings
-    schema: Schema
     worker: DatasetWorker
-    _prepared: dict[str, PreparedRelease] = field(default_factory=dict, repr=False)
+    processes: CheckProcesses
+    _prepared: dict[str, PreparedRelease | str] = field(default_factory=dict, repr=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    @property
-    def look(self) -> LookOptions:
-        return LookOptions(
-            mechanism=self.settings.mechanism,
-            candidates=self.settings.candidates,
-            min_rows=self.settings.min_rows,
-            quantiles=self.settings.quantiles,
-        )
 
     @property
     def terms(self) -> Terms:
         return Terms(self.settings.policy, self.settings.delta_total, self.settings.max_epsilon)
-
-    @property
-    def candidates(self) -> tuple[float, ...]:
-        return parse_candidates(self.settings.candidates)
 
     def public(self, *, stopped: bool = False) -> PublicDataset:
         return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism, stopped=stopped)
@@ -89,45 +76,34 @@ class ServedDataset:
         data = self.settings.data.removeprefix("duckdb:")
         return "://" in data or data.startswith("spark:") or any(sign in data for sign in "*?[") or Path(data).exists()
 
+    def begin_check(self, sql: str, wanted: float | None = None) -> PendingCheck:
+        """Begin to check a query in another process. ``wanted``: the error that would be good enough."""
+        planner = pickle.dumps(QueryPlanner(self.settings, self.schema))
+        return self.processes.begin(planner, json.dumps([sql, wanted]).encode())
+
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> PreparedRelease:
         """Return what the schema alone decides about releasing this query. Never touches the data.
 
-        Raises InputError if it cannot be released. Without an ``order`` the result is remembered by the SQL. Analysts'
-        checks use ``prepare_anew``: a remembered result is quick, which would tell them what others asked.
+        Raises InputError if it cannot be released. Without an ``order`` the result is remembered by the SQL. What is
+        not remembered is planned in another process first: a query that takes too long or too much memory there is
+        refused, now and later. Analysts' checks remember nothing: a quick check would tell them what others asked.
         """
-        if order is not None:
-            return self._prepare(sql, order)
         with self._guard:
             known = self._prepared.get(sql)
         if known is None:
-            known = self.prepare_anew(sql)
+            known = TOO_LARGE if self.begin_check(sql).wait() is None else self.plan_anew(sql)
             with self._guard:
                 if len(self._prepared) >= MOST_PREPARED:
                     self._prepared.clear()
                 self._prepared[sql] = known
-        return known
-
-    def prepare_anew(self, sql: str) -> PreparedRelease:
-        """Return the same as ``prepare`` without an order, but remember and reuse nothing."""
-        return self._prepare(sql, self._any_order())
-
-    def _prepare(self, sql: str, order: ReleaseOrder) -> PreparedRelease:
-        """Return what the schema alone decides about this release. Raises InputError if the query cannot be released.
-
-        Groups that nobody declared are thresholded if the settings have a δ for them (H1), otherwise refused.
-        """
-        try:
-            return prepare_release(self.schema, sql, self.look, order)
-        except QueryError as error:
-            if not error.undeclared or self.settings.group_delta is None:
-                raise
-        look = replace(self.look, groups="thresholded", group_delta=self.settings.group_delta, min_rows=None)
-        return prepare_release(self.schema, sql, look, order)
+        if isinstance(known, str):
+            raise QueryError(known)
+        return known if order is None else self.plan_anew(sql, order)
 
     def check_settings(self) -> None:
         """Refuse settings that no release could use, by preparing the simplest query. Never touches the data."""
         table = self.schema.table.replace('"', '""')
-        prepared = self.prepare_anew(f'SELECT COUNT(*) FROM "{table}"')
+        prepared = self.plan_anew(f'SELECT COUNT(*) FROM "{table}"')
         agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at", None)
         total, wanted = expect_charges(self.terms, prepared).reading.delta_total, self.settings.group_delta
         if wanted is not None and exact_decimal(wanted) > total:
@@ -139,21 +115,6 @@ class ServedDataset:
                 ".",
             )
 
-    @property
-    def find_and_release(self) -> Way:
-        """Return the way of setting ε by a noisy test, with ``svt``, ``variance`` and ``violation`` of the settings."""
-        given = self.settings
-        return read_way(svt=given.svt, variance=given.variance, violation=given.violation)
-
-    def _any_order(self) -> ReleaseOrder:
-        match self.settings.algorithm:
-            case "fixed":
-                return ReleaseOrder(Fixed(min(self.candidates)))
-            case "find":
-                return ReleaseOrder(read_way(prefer="ratio:0.95"))
-            case "find-and-release":
-                return ReleaseOrder(self.find_and_release)
-
 
 class ServerState:
     """The state of one running server. Made once, and shared by its threads.
@@ -164,6 +125,7 @@ class ServerState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.database = Database(settings.database)
+        self.processes = CheckProcesses()
         self.datasets: dict[str, ServedDataset] = {}
         self._accounts: dict[str, tuple[float, AccountSummary | None]] = {}
         self._entries: OrderedDict[str, Entry] = OrderedDict()
@@ -197,7 +159,8 @@ class ServerState:
                 f"[datasets.{name}]: two datasets are called {schema.table}, and an account belongs to a name. Change "
                 "the table name in one of the schemas."
             )
-        served = ServedDataset(schema.table, settings, schema, DatasetWorker(schema.table, dataset))
+        worker = DatasetWorker(schema.table, dataset)
+        served = ServedDataset(settings, schema, schema.table, worker, self.processes)
         self.datasets[schema.table] = served
         if not schema.reviewed or schema.individuals is None:
             raise SchemaError(
@@ -390,6 +353,7 @@ class ServerState:
     def close(self) -> None:
         with ExitStack() as stack:  # each is closed, even if closing the one before fails
             stack.callback(self.database.close)
+            stack.callback(self.processes.close)
             for served in self.datasets.values():
                 stack.callback(served.worker.close)
 

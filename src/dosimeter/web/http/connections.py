@@ -15,7 +15,7 @@ import resource
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ SLOWEST_REQUEST = 45.0  # seconds for head and body; the body alone may take 30,
 SLOWEST_READER = 30.0
 IDLE = 15  # seconds between two requests
 MOST_OPEN = 512
+FEW_MORE = 3  # connections that one visitor may have more than another and still be no worse
 QUEUE = 1024  # connections that the system keeps until they are accepted
 SWEEP = 0.5
 QUIET = 60.0  # seconds in which the same complaint is logged once only
@@ -54,11 +55,13 @@ class Capacity:
     def of_system(cls) -> Capacity:
         """Return a capacity that takes at most half of the process's file descriptors, or 8 if that is more.
 
-        A batch is small, because asyncio accepts a whole one before any of its connections can be counted here.
+        A batch is small, because asyncio accepts a whole one before any of its connections can be counted here. Most
+        connections may be sending: hundreds of people behind one address can come at once, and each counts as sending
+        until its request is read.
         """
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = MOST_OPEN if descriptors == resource.RLIM_INFINITY else max(8, min(MOST_OPEN, descriptors // 2))
-        return cls(most, max(4, most // 4), max(1, most // 8))
+        return cls(most, max(4, most * 3 // 4), max(1, most // 8))
 
 
 class Connections:
@@ -77,21 +80,24 @@ class Connections:
 
         If too many are sending, one of these is closed. If too many are open, another one that is sending is closed; if
         there is none, an idle one; else one that leaves its answer unread. If all others wait for their answers, the
-        new one is let in, up to ``batch`` above the limit; beyond that it is closed.
+        new one is let in, up to ``batch`` above the limit; beyond that it is closed. Nobody is closed for somebody who
+        has clearly more connections.
         """
         self._mark(connection, "unfinished")
         if not self._sweeping:
             self._sweeping = True
             connection.loop.call_later(SWEEP, self._close_slow, connection.loop)
+        many = Counter(other.address for other in self._known)
         unfinished = self._list("unfinished")
         if len(unfinished) > self._capacity.unfinished:
-            self._drop(_find_oldest(unfinished))
+            self._drop(_find_oldest(unfinished, many))
         elif len(self._known) > self._capacity.open:
             others = [other for other in unfinished if other is not connection]
             spare = others or self._list("idle") or self._list("unread")
-            if spare:
-                self._drop(_find_oldest(spare))
-            elif len(self._known) > self._capacity.open + self._capacity.batch:
+            oldest = _find_oldest(spare, many) if spare else None
+            if oldest is not None and many[oldest.address] >= many[connection.address] - FEW_MORE:
+                self._drop(oldest)
+            elif oldest is not None or len(self._known) > self._capacity.open + self._capacity.batch:
                 self._drop(connection)  # until it is closed, the server answers it that it is busy
 
     def update(self, connection: LimitedProtocol) -> None:
@@ -129,15 +135,12 @@ class Connections:
             loop.call_later(SWEEP, self._close_slow, loop)
 
 
-def _find_oldest(connections: Iterable[LimitedProtocol]) -> LimitedProtocol:
+def _find_oldest(connections: Sequence[LimitedProtocol], many: Counter[str]) -> LimitedProtocol:
     """Return, of the address with the most connections, the one that has been in its state the longest.
 
-    ``connections``: those in one state, the longest first.
+    ``connections``: those in one state, the longest first. ``many``: how many connections each address has in all.
     """
-    listed = list(connections)
-    many = Counter(connection.address for connection in listed)
-    most = max(many.values())
-    return next(connection for connection in listed if many[connection.address] == most)
+    return max(connections, key=lambda connection: many[connection.address])  # of equals the first
 
 
 class LimitedProtocol(H11Protocol):
@@ -235,11 +238,15 @@ class OncePerMinute(logging.Filter):
 
 
 class LimitedServer(uvicorn.Server):
-    """A uvicorn server whose log stays small, and whose queue of new connections is long."""
+    """A uvicorn server whose log stays small, and whose queue of new connections is long.
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    ``stop``: called before the server waits for open requests; ends what these wait for.
+    """
+
+    def __init__(self, config: uvicorn.Config, stop: Callable[[], None] = lambda: None) -> None:
         super().__init__(config)
         self._quiet = OncePerMinute()
+        self._stop = stop
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(self._report)
@@ -255,6 +262,10 @@ class LimitedServer(uvicorn.Server):
         for listener in sockets or ():
             listener.listen(QUEUE)  # asyncio accepts in small batches, and made the queue only as long as one batch
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stop()
+        await super().shutdown(sockets)
+
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log what the event loop reports.
 
@@ -269,11 +280,15 @@ class LimitedServer(uvicorn.Server):
             )
 
 
-def make_server(app: Any, **options: Any) -> LimitedServer:
-    """Return a server for an application, with every limit on connections. ``options`` are passed to uvicorn."""
+def make_server(app: Any, *, stop: Callable[[], None] = lambda: None, **options: Any) -> LimitedServer:
+    """Return a server for an application, with every limit on connections.
+
+    ``stop``: called before the server waits for open requests; ends what these wait for. ``options`` are passed to
+    uvicorn.
+    """
     capacity = Capacity.of_system()
     config = uvicorn.Config(
         app, http=limit_protocol(capacity), ws="none", backlog=capacity.batch, limit_concurrency=capacity.open + 1,
         timeout_keep_alive=IDLE, h11_max_incomplete_event_size=32_768, access_log=False, server_header=False, **options,
     )  # fmt: skip
-    return LimitedServer(config)
+    return LimitedServer(config, stop)

@@ -34,8 +34,10 @@ def write_device(state: ServerState, user_id: str) -> str:
 
 def find_device(state: ServerState, cookie: str, name: str) -> Device | None:
     """Return the device if the user of this name signed in on it before; otherwise None."""
+    if not 0 < len(cookie) < 500:
+        return None
     try:
-        user_id, device, since = state.signer("device").loads(cookie) if 0 < len(cookie) < 500 else ("", "", "")
+        user_id, device, since = state.signer("device").loads(cookie)
     except (BadSignature, TypeError, ValueError):
         return None
     query = sa.select(USERS.c.devices_since).where(USERS.c.id == user_id, USERS.c.name == clean_name(name))

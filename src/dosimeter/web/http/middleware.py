@@ -33,11 +33,14 @@ class SecurityMiddleware:
     """Middleware around the application: security headers and limits on requests.
 
     Pure ASGI, so that streaming and background work keep working. ``largest_body``: in bytes. ``secure``: browsers are
-    told to come by HTTPS only.
+    told to come by HTTPS only. ``stop``: ends what requests may be waiting for; a server calls it before it stops.
     """
 
-    def __init__(self, application: Application, *, largest_body: int, secure: bool) -> None:
+    def __init__(
+        self, application: Application, *, largest_body: int, secure: bool, stop: Callable[[], None] = lambda: None
+    ) -> None:
         self._application = application
+        self.stop = stop
         self._largest = largest_body
         headers = {
             "content-security-policy": POLICY,
@@ -99,6 +102,8 @@ class SecurityMiddleware:
                 await send_with_headers({"type": "http.response.body", "body": b""})
 
     def _check_head(self, headers: dict[bytes, bytes]) -> Refusal | None:
+        if b"content-length" in headers and b"transfer-encoding" in headers:  # where it ends depends on who reads it
+            return 400, "malformed", "The request gives its length in two ways."
         declared = headers.get(b"content-length", b"0")
         if not declared.isdigit() or int(declared) > self._largest:
             return self._too_large()

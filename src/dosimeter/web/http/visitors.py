@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import Depends, Request
 from itsdangerous import BadSignature
 
-from dosimeter.web.checks import CheckQueue
+from dosimeter.web.checks import RequestChecks
 from dosimeter.web.http.errors import NotSignedIn, Refused
-from dosimeter.web.identity import PasswordQueue, find_session
+from dosimeter.web.identity import NameTurns, PasswordQueue, find_session
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User
 
@@ -50,14 +50,29 @@ def find_way_back(address: str, role: str | None = None) -> str:
     return address if address.startswith(homes) else ""
 
 
-def get_checks(request: Request) -> CheckQueue:
-    checks: CheckQueue = request.app.state.checks
-    return checks
+# FastAPI runs what is not async in a thread, which takes longer than all that these do.
 
 
-def get_password_queue(request: Request) -> PasswordQueue:
+async def provide_state(request: Request) -> ServerState:
+    return get_state(request)
+
+
+async def get_checks(request: Request) -> RequestChecks:
+    async def wait_until_gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    return RequestChecks(request.app.state.checks, wait_until_gone)
+
+
+async def get_password_queue(request: Request) -> PasswordQueue:
     password_queue: PasswordQueue = request.app.state.password_queue
     return password_queue
+
+
+async def get_name_turns(request: Request) -> NameTurns:
+    name_turns: NameTurns = request.app.state.name_turns
+    return name_turns
 
 
 def find_address(request: Request) -> str:
@@ -87,13 +102,13 @@ def require_visitor(request: Request) -> User:
     return user
 
 
-def require_analyst(user: Annotated[User, Depends(require_visitor)]) -> User:
+async def require_analyst(user: Annotated[User, Depends(require_visitor)]) -> User:
     if user.role != "analyst":
         raise Refused(403, "forbidden", "This page is for analysts.")
     return user
 
 
-def require_controller(user: Annotated[User, Depends(require_visitor)]) -> User:
+async def require_controller(user: Annotated[User, Depends(require_visitor)]) -> User:
     if user.role != "controller":
         raise Refused(403, "forbidden", "This page is for controllers.")
     return user
@@ -106,9 +121,10 @@ def require_dataset(state: ServerState, name: str) -> ServedDataset:
     return served
 
 
-StateOf = Annotated[ServerState, Depends(get_state)]
+StateOf = Annotated[ServerState, Depends(provide_state)]
 PasswordQueueOf = Annotated[PasswordQueue, Depends(get_password_queue)]
-Checks = Annotated[CheckQueue, Depends(get_checks)]
+NameTurnsOf = Annotated[NameTurns, Depends(get_name_turns)]
+Checks = Annotated[RequestChecks, Depends(get_checks)]
 Visitor = Annotated[User, Depends(require_visitor)]
 Analyst = Annotated[User, Depends(require_analyst)]
 Controller = Annotated[User, Depends(require_controller)]

@@ -5,8 +5,9 @@ and no datasets.
 """
 
 from dosimeter.web.identity.addresses import group_address
+from dosimeter.web.identity.name_turns import NameTurns
 from dosimeter.web.identity.password_queue import PasswordQueue, TooManyAttempts
-from dosimeter.web.identity.throttle import Limits, Throttled, clean_name, refuse_throttled
+from dosimeter.web.identity.throttle import PAUSE, Limits, Throttled, clean_name, refuse_throttled
 from dosimeter.web.identity.users import (
     SessionEnded,
     SignedIn,
@@ -25,10 +26,13 @@ from dosimeter.web.identity.users import (
     reset_password,
     revoke_token,
     sign_in,
+    signed_in_from,
 )
 
 __all__ = [
+    "PAUSE",
     "Limits",
+    "NameTurns",
     "PasswordQueue",
     "SessionEnded",
     "SignedIn",
@@ -52,4 +56,5 @@ __all__ = [
     "reset_password",
     "revoke_token",
     "sign_in",
+    "signed_in_from",
 ]

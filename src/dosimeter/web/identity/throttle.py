@@ -5,9 +5,9 @@ count is taken back when the password was right: many attempts at once cannot ge
 forgotten once none was added for some minutes.
 
 From one address, one user name can be tried a few times, and all names together somewhat more often; after that,
-attempts from there are refused for a while. A user name that is tried from many addresses is slowed down for everybody,
-down to an attempt a minute. Neither limit holds up a device on which the user signed in before: failures on that device
-are counted separately.
+attempts from there are refused for a while. A user name that is tried from many addresses is slowed down for everybody:
+its passwords are verified one at a time, with a pause after each; name_turns.py decides who is next. Neither limit
+holds up a device on which the user signed in before: failures on that device are counted separately.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dosimeter.web.store import ATTEMPTS, COUNTING, NOBODY, USERS, Database, lat
 
 PER_ADDRESS = 6  # failures allowed from an address, as a multiple of those for one user name from it
 PER_USER = 4  # the same multiple for a user name, from all addresses together
-SLOWEST = 60.0  # seconds between two attempts at a user name that is slowed down
+PAUSE = 2.0  # seconds between two attempts at a user name that is slowed down
 
 
 class Throttled(Exception):
@@ -45,15 +45,12 @@ class FailureLimit:
         """Return whether another attempt must be refused after so many ``failures``.
 
         ``until``: when the run of failures is forgotten, which is ``minutes`` after its latest failure. With ``slows``,
-        an attempt beyond the limit is refused only for a while after the latest failure: 1 second, then 2, 4 …, at
-        most ``SLOWEST``.
+        an attempt beyond the limit is refused only if the latest failure was less than half of ``PAUSE`` ago. Half,
+        because the whole pause is kept by another clock.
         """
         if failures < self.allowed:
             return False
-        if not self.slows:
-            return True
-        pause = min(SLOWEST, 2.0 ** min(failures - self.allowed, 10))
-        return until > later(minutes=minutes, seconds=-pause)  # the latest attempt was too recent
+        return not self.slows or until > later(minutes=minutes, seconds=-PAUSE / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +103,24 @@ def _refuse(full: dict[str, int], keys: dict[str, FailureLimit]) -> None:
         raise Throttled(slowed=all(keys[key].slows for key in full))
 
 
-def refuse_throttled(database: Database, name: str, limits: Limits) -> None:
+def refuse_throttled(database: Database, name: str, limits: Limits) -> bool:
     """Raise Throttled if this attempt to sign in must be refused. The refusal is recorded once per run of failures.
 
-    Called before the attempt waits for its password to be verified, so that a refused one takes nobody's turn.
+    Return whether the name is slowed down, so that the attempt has to wait for its turn. Called before the attempt
+    waits for its password to be verified, so that a refused one takes nobody's turn.
     """
     user_name = clean_name(name)
     keys = limits.keys(user_name)
     query = sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(keys), ATTEMPTS.c.until > write_time())
     with database.reading() as connection:
-        full = _find_full(connection.execute(query).mappings(), keys, limits.minutes)
-    if any(failures == keys[key].allowed for key, failures in full.items()):
+        failures = {row["key"]: row["failures"] for row in connection.execute(query).mappings()}
+    reached = {key: count for key, count in failures.items() if count >= keys[key].allowed}
+    closed = {key: count for key, count in reached.items() if not keys[key].slows}
+    if any(count == keys[key].allowed for key, count in closed.items()):
         count_attempt(database, user_name, limits)  # puts the refusal on record
-    _refuse(full, keys)
+    if closed:
+        raise Throttled
+    return bool(reached)
 
 
 def count_attempt(database: Database, user_name: str, limits: Limits) -> dict[str, FailureLimit]:

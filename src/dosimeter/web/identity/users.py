@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, get_args
 import sqlalchemy as sa
 
 from dosimeter.errors import LimitError, OptionError
+from dosimeter.web.identity.addresses import group_address
 from dosimeter.web.identity.passwords import LONGEST_PASSWORD, check_password
 from dosimeter.web.identity.throttle import Limits, clean_name, count_attempt, take_back
 from dosimeter.web.store import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 TOKEN_PREFIX = "dsm_"
 MOST_TOKENS = 20
 MOST_SESSIONS = 50  # that are listed
+MOST_RECALLED = 50  # sign-ins whose addresses count as usual
 SUCCEEDED, FAILED = "signed in", "failed to sign in"
 
 
@@ -226,6 +228,17 @@ def sign_in(database: Database, name: str, password: str, limits: Limits, *, hou
         failures = _count_failures(connection, user_name)
         write_audit(connection, user_name, SUCCEEDED, detail=limits.address)
     return SignedIn(key, User(found["id"], user_name, found["role"], digest_key(key)), failures)
+
+
+def signed_in_from(database: Database, name: str, network: str) -> bool:
+    """Return whether a user signed in from this address before, by the latest ``MOST_RECALLED`` sign-ins on record.
+
+    ``network``: the address as limits count it.
+    """
+    mine = (AUDIT.c.user == clean_name(name)) & (AUDIT.c.action == SUCCEEDED)
+    query = sa.select(AUDIT.c.detail).where(mine).order_by(AUDIT.c.id.desc()).limit(MOST_RECALLED)
+    with database.reading() as connection:
+        return any(group_address(address) == network for address in connection.execute(query).scalars())
 
 
 def _count_failures(connection: sa.Connection, user_name: str) -> int:

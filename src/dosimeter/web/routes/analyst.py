@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import LimitError
 from dosimeter.problems import Surface
-from dosimeter.web.checks import CheckQueue, underline_clause, write_examples
+from dosimeter.web.checks import RequestChecks, underline_clause, write_examples
 from dosimeter.web.http import Analyst, Checks, Refused, StateOf, render_public, require_dataset
 from dosimeter.web.own_queries import find_shown, show_query
 from dosimeter.web.public import NewQuery, OwnList, PublicCheck, PublicColumn, PublicSchema, check_text
@@ -82,7 +82,7 @@ def _begin_form(state: ServerState, user: User, dataset: str, again: str) -> Ask
 async def _ask_page(
     request: Request,
     state: ServerState,
-    checks: CheckQueue,
+    checks: RequestChecks,
     user: User,
     form: AskForm,
     problems: dict[str, str] | None = None,
@@ -123,14 +123,16 @@ def _is_about(column: PublicColumn, words: str) -> bool:
     return all(word in text for word in words.lower().split())
 
 
-async def _checked(state: ServerState, checks: CheckQueue, user: User, form: AskForm) -> tuple[PublicCheck | None, str]:
+async def _checked(
+    state: ServerState, checks: RequestChecks, user: User, form: AskForm
+) -> tuple[PublicCheck | None, str]:
     """Return the check of the form's query, and its SQL as HTML, in which the clause that prevents an answer is marked.
 
     The HTML is "" if the query can be answered. Returns None and "" while another check of this user runs.
     """
     served = require_dataset(state, form.dataset)
     try:
-        check = await checks.check(user.id, served, form.sql, patience=PATIENCE, wanted=_read_wanted(form))
+        check = await checks.check(user.id, served.begin_check, form.sql, patience=PATIENCE, wanted=_read_wanted(form))
     except LimitError:
         return None, ""
     return check, "" if check.answerable else underline_clause(form.sql, check.clause)
@@ -206,7 +208,7 @@ async def ask(
     except ValidationError as error:
         return await _ask_page(request, state, checks, user, form, _name_problems(error))
     try:
-        checked: PublicCheck = await checks.check(user.id, served, query.sql, patience=PATIENCE)
+        checked: PublicCheck = await checks.check(user.id, served.begin_check, query.sql, patience=PATIENCE)
         if not checked.answerable:
             problems = {"sql": "This query cannot be answered as it is."}
             return await _ask_page(request, state, checks, user, form, problems)

@@ -139,7 +139,8 @@ def _list_decision(state: ServerState, entry: Entry) -> list[tuple[str, str]]:
     facts = [("Asked on", _cut_to_second(query.created_at)), ("Decided on", _cut_to_second(query.changed_at))]
     try:
         question = describe_question(require_dataset(state, query.dataset).prepare(query.sql))
-        facts.insert(0, ("The question in words", question.words))
+        if question.words:
+            facts.insert(0, ("The question in words", question.words))
     except (DosimeterError, Refused):  # the schema no longer allows it, or the dataset is not served any more
         pass
     told = "" if query.preference is None else word_condition(parse_preference(query.preference))

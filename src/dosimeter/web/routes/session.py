@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Annotated
 
@@ -22,6 +24,7 @@ from dosimeter.web.http import (
     SESSION_COOKIE,
     Analyst,
     Device,
+    NameTurnsOf,
     NotSignedIn,
     PasswordQueueOf,
     Refused,
@@ -38,7 +41,15 @@ from dosimeter.web.http import (
     render_public,
     write_device,
 )
-from dosimeter.web.identity import Limits, Throttled, TooManyAttempts, refuse_throttled
+from dosimeter.web.identity import (
+    PAUSE,
+    Limits,
+    NameTurns,
+    Throttled,
+    TooManyAttempts,
+    clean_name,
+    refuse_throttled,
+)
 from dosimeter.web.public import LineText, PublicSession, PublicToken
 from dosimeter.web.store import note
 
@@ -101,22 +112,29 @@ def _sign_in_page(
 
 @router.post("/sign-in")
 async def sign_in(
-    request: Request, state: StateOf, password_queue: PasswordQueueOf, form: Annotated[SignInForm, Form()]
+    request: Request,
+    state: StateOf,
+    password_queue: PasswordQueueOf,
+    name_turns: NameTurnsOf,
+    form: Annotated[SignInForm, Form()],
 ) -> Response:
     """Sign in, with a new session id each time: an id that somebody planted in the browser is useless."""
-    database, back = state.database, find_way_back(form.next)
-    cookie = request.cookies.get(DEVICE_COOKIE, "")
-    device = await run_in_threadpool(find_device, state, cookie, form.name)
+    back, cookie = find_way_back(form.next), request.cookies.get(DEVICE_COOKIE, "")
+    device = await run_in_threadpool(find_device, state, cookie, form.name) if cookie else None
     limits = _find_limits(request, state, device)
     visitor = limits.network if device is None else f"user {device.user_id}"
-    hours = state.settings.session_hours
+
+    async def verify() -> identity.SignedIn | None:
+        hours = state.settings.session_hours
+        work = partial(identity.sign_in, state.database, form.name, form.password, limits, hours=hours)
+        return await password_queue.run(visitor, work, known=device is not None)
+
     try:
-        await run_in_threadpool(refuse_throttled, database, form.name, limits)
-        begun = await password_queue.run(
-            visitor,
-            lambda: identity.sign_in(database, form.name, form.password, limits, hours=hours),
-            known=device is not None,
-        )
+        if device is not None:
+            await run_in_threadpool(refuse_throttled, state.database, form.name, limits)
+            begun = await verify()
+        else:
+            begun = await _verify_in_turn(state, name_turns, form.name, limits, verify)
     except Throttled as throttled:
         return _sign_in_page(request, _write_throttled(state, throttled), 429, back=back, name=form.name)
     except TooManyAttempts:
@@ -124,6 +142,33 @@ async def sign_in(
     if begun is None:
         return _sign_in_page(request, WRONG, 401, back=back, name=form.name)
     return await run_in_threadpool(_begin_session, request, state, begun, back, known=device is not None)
+
+
+async def _verify_in_turn(
+    state: StateOf,
+    name_turns: NameTurns,
+    name: str,
+    limits: Limits,
+    verify: Callable[[], Awaitable[identity.SignedIn | None]],
+) -> identity.SignedIn | None:
+    """Verify a stranger's password when it is their turn. Raises Throttled."""
+    user_name, network = clean_name(name), limits.network
+    name_turns.refuse_hopeless(user_name, network)
+    usual = await run_in_threadpool(refuse_throttled, state.database, name, limits) and await run_in_threadpool(
+        identity.signed_in_from, state.database, name, network
+    )
+    async with name_turns.take_turn(user_name, network, usual=usual) as attempt:
+        attempt.slowed = await run_in_threadpool(refuse_throttled, state.database, name, limits)
+        try:
+            begun = await verify()
+        except Throttled as throttled:
+            if not throttled.slowed:
+                raise
+            await asyncio.sleep(PAUSE)  # it was slowed down by the attempt before, after which there was no pause yet
+            begun = await verify()
+    if begun is not None:
+        name_turns.forget(user_name, network)
+    return begun
 
 
 def _begin_session(request: Request, state: StateOf, begun: identity.SignedIn, back: str, *, known: bool) -> Response:

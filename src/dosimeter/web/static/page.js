@@ -73,8 +73,33 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   });
 }
 
+// A verdict belongs to the query that was checked: hide it while another check runs.
+const check = document.getElementById("check");
+if (check) {
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.detail.target === check) check.setAttribute("aria-busy", "true");
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target === check) check.removeAttribute("aria-busy");
+  });
+  for (const failure of ["htmx:sendError", "htmx:responseError"]) {
+    document.addEventListener(failure, (event) => {
+      if (event.detail.target !== check) return;
+      check.textContent = "The query could not be checked. Change it, or submit it as it is.";
+      check.removeAttribute("aria-busy");
+    });
+  }
+}
+
 // Say at once that something was begun which may take a while.
 document.addEventListener("htmx:beforeRequest", (event) => {
   const busy = event.target.dataset?.busy;
   if (busy) { event.target.textContent = busy; event.target.disabled = true; }
+});
+
+// Show why a part of the page could not be made, in its place: htmx drops a refusal otherwise.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (!event.detail.target.closest("[data-problems]") || event.detail.xhr.status < 400) return;
+  event.detail.shouldSwap = true;
+  event.detail.isError = false;
 });

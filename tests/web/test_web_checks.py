@@ -1,0 +1,426 @@
+"""Checks run in processes of their own: what grows is ended, with its request or by a limit, and holds up nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pickle
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from dosimeter.errors import DosimeterError, LimitError
+from dosimeter.web import state
+from dosimeter.web.check_processes import CheckLimits, CheckProcesses, PendingCheck
+from dosimeter.web.checks import CheckQueue, check_query
+from dosimeter.web.identity.users import add_user, make_token
+from dosimeter.web.public import NewQuery
+from dosimeter.web.store import User, submit_query
+from dosimeter.web.store.tables import USERS
+from tests.waiting import LONGEST_WAIT, wait_until
+from tests.web.browsing import OpenPage, expect
+from tests.web.test_web_commands import RUN, end, sign_in, start
+from tests.web.test_web_limits import run_story
+from tests.web.web_site import COUNT, PASSWORD, Guest, Site, read_text
+
+OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
+TOO_LARGE = "takes too long to check, or too much memory"
+# What a check of these texts does in its process. "slow FILE" notes its process in FILE.PID, and waits for FILE.
+PROGRAM = """
+import os, pathlib, time
+from dosimeter.web import checks
+check_query = checks.check_query
+def check(planner, sql, wanted=None):
+    word, _, path = sql.partition(" ")
+    if word == "slow":
+        pathlib.Path(f"{path}.{os.getpid()}").touch()
+        while not pathlib.Path(path).exists():
+            time.sleep(0.01)
+        return check_query(planner, "", wanted)
+    if word == "endless":
+        while True:
+            pass
+    if word == "growing":
+        kept = []
+        while True:
+            kept.append(bytes(1 << 20))
+    if word == "crashing":
+        os._exit(3)
+    if word == "broken":
+        raise KeyError("a name that nobody may read in a log")
+    return check_query(planner, sql, wanted)
+checks.check_query = check
+checks.answer_requests()
+"""
+NOBODY, EMPTY = pickle.dumps(None), b'["", null]'  # no planner, and a query that needs none
+PATIENT = CheckLimits(processor=LONGEST_WAIT, seconds=LONGEST_WAIT)
+HURRIED = CheckLimits(processor=1.0, seconds=LONGEST_WAIT, memory=2.0**28)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class Slow:
+    """A check that takes as long as the test wants. ``sql``: its query."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "go"
+        self.sql = f"slow {self._file}"
+
+    @property
+    def begun(self) -> list[int]:
+        """The processes in which it has begun."""
+        return [int(path.suffix[1:]) for path in self._file.parent.glob("go.*")]
+
+    def end(self) -> None:
+        self._file.touch()
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Slow]:
+    made = Slow(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def start_checking(start_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch) -> Callable[[CheckLimits], Site]:
+    """Starts a server whose checks do what their texts say."""
+
+    def start(limits: CheckLimits) -> Site:
+        monkeypatch.setattr(state, "CheckProcesses", lambda: CheckProcesses(program=PROGRAM, limits=limits))
+        return start_site()
+
+    return start
+
+
+def add_analyst(site: Site, name: str) -> None:
+    database = site.state.database
+    add_user(database, name, "analyst", PASSWORD)
+    with database.reading() as connection:
+        row = connection.execute(USERS.select().where(USERS.c.name == name)).one()
+    site.tokens[name] = make_token(database, User(row.id, row.name, row.role), "test")
+
+
+# ---------------------------------------------------------------- one at a time
+
+
+def test_one_check_of_an_analyst_at_a_time(start_checking: Callable[[CheckLimits], Site], slow: Slow) -> None:
+    site = start_checking(PATIENT)
+    statuses: list[int] = []
+
+    def check() -> None:
+        with site.api("anna") as api:
+            response = api.post("/check", json={"dataset": "clinic", "sql": slow.sql})
+            statuses.append(response.status_code)
+            if response.status_code == 429:
+                assert response.json()["error"]["code"] == "too_many"
+                assert int(response.headers["retry-after"]) >= 1
+
+    threads = [threading.Thread(target=check) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(statuses) >= 11, "eleven have an answer")
+    assert statuses == [429] * 11  # one runs; the rest were sent away
+    with site.api("bob") as bob:  # somebody else's check, and pages, go on meanwhile
+        assert bob.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
+    with site.guest("anna") as anna:
+        assert anna.get("/queries").status_code == 200
+    assert len(slow.begun) == 1
+    slow.end()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [200] + [429] * 11
+
+
+def test_page_asks_again_while_an_older_check_runs(
+    start_checking: Callable[[CheckLimits], Site], slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dosimeter.web.routes import analyst
+
+    site = start_checking(PATIENT)
+    monkeypatch.setattr(analyst, "PATIENCE", 0.1)
+    with site.guest("anna") as anna, site.guest("anna") as again:
+        older = threading.Thread(target=lambda: anna.act("/ask/check", dataset="clinic", sql=slow.sql))
+        older.start()
+        wait_until(lambda: slow.begun, "the older check runs")
+        fragment = again.act("/ask/check", dataset="clinic", sql=COUNT).text
+        assert "Checking …" in fragment
+        assert 'hx-trigger="load' in fragment
+        asked = again.act("/ask", dataset="clinic", sql=COUNT, purpose="x")
+        assert asked.status_code == 429
+        assert COUNT in read_text(asked.text).replace("&#39;", "'")
+        slow.end()
+        older.join()
+        monkeypatch.setattr(analyst, "PATIENCE", LONGEST_WAIT)
+        assert "This can be answered" in again.act("/ask/check", dataset="clinic", sql=COUNT).text
+
+
+def test_newest_check_waits_and_older_ones_give_way() -> None:
+    first: Future[bytes | None] = Future()
+    answer = b'{"answerable": true, "message": "", "clause": null, "measures": [], "groups": null}'
+
+    def begin(sql: str, _wanted: float | None) -> PendingCheck:
+        pending = PendingCheck()
+        pending.result = first if sql == "first" else Future()
+        if sql != "first":
+            pending.result.set_result(answer)
+        return pending
+
+    async def story() -> list[str]:
+        queue, order = CheckQueue(), []
+
+        async def check(sql: str) -> None:
+            try:
+                await queue.check("anna", begin, sql, patience=LONGEST_WAIT, gone=asyncio.Event().wait)
+                order.append(f"{sql} done")
+            except LimitError:
+                order.append(f"{sql} gave way")
+
+        tasks = []
+        for sql in ("first", "second", "third"):
+            tasks.append(asyncio.create_task(check(sql)))
+            await asyncio.sleep(0)  # it goes as far as where it waits
+        first.set_result(answer)
+        await asyncio.gather(*tasks)
+        return order
+
+    assert sorted(run_story(story)) == ["first done", "second gave way", "third done"]
+
+
+def test_a_check_leaves_nothing_behind_that_another_could_notice(site: Site, anna: Guest, carol: Guest) -> None:
+    served = site.state.datasets["clinic"]
+    anna.act("/ask/check", dataset="clinic", sql=OTHER)
+    query_id = anna.ask(OTHER)
+    assert not served._prepared
+    assert "Withdraw" in anna.get(f"/queries/{query_id}").text
+    assert not served._prepared
+    carol.get(f"/decide/{query_id}")
+    assert list(served._prepared) == [OTHER]  # for controllers alone
+    made: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(served), "prepare", lambda *_: made.append("recalled"))
+        assert check_query(served, OTHER).answerable
+    assert not made
+
+
+# ---------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize("sql", ["endless", "growing", "crashing"])
+def test_what_takes_too_much_is_refused_in_words(start_checking: Callable[[CheckLimits], Site], sql: str) -> None:
+    """And the next check finds another process."""
+    site = start_checking(HURRIED)
+    with site.api() as api, site.guest("anna") as anna:
+        checked = api.post("/check", json={"dataset": "clinic", "sql": sql})
+        assert checked.status_code == 200
+        assert not checked.json()["answerable"]
+        assert TOO_LARGE in checked.json()["message"]
+        refused = api.post("/queries", json={"dataset": "clinic", "sql": sql, "purpose": "x"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "not_answerable")
+        assert TOO_LARGE in read_text(anna.act("/ask/check", dataset="clinic", sql=sql).text)
+        assert TOO_LARGE in read_text(anna.act("/ask", dataset="clinic", sql=sql, purpose="x").text)
+        assert api.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
+        assert api.get("/queries").json()["queries"] == []
+
+
+def test_a_bug_is_logged_without_its_text(
+    start_checking: Callable[[CheckLimits], Site], caplog: pytest.LogCaptureFixture
+) -> None:
+    site = start_checking(PATIENT)
+    with site.api() as api, caplog.at_level(logging.ERROR, logger="dosimeter.web"):
+        assert api.post("/check", json={"dataset": "clinic", "sql": "broken"}).status_code == 503
+        assert api.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
+    assert "Checking a query failed: KeyError at" in caplog.text
+    assert "nobody may read" not in caplog.text
+
+
+def test_two_running_checks_keep_no_third_analyst_from_asking(
+    start_checking: Callable[[CheckLimits], Site], slow: Slow
+) -> None:
+    site = start_checking(PATIENT)
+    add_analyst(site, "cora")
+
+    def check(name: str) -> None:
+        with site.api(name) as api:
+            api.post("/check", json={"dataset": "clinic", "sql": slow.sql})
+
+    threads = [threading.Thread(target=check, args=(name,)) for name in ("anna", "bob")]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(slow.begun) == 2, "two checks run")
+    with site.api("cora") as api:
+        assert api.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
+        assert api.post("/queries", json={"dataset": "clinic", "sql": COUNT, "purpose": "x"}).status_code == 201
+    assert len(slow.begun) == 2
+    slow.end()
+    for thread in threads:
+        thread.join()
+
+
+CHAIN = "WITH a0 AS (SELECT * FROM clinic), {}SELECT COUNT(*) FROM a249".format(
+    "".join(f"a{at} AS (SELECT * FROM a{at - 1})," for at in range(1, 250)).rstrip(",") + " "
+)
+DOUBLING = "WITH a0 AS (SELECT COUNT(*) AS c FROM clinic), {} SELECT c FROM a9".format(
+    ", ".join(f"a{at} AS (SELECT c + (SELECT c FROM a{at - 1}) AS c FROM a{at - 1})" for at in range(1, 10))
+)
+
+
+def test_queries_that_grow_are_answered_or_refused_and_hold_up_nobody(
+    start_checking: Callable[[CheckLimits], Site],
+) -> None:
+    site = start_checking(CheckLimits(processor=2.0, seconds=LONGEST_WAIT))
+    verdicts: list[dict[str, Any]] = []
+
+    def check(name: str, sql: str) -> None:
+        with site.api(name) as api:
+            verdicts.append(api.post("/check", json={"dataset": "clinic", "sql": sql}).json())
+
+    add_analyst(site, "cora")
+    threads = [threading.Thread(target=check, args=pair) for pair in (("anna", CHAIN), ("bob", DOUBLING))]
+    for thread in threads:
+        thread.start()
+    with site.api("cora") as api:
+        assert api.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
+    for thread in threads:
+        thread.join()
+    assert len(verdicts) == 2
+    assert all(verdict["answerable"] or verdict["message"] for verdict in verdicts)
+
+
+# ---------------------------------------------------------------- the end of a check
+
+
+def test_a_check_ends_with_its_request(start_checking: Callable[[CheckLimits], Site], slow: Slow) -> None:
+    site = start_checking(PATIENT)
+    body = f'{{"dataset": "clinic", "sql": "{slow.sql}"}}'.encode()
+    head = f"Authorization: Bearer {site.tokens['anna']}\r\nContent-Type: application/json"
+    host = urlsplit(site.url)
+    with socket.create_connection((str(host.hostname), int(host.port or 80)), timeout=LONGEST_WAIT) as connection:
+        request = f"POST /api/v1/check HTTP/1.1\r\nHost: x\r\n{head}\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(request.encode() + body)
+        wait_until(lambda: slow.begun, "the check runs")
+        (pid,) = slow.begun
+        assert is_running(pid)
+    wait_until(lambda: not is_running(pid), "its process has ended")
+    with site.api("anna") as api:  # nothing of it is left that would hold up the next
+        wait_until(lambda: not site.state.processes._busy, "nothing runs")
+        assert api.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
+
+
+def test_a_check_that_waits_can_be_stopped_and_an_idle_process_replaced(slow: Slow) -> None:
+    """One process: the second check waits for it. Somebody ends the idle process: the third gets another."""
+    processes = CheckProcesses(1, program=PROGRAM, limits=PATIENT)
+    try:
+        first = processes.begin(NOBODY, f'["{slow.sql}", null]'.encode())
+        second = processes.begin(NOBODY, EMPTY)
+        wait_until(lambda: slow.begun, "the first check runs")
+        second.stop()
+        slow.end()
+        assert b"Write a query" in (first.wait() or b"")
+        assert second.wait() is None
+        (idle,) = processes._idle
+        os.kill(idle._process.pid, signal.SIGKILL)
+        idle._process.wait()
+        assert b"Write a query" in (processes.begin(NOBODY, EMPTY).wait() or b"")
+        assert idle not in processes._idle
+    finally:
+        processes.close()
+    with pytest.raises(DosimeterError, match="stopping"):
+        processes.begin(NOBODY, EMPTY)
+
+
+def test_a_server_that_stops_waits_for_no_check(slow: Slow) -> None:
+    """SIGTERM while a check runs that would run for good."""
+    program = (
+        "from dosimeter.web import state; from dosimeter.web.check_processes import CheckLimits, CheckProcesses;"
+        f"state.CheckProcesses = lambda: CheckProcesses(program={PROGRAM!r}, limits=CheckLimits(1e6, 1e6));{RUN}"
+    )
+    process, lines = start("serve", "--demo", "--port", "0", program=program)
+    try:
+        (password,) = (words[2] for words in (line.split() for line in lines[1:3]) if words[1] == "anna")
+        with sign_in(lines[0].split()[-1], "anna", password) as anna:
+            statuses: list[int] = []
+
+            def check() -> None:
+                statuses.append(anna.act("/ask/check", dataset="clinic", sql=slow.sql).status_code)
+
+            thread = threading.Thread(target=check)
+            thread.start()
+            wait_until(lambda: slow.begun, "the check runs")
+            (pid,) = slow.begun
+            process.send_signal(signal.SIGTERM)
+            process.wait(LONGEST_WAIT)
+            thread.join()
+        assert statuses == [503]
+        assert not is_running(pid)
+    finally:
+        end(process)
+
+
+# ---------------------------------------------------------------- what is stored
+
+
+def test_a_stored_query_that_grows_is_planned_nowhere_else(
+    start_checking: Callable[[CheckLimits], Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was submitted to an earlier version: the controller reads why it cannot be answered, and denies it."""
+    site = start_checking(HURRIED)
+    served = site.state.datasets["clinic"]
+    with site.state.database.reading() as connection:
+        row = connection.execute(USERS.select().where(USERS.c.name == "anna")).one()
+    query = NewQuery(dataset="clinic", sql="endless", purpose="x")
+    query_id = submit_query(site.state.database, User(row.id, row.name, row.role), query, most=9, each_minute=9)
+    planned: list[str] = []
+    monkeypatch.setattr(type(served), "plan_anew", lambda _self, sql, _order=None: planned.append(sql))
+    with site.guest("carol") as carol:
+        page = carol.get(f"/decide/{query_id}")
+        assert page.status_code == 409
+        assert TOO_LARGE in read_text(page.text)
+        assert "endless" in carol.get("/queue").text
+        assert carol.act(f"/decide/{query_id}/deny", reason="it grows").status_code == 200
+    assert planned == []
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+FAIL = """document.body.dispatchEvent(
+  new CustomEvent("htmx:sendError", { bubbles: true, detail: { target: document.getElementById("check") } }))"""
+
+
+def test_a_verdict_is_hidden_while_another_query_is_checked(site: Site, open_page: OpenPage) -> None:
+    page = open_page(site, "anna")
+    page.goto("/ask")
+    verdict = page.locator("#check .good")
+    page.fill("#sql", COUNT)
+    expect(verdict).to_be_visible()
+    held: list[Any] = []
+    page.route("**/ask/check", lambda route: held.append(route))
+
+    def is_held() -> bool:
+        page.wait_for_timeout(10)  # lets the browser speak
+        return bool(held)
+
+    page.fill("#sql", "SELECT name FROM clinic")
+    expect(page.locator("#check")).to_have_attribute("aria-busy", "true")
+    expect(verdict).to_be_hidden()
+    wait_until(is_held, "the check is held up")
+    held[0].continue_()
+    expect(page.locator("#check .bad")).to_be_visible()
+    expect(page.locator("#check")).not_to_have_attribute("aria-busy", "true")
+    page.evaluate(FAIL)
+    expect(page.locator("#check")).to_contain_text("could not be checked")
