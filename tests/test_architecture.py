@@ -34,7 +34,7 @@ HOMES = {
         "engines/",
         "risk/preference.py",
     ),
-    "duckdb": ("engines/duckdb.py", "engines/duckdb_files.py", "sql/embedded.py"),
+    "duckdb": ("engines/duckdb.py", "engines/duckdb_files.py", "engines/duckdb_kept.py", "sql/embedded.py"),
     "psycopg": ("engines/postgres.py", "ledger/"),
     "pyspark": ("engines/spark.py",),
     "altair": ("show/charts/", "research/"),

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
 from dosimeter.engines.base import (
     ReadOptions,
@@ -42,13 +42,14 @@ from dosimeter.engines.spark_files import (
     read_parquet,
     table_name,
 )
+from dosimeter.engines.spark_kept import KeptViews
 from dosimeter.engines.spark_trees import (
     NATIVE,
-    as_spark_tree,
     fingerprint_query,
     held_cells,
     read_column,
     text_types_query,
+    write_query,
 )
 from dosimeter.engines.written_cells import CellWriting, infer_types
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, SchemaError, SourceUnreachable
@@ -86,10 +87,8 @@ _SETTINGS = {
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
 }
-_LOGGERS = (
-    "SQLQueryContextLogger",
-    "DataFrameQueryContextLogger",
-)  # they write failing queries, cells and all, to stderr
+# They write failing queries, cells and all, to stderr.
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _OUT_OF_RANGE = ("CAST_", "ARITHMETIC_OVERFLOW", "NUMERIC_", "BINARY_ARITHMETIC_OVERFLOW", "INVALID_", "DATETIME_")
 
 
@@ -134,7 +133,7 @@ class SparkEngine:
     """An engine over one source, in Spark. Another thread may call ``interrupt``. Closing keeps the session open."""
 
     name = "spark"
-    runs_with_once = False  # sqlglot moves them to the top of the query
+    keeps_rows = True
 
     def __init__(
         self,
@@ -160,6 +159,7 @@ class SparkEngine:
         self._joined: dict[str, SparkEngine] = {}
         self._declared: Mapping[str, JoinTable] = {}
         self._view = f"dosimeter_{os.getpid()}_{id(self):x}"
+        self._kept = KeptViews(session, self._view)
         self._tag = self._view
         self._interrupted = False
         self.rows_fetched = 0
@@ -171,10 +171,7 @@ class SparkEngine:
         return self._table
 
     def describe(self) -> Mapping[str, ColumnType]:
-        """Return the columns and their types.
-
-        Columns of a type without equivalent (arrays, structs, binary …) are left out.
-        """
+        """Return the columns and their types. Columns of a type without equivalent (arrays, bytes …) are left out."""
         if self._is_text:
             return self._infer_types()
         found = {name: _column_type(native) for name, native in self._native.items()}
@@ -278,9 +275,7 @@ class SparkEngine:
     # ------------------------------------------------------------ running
 
     def fetch(self, query: exp.Select) -> pa.Table:
-        if not isinstance(query, exp.Select):
-            raise TypeError("only SELECT trees of our own making run")
-        text = as_spark_tree(query).sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+        text = write_query(query)
         self._interrupted = False
         with _translated(self._label, self), _prepared(self._session), self._tagged():
             table = self._session.sql(text).toArrow()
@@ -289,6 +284,11 @@ class SparkEngine:
 
     def fetch_few(self, query: exp.Select) -> FewRows:
         return FewRows.of(self.fetch(query))
+
+    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
+        """Keep the rows in Spark's cache, which moves to disk what has no room in memory."""
+        with _translated(self._label, self), _prepared(self._session):
+            return exp.to_table(self._kept.keep(write_query(query)))
 
     @contextmanager
     def _tagged(self) -> Iterator[None]:
@@ -318,6 +318,7 @@ class SparkEngine:
         self._close_joined()
         self.generation += 1
         with _translated(self._label), _prepared(self._session):
+            self._kept.drop()
             frame = self._read()
             if _native_types(frame) != self._native:
                 raise changed_columns(self._label)
@@ -389,6 +390,7 @@ class SparkEngine:
     def close(self) -> None:
         self._close_joined()
         with suppress(SparkLostError), _translated(self._label):
+            self._kept.drop()
             self._session.catalog.dropTempView(self._view)
 
 

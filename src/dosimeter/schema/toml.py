@@ -156,7 +156,7 @@ def _check_unit_columns(
     """Refuse wrong facts about the unit column of a table, which says whose each row is.
 
     ``unit``: the name of this column. ``most``: how many rows of one individual count at most; it must be given.
-    ``row_key``: the name of the column that tells these rows apart; if ``most`` is above 1, it must be given and
+    ``row_key``: the name of a column that tells these rows apart, if there is one; if ``most`` is above 1, it must
     differ from ``unit``. ``unit`` and ``row_key`` must be columns of integers, texts or categories, and the unit column
     may not declare NULL as a group. ``place``: what messages call the table.
     """
@@ -166,8 +166,6 @@ def _check_unit_columns(
         raise SchemaError(
             f'{place}: with unit = "{unit}" say how many rows of one individual count: max_rows_per_unit = m.'
         )
-    if row_key is None and most > 1:
-        raise SchemaError(f'{place}: with unit = "{unit}" name the column that tells its rows apart: row_key = "…".')
     if row_key is not None and row_key not in columns:
         raise SchemaError(f"{place}: row_key must name one of the columns.")
     if row_key == unit and most > 1:
