@@ -34,9 +34,15 @@ HOMES = {
         "engines/",
         "risk/preference.py",
     ),
-    "duckdb": ("engines/duckdb.py", "engines/duckdb_connections.py", "engines/duckdb_files.py", "sql/embedded.py"),
+    "duckdb": (
+        "engines/duckdb.py",
+        "engines/duckdb_connections.py",
+        "engines/duckdb_files.py",
+        "engines/duckdb_kept.py",
+        "sql/embedded.py",
+    ),
     "psycopg": ("engines/postgres.py", "ledger/"),
-    "pyspark": ("engines/spark.py",),
+    "pyspark": ("engines/spark.py", "engines/spark_sessions.py"),
     "altair": ("show/charts/", "research/"),
     "fastapi": ("web/", "research/study/server.py"),
 }

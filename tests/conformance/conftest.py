@@ -23,7 +23,8 @@ from dosimeter.dataset import Dataset
 from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.postgres import open_postgres
-from dosimeter.engines.spark import find_session, open_spark
+from dosimeter.engines.spark import open_spark
+from dosimeter.engines.spark_sessions import find_session
 from dosimeter.errors import OptionError
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import read_schema

@@ -6,10 +6,9 @@ an individual out changes. It knows nothing of the planner.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
@@ -23,6 +22,7 @@ import pytest
 
 from dosimeter.dataset import Dataset
 from dosimeter.influence.contributions import Contributions
+from tests.rows_that_count import rows_that_count
 
 M, SLOTS = 3, 30
 WARDS = ("A", "b", "O'X")
@@ -107,15 +107,8 @@ def clean(row: Row) -> Row:
 
 
 def kept_rows(rows: Sequence[Row], m: int = M) -> list[Row]:
-    """Of each individual the m rows with the smallest md5 of (unit, row key)."""
-    owned: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        owned[row["pid"]].append(row)
-
-    def digest(row: Row) -> str:
-        return hashlib.md5(f"{row['pid']}:{row['vid']}".encode()).hexdigest()
-
-    return [clean(row) for own in owned.values() for row in sorted(own, key=digest)[:m]]
+    """Return at most m rows of each individual, cleaned: those that count (N6)."""
+    return rows_that_count([clean(row) for row in rows], FACTS["columns"], "pid", m)
 
 
 Measure = Callable[[Sequence[Row]], Sequence[Fraction | int | float]]

@@ -25,7 +25,6 @@ from tests.conformance.odd_meanings import (
     find_groupings,
     lift,
     list_conditions,
-    possible_rows,
     total,
 )
 from tests.conformance.odd_tables import SOURCES, OddColumn, Row, columns_of
@@ -144,14 +143,6 @@ class Case:
                 found = [dict.fromkeys(others[name][0])]
             for other in found:
                 yield {**row, **{f"{name}.{key}": value for key, value in other.items()}}
-
-    def possible(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
-        """Give every choice of the rows that count which the rule leaves open."""
-        mode = MODES[self.mode]
-        if mode.row_key is None:
-            yield list(rows)
-        else:
-            yield from possible_rows(rows, mode.unit, mode.row_key, mode.m)
 
 
 @dataclass(frozen=True)

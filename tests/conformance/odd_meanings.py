@@ -7,11 +7,8 @@ bounds and put on their grid first (C5, S8); an empty group has the value of C6.
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from fractions import Fraction
@@ -446,40 +443,3 @@ def quantile(term: Term, p: Fraction) -> Part:
         return values[below] + (place - below) * (values[above] - values[below])
 
     return measure
-
-
-# ---------------------------------------------------------------- whose rows count
-
-
-def possible_rows(rows: Sequence[Row], unit: str, key: str, m: int) -> Iterator[list[Row]]:
-    """Give every way to keep m rows of each individual that the rule leaves open.
-
-    The m rows with the smallest md5 of (unit, row key) count; between rows of one key, or none, any function of the
-    individual's own rows may choose. Rows without a unit are nobody's.
-    """
-    owned: dict[Any, list[Row]] = defaultdict(list)
-    for row in rows:
-        if row[unit] is not None:
-            owned[row[unit]].append(row)
-    choices = [list(_possible_own(own, unit, key, m)) for own in owned.values()]
-    for chosen in itertools.product(*choices):
-        yield [row for own in chosen for row in own]
-
-
-def _possible_own(own: Sequence[Row], unit: str, key: str, m: int) -> Iterator[tuple[Row, ...]]:
-    if len(own) <= m:
-        yield tuple(own)
-        return
-    if any(row[key] is None for row in own):
-        yield from itertools.combinations(own, m)
-        return
-
-    def rank(row: Row) -> tuple[str, str]:
-        return hashlib.md5(f"{row[unit]}:{row[key]}".encode()).hexdigest(), str(row[key])
-
-    ordered = sorted(own, key=rank)
-    last = rank(ordered[m - 1])
-    surely = [row for row in ordered if rank(row) < last]
-    tied = [row for row in ordered if rank(row) == last]
-    for more in itertools.combinations(tied, m - len(surely)):
-        yield (*surely, *more)

@@ -7,7 +7,7 @@ and it moves by no more than Δ in either norm.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -25,7 +25,6 @@ from dosimeter.influence.rows.profile import Measured
 from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.query_plan import QueryPlan
 from tests.conformance.odd_cases import MODES, REMOVED, Case
-from tests.conformance.odd_meanings import possible_rows
 from tests.conformance.odd_sources import Tables, Written, write_source
 from tests.conformance.odd_tables import (
     GROUPS,
@@ -41,6 +40,7 @@ from tests.conformance.odd_tables import (
     declare,
     plain_columns,
 )
+from tests.rows_that_count import rows_that_count
 
 MOST_OPEN = 60
 LABS_ROWS = 2
@@ -68,8 +68,9 @@ class Population:
             "sites": clean_rows(build_sites(self.source), (integer, replace(integer, name="beds"))),
             "rates": clean_rows(build_rates(self.source, case.odd), rates),
         }
-        if MODES[case.mode].unit != "row":
-            (found["labs"],) = possible_rows(labs, MODES[case.mode].unit, "lab", LABS_ROWS)
+        if case.join == "labs":
+            columns = declare_case(case)["tables"]["labs"]["columns"]
+            found["labs"] = rows_that_count(labs, columns, MODES[case.mode].unit, LABS_ROWS)
         return found
 
 
@@ -109,7 +110,7 @@ class Worlds:
         if key not in self.datasets:
             rates = case.odd if joined == "rates" else None
             written = self.write(case.source, removed, MODES[case.mode].unit, rates)
-            facts = declare_facts(case.mode, joined, case.odd, case.declared)
+            facts = declare_case(case)
             for name, path in written.located.items():
                 if name in facts["tables"]:
                     facts["tables"][name]["source"] = path
@@ -173,12 +174,12 @@ def list_tables(population: Population, rates: OddColumn | None) -> Tables:
     return tables
 
 
-def declare_facts(mode_name: str, joined: str, odd: OddColumn, declared: Sequence[OddColumn]) -> dict[str, Any]:
+def declare_case(case: Case) -> dict[str, Any]:
     """Return the schema of a case: the odd columns that it asks of, and the table that it joins."""
-    mode = MODES[mode_name]
+    mode, odd, joined = MODES[case.mode], case.odd, case.join.split(",")[0]
     text, whole, small = {"type": "text"}, {"type": "integer"}, {"type": "integer", "bounds": [0, 9]}
     columns = {"who": text, "z": small, "grp": {"type": "category", "values": list(GROUPS)}}
-    columns |= {column.name: declare(column) for column in declared}
+    columns |= {column.name: declare(column) for column in case.declared}
     if joined == "sites":
         columns["site"] = small
     if mode.row_key is None:
@@ -246,35 +247,22 @@ def check_neighbours(worlds: Worlds, case: Case) -> None:
         assert moved <= plan.sensitivity(norm) * (1 + 1e-9), (norm, moved, plan.sensitivity(norm), case.sql)
 
 
+def choose_rows(case: Case, rows: list[Row]) -> list[Row]:
+    """Return the rows that count (N6)."""
+    mode = MODES[case.mode]
+    return rows if mode.unit == "row" else rows_that_count(rows, declare_case(case)["columns"], mode.unit, mode.m)
+
+
 def check_oracle(case: Case, keys: Sequence[tuple[Any, ...]], found: Sequence[Vector]) -> None:
-    """One choice of the rows that count explains both tables: it depends on each individual's own rows alone."""
+    """The rows that count explain both tables: who counts in the smaller one is not chosen again."""
     unit = MODES[case.mode].unit
     everybody, fewer = (populate(case.source, unit, removed) for removed in (None, case.removed))
-    rows, others = everybody.cleaned(), fewer.others(case)
+    rows = everybody.cleaned()
     left_out = [id(rows[at]) for at in _places(everybody, fewer)]
-    seen: list[Vector] = []
-    for chosen in explain(case, rows, everybody.others(case), keys, found[0]):
-        kept = [row for row in chosen if id(row) not in left_out]
-        seen.append(case.measure(kept, others, keys))
-        if seen[-1] == found[1]:
-            return
-    raise AssertionError(f"{case.sql}\nwithout {case.removed}: {_show(found[1:])}\nthe oracle: {_show(seen[:3])}")
-
-
-def explain(
-    case: Case,
-    rows: Sequence[Row],
-    others: Mapping[str, Sequence[Row]],
-    keys: Sequence[tuple[Any, ...]],
-    found: Vector,
-) -> list[list[Row]]:
-    """Return every choice of the rows that count which gives the vector that was found: there must be one."""
-    seen = [(chosen, case.measure(chosen, others, keys)) for chosen in case.possible(rows)]
-    fitting = [chosen for chosen, vector in seen if vector == found]
-    if not fitting:
-        shown = _show([vector for _, vector in seen[:3]])
-        raise AssertionError(f"{case.sql}\nthe product measures {_show([found])}\nthe oracle: {shown}")
-    return fitting
+    chosen = choose_rows(case, rows)
+    kept = [row for row in chosen if id(row) not in left_out]
+    expected = [case.measure(chosen, everybody.others(case), keys), case.measure(kept, fewer.others(case), keys)]
+    assert found == expected, f"{case.sql}\nthe product measures {_show(found)}\nthe oracle: {_show(expected)}"
 
 
 def _places(everybody: Population, fewer: Population) -> list[int]:

@@ -459,7 +459,7 @@ def test_java_that_ends_while_it_works(tmp_path: Path) -> None:
     code = """
 from dosimeter import Dataset, Ledger, errors
 from dosimeter.release import run as releasing
-from dosimeter.engines.spark import find_session
+from dosimeter.engines.spark_sessions import find_session
 
 schema = {"table": "t", "individuals": 2, "reviewed": True, "columns": {"a": {"type": "integer"}}}
 measure = releasing._measure

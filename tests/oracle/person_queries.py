@@ -92,8 +92,8 @@ class Tables:
 
     def ask_duckdb(self, sql: str) -> list[tuple[Any, ...]]:
         """Ask DuckDB, as it is, about the rows that count, which are found here by the rule of math.md."""
-        visits = kept_rows([row for row in self.visits if row["pid"] is not None], self.m, "pid", "vid")
-        labs = kept_rows([row for row in self.labs if row["pid"] is not None], self.n, "pid", "lab")
+        visits = kept_rows(self.visits, self.m, FACTS["columns"], "pid")
+        labs = kept_rows(self.labs, self.n, LABS["columns"], "pid")
         tables = {
             "visits": pa.Table.from_pylist(visits, schema=VISITS_ARROW),
             "labs": pa.Table.from_pylist(labs, schema=LABS_ARROW),

@@ -23,7 +23,7 @@ from dosimeter.influence.rows.profile import Measured, Profile
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.sql import column_tree
 from tests.oracle.exact_answers import measure_alone
-from tests.oracle.person_queries import WARDS, Tables, draw_query, draw_tables
+from tests.oracle.person_queries import FACTS, WARDS, Tables, draw_query, draw_tables
 from tests.oracle.unit_oracle import Vector, assert_same_people, everybody_there, expand, kept_rows, size_of
 
 EXAMPLES = settings().max_examples // 2
@@ -84,7 +84,7 @@ def test_recomputing_says_the_same(table: int, query: int) -> None:
 def test_filters_and_by_are_about_the_tables_own_columns(table: int, query: int) -> None:
     """Everybody in the table is counted, whether or not the query's subqueries keep them."""
     tables, asked = draw_tables(table), draw_query(query)
-    kept = kept_rows(tables.visits, tables.m, "pid", "vid")
+    kept = kept_rows(tables.visits, tables.m, FACTS["columns"], "pid")
     wards = [{row["ward"] for row in kept if row["pid"] == person} for person in tables.people]
     agreed = Counter(next(iter(each)) if len(each) == 1 else None for each in wards)
     with tables.open() as dataset:

@@ -379,7 +379,7 @@ def test_whole_and_text_units_are_bounded_by_their_written_form(kind: str) -> No
     )
     with Dataset.open(arrow, schema=schema, table="visits") as visits:
         found = visits.risk("SELECT SUM(x), COUNT(*) FROM visits").measured().values[0]
-    kept = kept_rows(rows, 4)
+    kept = kept_rows(rows, 4, facts)
     assert found == (sum((X.of(kept)), Fraction(0)), Fraction(len(kept)))
     assert len(kept) == 16
 

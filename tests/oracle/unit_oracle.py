@@ -1,17 +1,15 @@
 """Individuals with many rows, and what is asked of them, with its meaning.
 
-The oracle knows nothing of the planner. It keeps the m rows with the smallest md5 of (unit, row key) itself, measures
-by definitions written out here in exact fractions (S1–S5, S8, C5–C7), and deletes everybody in turn. The table's
-columns bear the names our own queries use inside.
+The oracle knows nothing of the planner. It finds the rows that count itself (``tests/rows_that_count.py``), measures by
+definitions written out here in exact fractions (S1–S5, S8, C5–C7), and deletes everybody in turn. The table's columns
+bear the names our own queries use inside.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -24,6 +22,7 @@ from hypothesis import strategies as st
 from dosimeter import Dataset
 from dosimeter.assessment import Risk
 from dosimeter.influence.contributions import Contributions
+from tests.rows_that_count import rows_that_count
 
 Row = dict[str, Any]
 Vector = tuple[float, ...]
@@ -79,16 +78,9 @@ def tables() -> st.SearchStrategy[list[Row]]:
     return st.integers(0, 2**32).map(draw_rows)
 
 
-def kept_rows(rows: Iterable[Row], m: int, unit: str = "unit", key: str = "entries") -> list[Row]:
-    """Of each individual the m rows with the smallest md5 of (unit, row key)."""
-    owned: dict[Any, list[Row]] = defaultdict(list)
-    for row in rows:
-        owned[row[unit]].append(row)
-
-    def rank(row: Row) -> tuple[str, str]:
-        return hashlib.md5(f"{row[unit]}:{row[key]}".encode()).hexdigest(), str(row[key])
-
-    return [row for own in owned.values() for row in sorted(own, key=rank)[:m]]
+def kept_rows(rows: Iterable[Row], m: int, columns: Mapping[str, Any] = COLUMNS, unit: str = "unit") -> list[Row]:
+    """Return at most m rows of each individual: those that count (N6)."""
+    return rows_that_count(rows, columns, unit, m)
 
 
 # ---------------------------------------------------------------- aggregates with their meaning

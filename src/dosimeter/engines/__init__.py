@@ -10,14 +10,30 @@ from dosimeter.engines.base import ClosableEngine, Engine, EngineInFront, ReadOp
 from dosimeter.engines.cells import FORMS
 from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.opening import open_engine, read_frames
+from dosimeter.engines.own_functions import (
+    DAY_NUMBER,
+    EACH_UP_TO,
+    MOMENT_NUMBER,
+    NTH_SMALLEST,
+    ONCE_A_ROW,
+    TEXT_NUMBER,
+    call_own,
+)
 
 __all__ = [
+    "DAY_NUMBER",
+    "EACH_UP_TO",
     "FORMS",
+    "MOMENT_NUMBER",
+    "NTH_SMALLEST",
+    "ONCE_A_ROW",
+    "TEXT_NUMBER",
     "ClosableEngine",
     "Engine",
     "EngineInFront",
     "FewRows",
     "ReadOptions",
+    "call_own",
     "fetch_rows",
     "open_engine",
     "read_booleans",

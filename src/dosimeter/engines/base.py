@@ -56,8 +56,8 @@ class Engine(Protocol):
     def name(self) -> str: ...
 
     @property
-    def runs_with_once(self) -> bool:
-        """Return whether the engine takes a WITH inside a subquery, and runs it only once however often it is read."""
+    def keeps_rows(self) -> bool:
+        """Return whether ``keep`` can hold a table's rows; otherwise only a few numbers for each individual."""
         ...
 
     @property
@@ -138,8 +138,17 @@ class Engine(Protocol):
         """
         ...
 
+    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
+        """Run a query that Dosimeter wrote and keep its rows where the engine reads them quickly.
+
+        Return the kept rows for a FROM clause. They are dropped when ``generation`` changes; until then the same query
+        is not run again. Where there is no room for them, return the query itself as a subquery. ``columns``: the
+        query's columns and their types; ``rows``: how many rows it can have at most.
+        """
+        ...
+
     def refresh(self) -> None:
-        """See the data as they are now: end the snapshot, and read joined tables again.
+        """See the data as they are now: end the snapshot, and read joined tables and kept rows again.
 
         Raises DataError for a table that no longer has the columns that it was opened with.
         """
@@ -178,7 +187,7 @@ class EngineInFront:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.name = engine.name
-        self.runs_with_once = engine.runs_with_once
+        self.keeps_rows = engine.keeps_rows
 
     @property
     def rows_fetched(self) -> int:
@@ -224,6 +233,9 @@ class EngineInFront:
     def fetch_few(self, query: exp.Select) -> FewRows:
         return self._engine.fetch_few(query)
 
+    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
+        return self._engine.keep(query, columns, rows=rows)
+
     def refresh(self) -> None:
         self._engine.refresh()
 
@@ -252,7 +264,7 @@ class ClosableEngine(EngineInFront):
     def __init__(self, engine: Engine) -> None:
         self._open: Engine | None = engine
         self.name = engine.name
-        self.runs_with_once = engine.runs_with_once
+        self.keeps_rows = engine.keeps_rows
 
     @property
     def _engine(self) -> Engine:  # type: ignore[override]

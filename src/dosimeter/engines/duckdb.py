@@ -47,6 +47,8 @@ from dosimeter.engines.duckdb_files import (
     write_parquet_reader,
 )
 from dosimeter.engines.duckdb_identities import identify_relation, identify_stored
+from dosimeter.engines.duckdb_kept import KeptTables
+from dosimeter.engines.duckdb_trees import write_query
 from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.file_digests import State, read_state, read_states
 from dosimeter.engines.files import name_table
@@ -83,7 +85,7 @@ class DuckDBEngine:
     """An engine over one source, through DuckDB. Other threads may call only ``interrupt`` and ``progress``."""
 
     name = "duckdb"
-    runs_with_once = True
+    keeps_rows = True
 
     def __init__(
         self,
@@ -110,6 +112,7 @@ class DuckDBEngine:
         self._reading = {name: (name, kind) for name, kind in self.describe().items()}
         self._typed = self._writing.is_standard  # whether cells are read as DuckDB's values; text of a CSV for a schema
         self._joined: dict[str, str] = {}
+        self._kept = KeptTables(connection)
         self._headers = self._read_headers()
         self._targets = self._find_targets()  # the files that DuckDB may read, whatever links lead to them
         self._attached = attached  # what _stat_file said of a DuckDB file when it was opened
@@ -224,6 +227,7 @@ class DuckDBEngine:
     def impose(self, schema: Schema) -> None:
         self._reading = match_columns(schema.columns, self._native, text=self._form is not None)
         self._create_view(typed=self._form is None)
+        self._kept.drop()
         self._declared = schema.tables
 
     def _create_view(self, *, typed: bool) -> None:
@@ -340,18 +344,23 @@ class DuckDBEngine:
     # ------------------------------------------------------------ running
 
     def fetch(self, query: exp.Select) -> pa.Table:
-        table = self._run(_write(query))
+        table = self._run(write_query(query))
         self.rows_fetched += table.num_rows
         return table
 
     def fetch_few(self, query: exp.Select) -> FewRows:
         """Run the query and read its rows as Python values. Reading them as Arrow would make DuckDB plan it twice."""
         with self._translated():
-            found = self._connection.execute(_write(query))
+            found = self._connection.execute(write_query(query))
             names = [str(column[0]) for column in found.description or ()]
             rows = found.fetchall()
         self.rows_fetched += len(rows)
         return FewRows({name: [row[at] for row in rows] for at, name in enumerate(names)}, len(rows))
+
+    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
+        with self._translated():
+            name = self._kept.keep(write_query(query), cells=rows * len(columns))
+        return query.subquery("kept") if name is None else exp.to_table(name)
 
     def _run(self, text: str) -> pa.Table:
         with self._translated():
@@ -393,6 +402,7 @@ class DuckDBEngine:
         for view in self._joined.values():
             self._connection.unregister(view)
         self._joined.clear()
+        self._kept.drop()
         self.generation += 1
 
     def _require_columns(self) -> None:
@@ -491,12 +501,6 @@ class DuckDBEngine:
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _write(query: exp.Select) -> str:
-    if not isinstance(query, exp.Select):
-        raise TypeError("only SELECT trees of our own making run")
-    return query.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
 
 
 # ---------------------------------------------------------------- opening

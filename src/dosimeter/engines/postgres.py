@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import ErrorLevel, exp
 
+import dosimeter.engines.own_functions as own
 from dosimeter.engines.base import ReadOptions, combine_fingerprints, joined_with_itself
 from dosimeter.engines.columns import NativeColumn
 from dosimeter.engines.few_rows import FewRows
@@ -30,6 +31,7 @@ from dosimeter.engines.postgres_catalogue import (
     match_columns,
     odd_cells_query,
     quote_identifier,
+    read_settings,
     read_through_casts,
     split_name,
 )
@@ -59,6 +61,17 @@ _SETTINGS = {
     "extra_float_digits": "3",
     "bytea_output": "hex",
 }
+# Text is digested in UTF-8, whatever encoding the database stores it in.
+_MEANINGS = {
+    "ROUND_EVEN": "ROUND(x)",  # which rounds a double's halves to even
+    own.TEXT_NUMBER: "CAST(CAST('x' || SUBSTRING(MD5(CONVERT_TO(x, 'UTF8')), 1, 8) AS BIT(32)) AS BIGINT)",
+    own.DAY_NUMBER: "CAST(x - CAST('1970-01-01' AS DATE) AS BIGINT)",
+    own.MOMENT_NUMBER: "CAST(EXTRACT(EPOCH FROM DATE_TRUNC('second', x)) AS BIGINT) * 1000000 "
+    "+ CAST(EXTRACT(MICROSECONDS FROM x) AS BIGINT) % 1000000",
+    own.NTH_SMALLEST: "(ARRAY_AGG(x ORDER BY x))[{0}]",
+    own.EACH_UP_TO: "GENERATE_SERIES(1, x)",
+    own.ONCE_A_ROW: "x",
+}
 
 
 def open_postgres(url: str, options: ReadOptions | None = None) -> PostgresEngine:
@@ -85,7 +98,7 @@ class PostgresEngine:
     """
 
     name = "postgres"
-    runs_with_once = False  # it could; whether that is faster was not measured
+    keeps_rows = False
 
     def __init__(
         self,
@@ -102,6 +115,7 @@ class PostgresEngine:
         self.generation = 0
         self._options = options
         self._joined: dict[str, tuple[CatalogueTable, Reading]] = {}
+        self._kept: dict[str, str] = {}  # the text of a query, and how the names of its settings begin
         self._declared: Mapping[str, JoinTable] = {}
         self._relation = relation
         self._table = table
@@ -184,15 +198,30 @@ class PostgresEngine:
     # ------------------------------------------------------------ running
 
     def fetch(self, query: exp.Select) -> pa.Table:
-        if not isinstance(query, exp.Select):
-            raise TypeError("only SELECT trees of our own making run")
-        text = _with_collations(query).sql(dialect="postgres", unsupported_level=ErrorLevel.RAISE)
-        table = self._run(text)
+        table = self._run(_write(query))
         self.rows_fetched += table.num_rows
         return table
 
     def fetch_few(self, query: exp.Select) -> FewRows:
         return FewRows.of(self.fetch(query))
+
+    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
+        """Keep each column as an array in a setting of the transaction.
+
+        A read-only transaction can make no table. The arrays do not leave the server, and no statement names a cell,
+        so that none is in the server's log. They end with the transaction.
+        """
+        text = _write(query)
+        if text not in self._kept:
+            name = f"dosimeter.kept_{len(self._kept)}_"
+            arrays = [f"CAST(array_agg({quote_identifier(column)}) AS TEXT)" for column in columns]
+            items = [
+                f"length(set_config('{name}{at}', COALESCE({array}, '{{}}'), true)) AS length_{at}"
+                for at, array in enumerate(arrays)
+            ]
+            self._run(f"SELECT {', '.join(items)} FROM ({text}) AS kept")
+            self._kept[text] = name
+        return read_settings(self._kept[text], columns)
 
     def fingerprint(self) -> str:
         """Return a digest of the columns' names and types, the number of rows, and sums over a hash of each row.
@@ -310,6 +339,7 @@ class PostgresEngine:
         """End the snapshot. Until the next one begins, ``is_still`` answers by this one: its data made a query fail."""
         import psycopg
 
+        self._kept.clear()
         self.generation += 1
         try:
             self._connection.rollback()
@@ -406,22 +436,27 @@ def _look_up(
 # ---------------------------------------------------------------- trees and results
 
 
+def _write(query: exp.Select) -> str:
+    if not isinstance(query, exp.Select):
+        raise TypeError("only SELECT trees of our own making run")
+    return _with_collations(query).sql(dialect="postgres", unsupported_level=ErrorLevel.RAISE)
+
+
 def _with_collations(query: exp.Select) -> exp.Expression:
     """Return the query as PostgreSQL must get it: text literals in the collation "C", so that bytes decide their order.
 
-    Literals are put in parentheses, because PostgreSQL's grammar has no COLLATE inside a bare BETWEEN. ROUND_EVEN and
-    MD5 are replaced by what means the same in PostgreSQL.
+    Literals are put in parentheses, because PostgreSQL's grammar has no COLLATE inside a bare BETWEEN.
     """
     tree = query.copy()
     for literal in list(tree.find_all(exp.Literal)):
         if literal.is_string and not isinstance(literal.parent, (exp.Cast, exp.Interval)):
             literal.replace(exp.Paren(this=collate_by_bytes(literal.copy())))
-    for function in reversed(list(tree.find_all(exp.Anonymous))):
-        if function.name == "ROUND_EVEN":  # what PostgreSQL's ROUND of a double is
-            function.replace(exp.Anonymous(this="ROUND", expressions=[function.expressions[0].copy()]))
-    for digest in list(tree.find_all(exp.MD5)):  # of UTF-8, whatever encoding the database stores text in
-        encoded = exp.Anonymous(this="convert_to", expressions=[digest.this.copy(), exp.Literal.string("UTF8")])
-        digest.replace(exp.Paren(this=collate_by_bytes(exp.Anonymous(this="md5", expressions=[encoded]))))
+    for call in tree.find_all(exp.Anonymous):
+        if call.name == own.ONCE_A_ROW:  # OFFSET 0 keeps PostgreSQL from writing the argument wherever it is read
+            select = call.find_ancestor(exp.Select)
+            assert select is not None
+            select.set("offset", exp.Offset(expression=exp.Literal.number(0)))
+    own.write_own(tree, "postgres", _MEANINGS)
     return tree
 
 

@@ -228,6 +228,20 @@ def read_through_casts(relation: CatalogueTable, reading: Reading, alias: str) -
     return exp.select(*columns).from_(table_of(relation)).subquery(alias)
 
 
+def read_settings(name: str, columns: Mapping[str, ColumnType]) -> exp.Expression:
+    """Return a subquery that reads columns from arrays in settings of the transaction.
+
+    ``name``: how the settings' names begin; the column's place follows.
+    """
+    items = []
+    for at, (column, kind) in enumerate(columns.items()):
+        setting = exp.Anonymous(this="current_setting", expressions=[exp.Literal.string(f"{name}{at}")])
+        cells = exp.Anonymous(this="unnest", expressions=[exp.Cast(this=setting, to=_type(f"{_NATIVE[kind]}[]"))])
+        is_text = kind in (ColumnType.TEXT, ColumnType.CATEGORY)
+        items.append(exp.alias_(collate_by_bytes(cells) if is_text else cells, column))
+    return exp.select(*items).subquery("kept")
+
+
 def odd_cells_query(relation: CatalogueTable, reading: Reading, names: Collection[str]) -> exp.Select:
     """Return the query that counts each column's odd cells: not NULL in the source, but counted as NULL."""
     counts = []

@@ -12,15 +12,11 @@ import json
 import logging
 import os
 import re
-import shutil
-import subprocess
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
 from dosimeter.engines.base import (
     ReadOptions,
@@ -42,13 +38,15 @@ from dosimeter.engines.spark_files import (
     read_parquet,
     table_name,
 )
+from dosimeter.engines.spark_kept import KeptViews
+from dosimeter.engines.spark_sessions import find_session, prepared, without_version_warnings
 from dosimeter.engines.spark_trees import (
     NATIVE,
-    as_spark_tree,
     fingerprint_query,
     held_cells,
     read_column,
     text_types_query,
+    write_query,
 )
 from dosimeter.engines.written_cells import CellWriting, infer_types
 from dosimeter.errors import (
@@ -60,7 +58,6 @@ from dosimeter.errors import (
     SchemaError,
     SourceUnreachable,
 )
-from dosimeter.json_values import JsonScalar
 from dosimeter.problems import CHECK_SCHEMA, Option
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema
 
@@ -68,8 +65,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-OLDEST_JAVA = 17
-GET_JAVA = "Spark needs Java 17 or newer. On Debian: apt-get install default-jre-headless; elsewhere: adoptium.net."
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint", "whole decimal"})
 _NUMBERS = _INTEGERS | {"decimal", "float", "double"}
 _TEXTS = frozenset({"string", "varchar", "char"})
@@ -86,18 +81,8 @@ _TYPES = NativeTypes(
     },
     also_fits={ColumnType.INTEGER: _NUMBERS, ColumnType.BOOLEAN: _TEXTS},  # whole decimals and floats; yes and no
 )
-# What a tree means depends on these. They are set while a tree is analysed and run, and then set back.
-_SETTINGS = {
-    "spark.sql.ansi.enabled": "true",  # otherwise numbers overflow and casts fail silently
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.timestampType": "TIMESTAMP_LTZ",  # otherwise a cast drops a timestamp's zone
-    "spark.sql.groupByOrdinal": "true",
-    "spark.sql.parser.escapedStringLiterals": "false",
-}
-_LOGGERS = (
-    "SQLQueryContextLogger",
-    "DataFrameQueryContextLogger",
-)  # they write failing queries, cells and all, to stderr
+# They write failing queries, cells and all, to stderr.
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _OUT_OF_RANGE = ("CAST_", "ARITHMETIC_OVERFLOW", "NUMERIC_", "BINARY_ARITHMETIC_OVERFLOW", "INVALID_", "DATETIME_")
 
 
@@ -116,7 +101,7 @@ def open_spark(source: Any, options: ReadOptions | None = None) -> SparkEngine:
     def read() -> DataFrame:
         return read_csv(session, files, options) if files.kind == "csv" else read_parquet(session, files)
 
-    with _translated(label), _prepared(session):
+    with _translated(label), prepared(session):
         return SparkEngine(session, read, options.table or table_name(files), label, options, files)
 
 
@@ -124,7 +109,7 @@ def _open_object(source: Any, options: ReadOptions) -> SparkEngine:
     if hasattr(source, "createOrReplaceTempView"):
         session = source.sparkSession
         table = options.table or "data"
-        with _translated(table), _prepared(session):
+        with _translated(table), prepared(session):
             return SparkEngine(session, lambda: source, table, "the DataFrame", options, None)
     if hasattr(source, "table") and hasattr(source, "conf"):
         return _open_table(source, options.table, options)
@@ -134,7 +119,7 @@ def _open_object(source: Any, options: ReadOptions) -> SparkEngine:
 def _open_table(session: SparkSession, table: str | None, options: ReadOptions) -> SparkEngine:
     if not table:
         raise OptionError("Which table of Spark's catalogue? Name it with ", Option("table"), ", or as spark:TABLE.")
-    with _translated(table), _prepared(session):
+    with _translated(table), prepared(session):
         return SparkEngine(session, lambda: session.table(table), options.table or table, table, options, None)
 
 
@@ -142,7 +127,7 @@ class SparkEngine:
     """An engine over one source, in Spark. Another thread may call ``interrupt``. Closing keeps the session open."""
 
     name = "spark"
-    runs_with_once = False  # sqlglot moves them to the top of the query
+    keeps_rows = True
 
     def __init__(
         self,
@@ -168,6 +153,7 @@ class SparkEngine:
         self._joined: dict[str, SparkEngine] = {}
         self._declared: Mapping[str, JoinTable] = {}
         self._view = f"dosimeter_{os.getpid()}_{id(self):x}"
+        self._kept = KeptViews(session, self._view)
         self._tag = self._view
         self._interrupted = False
         self.rows_fetched = 0
@@ -179,7 +165,7 @@ class SparkEngine:
         return self._table
 
     def describe(self) -> Mapping[str, ColumnType]:
-        """Return the columns and their types. Columns of a type without equivalent (arrays, structs …) are left out."""
+        """Return the columns and their types. Columns of a type without equivalent (arrays, bytes …) are left out."""
         if self._is_text:
             return self._infer_types()
         found = {name: _column_type(native) for name, native in self._native.items()}
@@ -288,17 +274,20 @@ class SparkEngine:
     # ------------------------------------------------------------ running
 
     def fetch(self, query: exp.Select) -> pa.Table:
-        if not isinstance(query, exp.Select):
-            raise TypeError("only SELECT trees of our own making run")
-        text = as_spark_tree(query).sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+        text = write_query(query)
         self._interrupted = False
-        with _translated(self._label, self), _prepared(self._session), self._tagged():
+        with _translated(self._label, self), prepared(self._session), self._tagged():
             table = self._session.sql(text).toArrow()
         self.rows_fetched += table.num_rows
         return table
 
     def fetch_few(self, query: exp.Select) -> FewRows:
         return FewRows.of(self.fetch(query))
+
+    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
+        """Keep the rows in Spark's cache, which moves to disk what has no room in memory."""
+        with _translated(self._label, self), prepared(self._session):
+            return exp.to_table(self._kept.keep(write_query(query)))
 
     @contextmanager
     def _tagged(self) -> Iterator[None]:
@@ -327,7 +316,8 @@ class SparkEngine:
         """List files and look tables up again. Joined tables are closed, and opened again when they are needed."""
         self._close_joined()
         self.generation += 1
-        with _translated(self._label), _prepared(self._session):
+        with _translated(self._label), prepared(self._session):
+            self._kept.drop()
             frame = self._read()
             if _native_types(frame) != self._native:
                 raise changed_columns(self._label)
@@ -367,7 +357,7 @@ class SparkEngine:
     def _identify(self) -> frozenset[str]:
         if self._files is not None and self._files.local:
             return identify_files(self._files.paths)
-        with _translated(self._label, self), _prepared(self._session):
+        with _translated(self._label, self), prepared(self._session):
             found = identify_input(self._session, self._read())
         return found or frozenset({f"spark-rows:{self._digest()}"})
 
@@ -399,6 +389,7 @@ class SparkEngine:
     def close(self) -> None:
         self._close_joined()
         with suppress(SparkLostError), _translated(self._label):
+            self._kept.drop()
             self._session.catalog.dropTempView(self._view)
 
 
@@ -434,92 +425,6 @@ def _column_type(native: str) -> ColumnType | None:
     return _TYPES.find_type(_kind(native))
 
 
-# ---------------------------------------------------------------- sessions
-
-
-def find_session() -> SparkSession:
-    """Return the active session. Without one, start one by Spark's defaults (local[*], SPARK_REMOTE …), logs off."""
-    try:
-        with _without_version_warnings():
-            from pyspark.errors import PySparkException
-            from pyspark.sql import SparkSession
-    except ImportError:
-        raise OptionError(Option("engine", "spark"), " needs PySpark: pip install 'dosimeter[spark]'.") from None
-    try:
-        return SparkSession.active()
-    except (PySparkException, ImportError, RuntimeError):
-        pass  # none yet
-    try:
-        with _without_version_warnings():
-            return _build_session()
-    except (PySparkException, ImportError, OSError, RuntimeError) as error:
-        if isinstance(error, ImportError) and os.environ.get("SPARK_REMOTE"):
-            raise OptionError("SPARK_REMOTE needs Spark Connect: pip install 'pyspark[connect]'.") from None
-        raise OptionError(
-            f"Spark could not be started ({type(error).__name__}). Run pyspark in this environment to see why."
-        ) from None
-
-
-def _build_session() -> SparkSession:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
-
-    settings = {"spark.app.name": "dosimeter", **_SETTINGS}
-    builder = SparkSession.builder.config(map=dict[str, JsonScalar](settings))
-    if not (os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE") == "1"):
-        _require_java()
-        from pyspark.java_gateway import launch_gateway
-
-        quiet = {
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.log.level": "OFF",
-            "spark.sql.shuffle.partitions": "16",  # a profile has far fewer rows than Spark's 200 are meant for
-        }
-        conf = SparkConf().setAll([*settings.items(), *quiet.items()])
-        # Spark logs rows it cannot read to Java's standard error, even before its log level is set and whatever it is.
-        logging.getLogger().addFilter(_is_not_of_py4j)
-        gateway = launch_gateway(conf, {"stderr": subprocess.DEVNULL})  # type: ignore[no-untyped-call]
-        SparkContext(conf=conf, gateway=gateway)
-    return builder.getOrCreate()
-
-
-def _require_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-    if java is None:
-        where = " JAVA_HOME points to a directory without it." if home else ""
-        raise OptionError(f"There is no Java.{where} {GET_JAVA}")
-    try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    except (OSError, subprocess.TimeoutExpired):
-        raise OptionError(f"Java does not run. {GET_JAVA}") from None
-    version = re.search(r'version "(\d+)', said)
-    if version and int(version.group(1)) < OLDEST_JAVA:
-        raise OptionError(f"This is Java {version.group(1)}. {GET_JAVA}")
-
-
-@contextmanager
-def _prepared(session: SparkSession) -> Iterator[None]:
-    """Apply the settings that Dosimeter's SQL needs, such as UTC, while the block runs; then restore the session's."""
-    before = {name: session.conf.get(name) for name in _SETTINGS}
-    changed = {name: value for name, value in before.items() if str(value).lower() != _SETTINGS[name].lower()}
-    for name in changed:
-        session.conf.set(name, _SETTINGS[name])
-    try:
-        yield
-    finally:
-        for name, value in changed.items():
-            session.conf.set(name, str(value))
-
-
-@contextmanager
-def _without_version_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 # ---------------------------------------------------------------- errors
 
 
@@ -534,7 +439,7 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
     ``label``: the source's name, for messages. ``engine``: the one whose query runs, to tell an interrupt from an
     error; None if no query runs that can be interrupted.
     """
-    with _without_version_warnings():
+    with without_version_warnings():
         from pyspark.errors import PySparkException
 
     loggers = [logging.getLogger(name) for name in _LOGGERS]
@@ -542,7 +447,7 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
     for logger in loggers:
         logger.disabled = True
     try:
-        with _without_version_warnings():
+        with without_version_warnings():
             yield
     except (PySparkException, OSError, RuntimeError) as error:
         raise _explain(error, label, engine) from None
@@ -553,11 +458,6 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
     finally:
         for logger, disabled in zip(loggers, before, strict=True):
             logger.disabled = disabled
-
-
-def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Return whether a log record is not from py4j, which logs tracebacks of lost connections to the root logger."""
-    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def _explain(error: Exception, label: str, engine: SparkEngine | None) -> DosimeterError:

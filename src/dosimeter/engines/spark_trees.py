@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
+import dosimeter.engines.own_functions as own
 from dosimeter.engines.cells import (
     FIRST_DAY,
     FIRST_MOMENT,
@@ -39,6 +40,22 @@ NATIVE = {
 _MOST_DIGITS = 38
 _WHOLE_FROM = "9007199254740992"  # 2^53: from here on every double is a whole number
 MOST_NODES = 10_000
+_MEANINGS = {
+    "ROUND_EVEN": "RINT(x)",
+    own.TEXT_NUMBER: "CAST(CONV(SUBSTRING(MD5(x), 1, 8), 16, 10) AS BIGINT)",
+    own.DAY_NUMBER: "UNIX_DATE(x)",
+    own.MOMENT_NUMBER: "UNIX_MICROS(CAST(x AS TIMESTAMP))",
+    own.NTH_SMALLEST: "ELEMENT_AT(SORT_ARRAY(COLLECT_LIST(x)), {0})",
+    own.EACH_UP_TO: "EXPLODE(SEQUENCE(1, x))",
+    own.ONCE_A_ROW: "x",
+}
+
+
+def write_query(query: exp.Select) -> str:
+    """Return the query as text. Raises TypeError for what is not a SELECT tree."""
+    if not isinstance(query, exp.Select):
+        raise TypeError("only SELECT trees of our own making run")
+    return as_spark_tree(query).sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
 
 
 def as_spark_tree(query: exp.Select) -> exp.Expression:
@@ -49,9 +66,6 @@ def as_spark_tree(query: exp.Select) -> exp.Expression:
             kind.replace(_type("TIMESTAMP_NTZ"))  # Spark's TIMESTAMP is a moment in the session's zone
     for part in list(tree.find_all(exp.Extract)):
         _rename_part(part)
-    for function in reversed(list(tree.find_all(exp.Anonymous))):
-        if function.name == "ROUND_EVEN":
-            function.replace(exp.Anonymous(this="RINT", expressions=[function.expressions[0].copy()]))
     for literal in list(tree.find_all(exp.Literal)):
         if not literal.is_string and "." in literal.this and len(re.sub(r"\D", "", literal.this)) > _MOST_DIGITS:
             literal.replace(
@@ -60,6 +74,7 @@ def as_spark_tree(query: exp.Select) -> exp.Expression:
     for rounding in reversed([node for node in tree.walk() if isinstance(node, (exp.Floor, exp.Ceil))]):
         if not _becomes_bigint(rounding):
             rounding.replace(_whole_double(rounding))
+    own.write_own(tree, "spark", _MEANINGS)
     return tree
 
 

@@ -1,10 +1,9 @@
 """Count the individuals of a table where one can have many rows, and choose which of their rows count.
 
-Of an individual with more than m rows (``max_rows_per_unit``), the m with the smallest md5 of (unit, row key) are kept.
-The engine chooses them before the WHERE. Every engine chooses the same rows, and risk and release read the same rows.
-Rows with the same key, or without one, are ordered by all their cells; rows that agree in every cell need no order. So
-the rows that count depend on the individual's own rows alone. Rows with a NULL unit belong to nobody and are left out
-(N4). ``BoundedEngine`` wraps an engine so that every query sees only the rows that count.
+Of an individual with more than m rows (``max_rows_per_unit``), m are kept, chosen by a hash (N6, ``row_choice.py``)
+before the WHERE. Every engine chooses the same rows, and risk and release read the same rows. Rows with a NULL unit
+belong to nobody and are left out (N4). ``BoundedEngine`` wraps an engine so that every query sees only the rows that
+count.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dosimeter.engines import Engine, EngineInFront
+from dosimeter.influence.row_choice import choose_rows
 from dosimeter.schema import Schema
 from dosimeter.sql import column_tree, connect
 
 UNIT = "unit"
-RANK = "dosimeter_rank"
-BUSY = "dosimeter_busy"
 
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """Counts of a table with a unit column: individuals, the most rows of one individual, rows with a NULL unit."""
+    """Counts of a table with a unit column: individuals, the most rows of one, rows with a NULL unit, all rows."""
 
     individuals: int
     most_rows: int
     missing: int
+    rows: int
 
 
 class BoundedEngine(EngineInFront):
@@ -38,6 +37,7 @@ class BoundedEngine(EngineInFront):
         super().__init__(engine)
         self._schema = schema
         self._facts: tuple[int, UnitFacts] | None = None
+        self._chosen: tuple[int, exp.Expression] | None = None
 
     def facts(self) -> UnitFacts:
         """Return the counts of the table with all its rows; they are counted again if the data may have changed."""
@@ -47,26 +47,35 @@ class BoundedEngine(EngineInFront):
         return self._facts[1]
 
     def relation(self) -> exp.Expression:
-        relation, facts = self._engine.relation(), self.facts()
-        if facts.missing:
-            relation = _owned(self._schema, relation)
-        if facts.most_rows <= self._schema.max_rows_per_unit:
-            return relation
-        return bounded_relation(self._schema, relation, once=self.runs_with_once)
+        if self._chosen is None or self._chosen[0] != self.generation:
+            relation, facts = self._engine.relation(), self.facts()
+            if facts.missing:
+                relation = _owned(self._schema, relation)
+            self._chosen = (self.generation, bound_relation(self._engine, self._schema, relation, facts))
+        return self._chosen[1].copy()
 
     def impose(self, schema: Schema) -> None:
         self._engine.impose(schema)
         self._schema = schema
-        self._facts = None
+        self._facts = self._chosen = None
+
+
+def bound_relation(engine: Engine, schema: Schema, relation: exp.Expression, facts: UnitFacts) -> exp.Expression:
+    """Return the rows that count, at most ``max_rows_per_unit`` of each individual: all of them if nobody has more."""
+    if facts.most_rows <= schema.max_rows_per_unit:
+        return relation
+    return choose_rows(engine, schema, relation, facts.rows)
 
 
 def find_facts(engine: Engine, schema: Schema, relation: exp.Expression) -> UnitFacts:
     row = engine.fetch(facts_query(schema, relation)).to_pylist()[0]
-    return UnitFacts(int(row["individuals"] or 0), int(row["most"] or 0), int(row["missing"] or 0))
+    return UnitFacts(
+        int(row["individuals"] or 0), int(row["most"] or 0), int(row["missing"] or 0), int(row["rows"] or 0)
+    )
 
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
-    """Return the query for the three counts of UnitFacts, in one row: ``individuals``, ``most``, ``missing``."""
+    """Return the query for the counts of UnitFacts, in one row: ``individuals``, ``most``, ``missing``, ``rows``."""
     absent = exp.Is(this=exp.column(UNIT), expression=exp.Null())
     rows = exp.Case(ifs=[exp.If(this=exp.Not(this=absent.copy()), true=exp.column("n"))])
     missing = exp.Case(ifs=[exp.If(this=absent, true=exp.column("n"))], default=exp.Literal.number(0))
@@ -74,6 +83,7 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
         exp.alias_(exp.Count(this=exp.column(UNIT)), "individuals"),
         exp.alias_(exp.Max(this=rows), "most"),
         exp.alias_(exp.Sum(this=missing), "missing"),
+        exp.alias_(exp.Sum(this=exp.column("n")), "rows", quoted=True),
     ).from_(_rows_per_unit_query(schema.unit, relation), copy=False)
 
 
@@ -110,7 +120,7 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int:
     """Return how many pairs (individual, row key) occur in several rows, or have NULL for the row key.
 
-    The rows with such a pair are ordered by all their cells when the rows that count are chosen.
+    Such a key does not tell an individual's rows apart. Which rows count is then decided by their other cells too.
     """
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
@@ -126,66 +136,6 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
         alike.subquery("alike_rows", copy=False), copy=False
     )
     return int(engine.fetch(counted).to_pylist()[0]["alike"] or 0)
-
-
-def bounded_relation(schema: Schema, relation: exp.Expression, *, once: bool) -> exp.Expression:
-    """Return the rows that count: all rows of individuals with at most m, and m chosen rows of each of the others.
-
-    m is the schema's ``max_rows_per_unit``. The query has two joins rather than IN and NOT IN: engines differ widely in
-    how they run those. ``once``: whether to find the individuals with more than m rows in a WITH query that both joins
-    read, for engines that run a WITH query only once.
-    """
-    columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    source, found, same = _aliased(relation, "own"), _find_busy(schema, relation), _is_busy(schema)
-    busy: exp.Expression = exp.to_table(BUSY, alias="busy") if once else found.subquery("busy", copy=False)
-    nobody = exp.Is(this=exp.column(UNIT, table="busy"), expression=exp.Null())
-    others = (
-        exp.select(*columns)
-        .from_(source, copy=False)
-        .join(busy, on=same, join_type="left", copy=False)
-        .where(nobody, copy=False)
-    )
-    rank = exp.Window(
-        this=exp.RowNumber(),
-        partition_by=[_own(schema.unit)],
-        order=exp.Order(expressions=[exp.Ordered(this=key, nulls_first=False) for key in _choice_keys(schema)]),
-        over="OVER",
-    )
-    ranked = exp.select(*[column.copy() for column in columns], exp.alias_(rank, RANK)).from_(source.copy(), copy=False)
-    ranked = ranked.join(busy.copy(), on=same.copy(), join_type="inner", copy=False)
-    limit = exp.LTE(this=exp.column(RANK), expression=exp.Literal.number(schema.max_rows_per_unit))
-    kept = (
-        exp.select(*[column_tree(name) for name in schema.columns])
-        .from_(ranked.subquery("ranked", copy=False), copy=False)
-        .where(limit, copy=False)
-    )
-    rows = exp.Union(this=others, expression=kept, distinct=False)
-    return (rows.with_(BUSY, as_=found, copy=False) if once else rows).subquery("bounded", copy=False)
-
-
-def _find_busy(schema: Schema, relation: exp.Expression) -> exp.Select:
-    """Return the query for the individuals with more rows than ``max_rows_per_unit``."""
-    many = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(schema.max_rows_per_unit))
-    found = exp.select(exp.alias_(column_tree(schema.unit), UNIT)).from_(relation.copy(), copy=False)
-    return found.group_by(exp.Literal.number(1), copy=False).having(many, copy=False)
-
-
-def _is_busy(schema: Schema) -> exp.Expression:
-    return exp.EQ(this=_own(schema.unit), expression=exp.column(UNIT, table="busy"))
-
-
-def _choice_keys(schema: Schema) -> list[exp.Expression]:
-    """Return the keys by which an individual's rows are ordered; the first ``max_rows_per_unit`` rows count.
-
-    These are md5 of (unit, row key), then the row key, then all other columns. Without a row key they are all
-    columns but the unit, or the unit if there is no other column.
-    """
-    cells: list[exp.Expression] = [_own(name) for name in schema.columns if name not in (schema.unit, schema.row_key)]
-    if schema.row_key is None:
-        return cells or [_own(schema.unit)]
-    unit, key = (exp.Cast(this=_own(name), to=exp.DataType.build("TEXT")) for name in (schema.unit, schema.row_key))
-    joined = exp.DPipe(this=exp.DPipe(this=unit, expression=exp.Literal.string(":")), expression=key)
-    return [exp.MD5(this=joined), key.copy(), *cells]
 
 
 def _owned(schema: Schema, relation: exp.Expression) -> exp.Expression:

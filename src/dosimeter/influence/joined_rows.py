@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, EngineInFront
 from dosimeter.errors import SchemaError
-from dosimeter.influence.bounded_rows import bounded_relation, find_facts
+from dosimeter.influence.bounded_rows import bound_relation, find_facts
 from dosimeter.planning import QueryPlan, joined_relation, joined_rows
 from dosimeter.schema import JoinTable, Schema, unit_schema
 from dosimeter.sql import column_tree, conjunction
@@ -85,8 +85,7 @@ def bound_table(engine: Engine, table: JoinTable, base: Schema) -> exp.Expressio
         require_unique(engine, table, relation)
         return relation
     schema = unit_schema(table, table.unit, base)
-    exceeded = find_facts(engine, schema, relation).most_rows > schema.max_rows_per_unit
-    return bounded_relation(schema, relation, once=engine.runs_with_once) if exceeded else relation
+    return bound_relation(engine, schema, relation, find_facts(engine, schema, relation))
 
 
 def require_unique(engine: Engine, table: JoinTable, relation: exp.Expression) -> None:

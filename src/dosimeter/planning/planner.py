@@ -450,6 +450,7 @@ def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions, *, ra
         "min_rows": options.min_rows,
         "sensitivity": options.sensitivity,
         **({"quantiles": "ranks"} if ranks else {}),  # without any, a query is what it was before there were ranks
+        **({} if schema.unit == "row" else {"rows": "hashed"}),  # which rows count was chosen in another way before
         **({} if options.group_delta is None else {"group_delta": options.group_delta}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,55 @@
+"""Functions that Dosimeter's trees call and that every engine writes in its own SQL. Takes trees; gives trees.
+
+A tree calls such a function by its name below, as an ``exp.Anonymous``. Each engine has a table from names to SQL in
+its own dialect, in which x stands for the argument and {} for a number that is given beside it. On every engine a
+function gives the same value.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import cast
+
+import sqlglot
+from sqlglot import exp
+
+TEXT_NUMBER = "DOSIMETER_TEXT_NUMBER"
+"""The first 32 bits of the md5 digest of a text in UTF-8."""
+DAY_NUMBER = "DOSIMETER_DAY_NUMBER"
+"""The days from 1970-01-01 to a date."""
+MOMENT_NUMBER = "DOSIMETER_MOMENT_NUMBER"
+"""The microseconds from the beginning of 1970 to a timestamp."""
+NTH_SMALLEST = "DOSIMETER_NTH_SMALLEST"
+"""An aggregate of whole numbers: the n-th smallest one. There are at least n, and none is NULL."""
+EACH_UP_TO = "DOSIMETER_EACH_UP_TO"
+"""In a SELECT list: as many rows as a whole number says, numbered from 1."""
+
+ONCE_A_ROW = "DOSIMETER_ONCE_A_ROW"
+"""The argument itself, computed once a row, however often the query around reads it."""
+
+
+def call_own(name: str, *arguments: exp.Expression) -> exp.Expression:
+    """Return a call of one of the functions above."""
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def write_own(tree: exp.Expression, dialect: str, meanings: Mapping[str, str]) -> None:
+    """Replace, in the tree, calls of the functions that ``meanings`` has by their SQL in the dialect."""
+    for call in reversed(list(tree.find_all(exp.Anonymous))):
+        if call.name in meanings:
+            subject, *number = call.expressions
+            meaning = _parse(meanings[call.name].format(*(each.name for each in number)), dialect)
+            call.replace(exp.Paren(this=_put_in(meaning, subject)))
+
+
+def _put_in(meaning: exp.Expression, subject: exp.Expression) -> exp.Expression:
+    def put(node: exp.Expression) -> exp.Expression:
+        return subject.copy() if isinstance(node, exp.Column) and node.name == "x" else node
+
+    return meaning.copy().transform(put)
+
+
+@functools.lru_cache(maxsize=64)
+def _parse(sql: str, dialect: str) -> exp.Expression:
+    return cast("exp.Expression", sqlglot.parse_one(sql, dialect=dialect))

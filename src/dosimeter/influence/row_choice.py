@@ -1,0 +1,266 @@
+"""Choose which rows of an individual count, where one has more than m (N6). Takes an engine and a schema; gives trees.
+
+Every row has a *base*, 32 bits that mix its unit, its row key and all other declared cells. Rows of one individual with
+the same base, mostly rows that agree in every cell, are numbered in the order of their cells. The *key* mixes the base
+and this number once more, and the m rows with the smallest keys count. No two rows of one individual have the same key,
+so that exactly m are kept. Everything is whole-number arithmetic that no engine does differently, or that
+``engines.own_functions`` has for each; nothing depends on other people's rows or on the order in which rows are stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from dosimeter.engines import (
+    DAY_NUMBER,
+    EACH_UP_TO,
+    MOMENT_NUMBER,
+    NTH_SMALLEST,
+    ONCE_A_ROW,
+    TEXT_NUMBER,
+    Engine,
+    call_own,
+)
+from dosimeter.schema import ColumnType, Schema
+from dosimeter.sql import as_bigint, as_double, case, column_tree, conjunction, is_not_null, is_null, whole_number
+
+_BASE, _UNIT, _COPY, _LIMIT, _ROWS = (
+    "dosimeter_base",
+    "dosimeter_unit",
+    "dosimeter_copy",
+    "dosimeter_limit",
+    "dosimeter_rows",
+)
+_OWN, _LIMITS, _REPEATED = "own", "limits", "repeated"
+
+_32_BITS = 2**32 - 1
+_NULL = 0x9E3779B9  # stands for NULL; a number that happens to be the same does no harm
+_COPIES = 0x61C88647  # odd, so that every number of a copy below 2^31 gives other bits
+# (shift, multiplier): odd multipliers below 2^31, so that no product leaves 63 bits and no two bases become one.
+_ROUNDS = ((16, 0x45D9F3B), (15, 0x5BD1E995), (16, 0x2C1B3C6D))
+# Doubles enter in steps of a power of two, which engines multiply by without rounding: below each limit, its scale.
+_SCALES = ((2.0**-16, 2.0**64), (2.0**40, 2.0**20), (2.0**100, 2.0**-40))
+
+
+def choose_rows(engine: Engine, schema: Schema, relation: exp.Expression, rows: int) -> exp.Expression:
+    """Return the rows that count: all rows of individuals with at most m, and m rows of each of the others (N6).
+
+    m is the schema's ``max_rows_per_unit``. What can be kept by the engine is computed once, until the data may have
+    changed. ``relation``: the table with all rows; ``rows``: how many there are.
+    """
+    hashed = _hash_rows(schema, relation)
+    unit = schema.columns[schema.unit].type
+    kinds = {_UNIT: unit, _LIMIT: ColumnType.INTEGER, _COPY: ColumnType.INTEGER}
+    limits = engine.keep(_limits_query(schema, relation, hashed), kinds, rows=rows)
+    most = exp.select(exp.alias_(exp.Max(this=exp.column(_COPY)), _COPY)).from_(limits.copy(), copy=False)
+    repeated = None
+    if (engine.fetch_few(most).column(_COPY)[0] or 1) > 1:
+        kinds = {_UNIT: unit, _BASE: ColumnType.INTEGER}
+        repeated = engine.keep(_repeated_query(schema, hashed, limits), kinds, rows=rows)
+    chosen = _chosen_query(schema, hashed, limits, repeated)
+    if not engine.keeps_rows:
+        return chosen.subquery("bounded", copy=False)
+    return engine.keep(chosen, {name: column.type for name, column in schema.columns.items()}, rows=rows)
+
+
+# ---------------------------------------------------------------- queries
+
+
+def _hash_rows(schema: Schema, relation: exp.Expression) -> exp.Subquery:
+    """Return all rows with their base as one more column."""
+    columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
+    base = _mix_cells({name: column.type for name, column in schema.columns.items()})
+    hashed = exp.select(*columns, exp.alias_(call_own(ONCE_A_ROW, base), _BASE))
+    return hashed.from_(_rename(relation, _OWN), copy=False).subquery("hashed", copy=False)
+
+
+def _limits_query(schema: Schema, relation: exp.Expression, hashed: exp.Expression) -> exp.Select:
+    """Return the query for each individual with more than m rows: the m-th smallest key, and the most equal bases."""
+    many = exp.GT(this=exp.Count(this=exp.Star()), expression=whole_number(schema.max_rows_per_unit))
+    busy = (
+        exp.select(exp.alias_(_own(schema.unit), _UNIT))
+        .from_(_rename(relation, _OWN), copy=False)
+        .where(is_not_null(_own(schema.unit)), copy=False)
+        .group_by(exp.Literal.number(1), copy=False)
+        .having(many, copy=False)
+    )
+    bases = (
+        exp.select(
+            exp.column(_UNIT, table="busy"),
+            exp.column(_BASE, table=_OWN),
+            exp.alias_(exp.Count(this=exp.Star()), _ROWS),
+        )
+        .from_(_rename(hashed, _OWN), copy=False)
+        .join(busy.subquery("busy", copy=False), on=_is_unit(schema, "busy"), join_type="inner", copy=False)
+        .group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False)
+    )
+    copies = exp.select(
+        exp.column(_UNIT), exp.column(_BASE), exp.alias_(call_own(EACH_UP_TO, exp.column(_ROWS)), _COPY)
+    ).from_(bases.subquery("bases", copy=False), copy=False)
+    limit = call_own(
+        NTH_SMALLEST, _mix_key(exp.column(_BASE), exp.column(_COPY)), whole_number(schema.max_rows_per_unit)
+    )
+    return (
+        exp.select(
+            exp.column(_UNIT), exp.alias_(limit, _LIMIT), exp.alias_(as_bigint(exp.Max(this=exp.column(_COPY))), _COPY)
+        )
+        .from_(copies.subquery("copies", copy=False), copy=False)
+        .group_by(exp.Literal.number(1), copy=False)
+    )
+
+
+def _repeated_query(schema: Schema, hashed: exp.Expression, limits: exp.Expression) -> exp.Select:
+    """Return the query for the bases that several rows of one such individual have."""
+    several = exp.GT(this=exp.column(_COPY, table=_LIMITS), expression=whole_number(1))
+    again = exp.GT(this=exp.Count(this=exp.Star()), expression=whole_number(1))
+    return (
+        exp.select(exp.column(_UNIT, table=_LIMITS), exp.column(_BASE, table=_OWN))
+        .from_(_rename(hashed, _OWN), copy=False)
+        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
+        .where(several, copy=False)
+        .group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False)
+        .having(again, copy=False)
+    )
+
+
+def _chosen_query(
+    schema: Schema, hashed: exp.Expression, limits: exp.Expression, repeated: exp.Expression | None
+) -> exp.Select:
+    """Return the query for the rows that count, given the individuals' limits and the bases that repeat."""
+    columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
+    everybody = _rename(hashed, _OWN)
+    base, limit = exp.column(_BASE, table=_OWN), exp.column(_LIMIT, table=_LIMITS)
+    within = exp.LTE(this=_mix_key(base, whole_number(1)), expression=limit)
+    kept: exp.Expression = exp.Paren(this=exp.Or(this=is_null(exp.column(_UNIT, table=_LIMITS)), expression=within))
+    alone = (
+        exp.select(*columns)
+        .from_(everybody, copy=False)
+        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="left", copy=False)
+    )
+    if repeated is None:
+        return alone.where(kept, copy=False)
+    same = conjunction(
+        [_is_unit(schema, _REPEATED), exp.EQ(this=base.copy(), expression=exp.column(_BASE, table=_REPEATED))]
+    )
+    assert same is not None
+    unlike = is_null(exp.column(_UNIT, table=_REPEATED))
+    alone = alone.join(_rename(repeated, _REPEATED), on=same, join_type="left", copy=False)
+    alone = alone.where(exp.And(this=unlike, expression=kept), copy=False)
+    number = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[_own(schema.unit), base.copy()],
+        order=exp.Order(expressions=[exp.Ordered(this=_own(name), nulls_first=False) for name in schema.columns]),
+        over="OVER",
+    )
+    numbered = (
+        exp.select(*[column.copy() for column in columns], base.copy(), limit.copy(), exp.alias_(number, _COPY))
+        .from_(everybody.copy(), copy=False)
+        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
+        .join(_rename(repeated, _REPEATED), on=same.copy(), join_type="inner", copy=False)
+    )
+    copies = (
+        exp.select(*[column_tree(name) for name in schema.columns])
+        .from_(numbered.subquery("numbered", copy=False), copy=False)
+        .where(exp.LTE(this=_mix_key(exp.column(_BASE), exp.column(_COPY)), expression=exp.column(_LIMIT)), copy=False)
+    )
+    both = exp.Union(this=alone, expression=copies, distinct=False).subquery("chosen", copy=False)
+    return exp.select(*[column_tree(name) for name in schema.columns]).from_(both, copy=False)
+
+
+def _is_unit(schema: Schema, other: str) -> exp.Expression:
+    return exp.EQ(this=_own(schema.unit), expression=exp.column(_UNIT, table=other))
+
+
+def _own(name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=_OWN)
+
+
+def _rename(relation: exp.Expression, alias: str) -> exp.Expression:
+    renamed = relation.copy()
+    renamed.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
+    return renamed
+
+
+# ---------------------------------------------------------------- mixing
+
+
+def _mix_cells(kinds: Mapping[str, ColumnType]) -> exp.Expression:
+    """Return SQL for a row's base: every cell as a number, times an odd number of its column's own, joined by XOR."""
+    terms = []
+    for name, kind in kinds.items():
+        cell = exp.Coalesce(this=_number_cell(_own(name), kind), expressions=[whole_number(_NULL)])
+        terms.append(_low_bits(exp.Mul(this=_low_bits(cell), expression=whole_number(_multiplier(name)))))
+    return _join_by_xor(terms)
+
+
+def _number_cell(cell: exp.Column, kind: ColumnType) -> exp.Expression:
+    """Return SQL for a cell as a whole number of 64 bits, the same on every engine; NULL where the cell is NULL."""
+    match kind:
+        case ColumnType.INTEGER:
+            return cell
+        case ColumnType.BOOLEAN:
+            return case((cell, whole_number(1)), (exp.Not(this=cell.copy()), whole_number(2)))
+        case ColumnType.DATE:
+            return call_own(DAY_NUMBER, cell)
+        case ColumnType.TIMESTAMP:
+            return call_own(MOMENT_NUMBER, cell)
+        case ColumnType.TEXT | ColumnType.CATEGORY:
+            return call_own(TEXT_NUMBER, cell)
+        case ColumnType.DECIMAL:
+            return _number_double(cell)
+
+
+def _number_double(cell: exp.Column) -> exp.Expression:
+    """Return SQL for a double in steps of about a millionth; finer for tiny ones, coarser for large ones."""
+    size = exp.Abs(this=cell)
+    scaled = [
+        (
+            exp.LT(this=size.copy(), expression=_double(below)),
+            exp.Mul(this=cell.copy(), expression=_double(scale)),
+        )
+        for below, scale in _SCALES
+    ]
+    beyond = exp.GTE(this=size.copy(), expression=_double(_SCALES[-1][0]))
+    return as_bigint(exp.Floor(this=case(*scaled, (beyond, _double(0.0)))))
+
+
+def _double(value: float) -> exp.Expression:
+    return as_double(exp.Literal.string(repr(value)))
+
+
+def _multiplier(name: str) -> int:
+    """Return a column's multiplier: odd, between 2^30 and 2^31, from the column's name alone."""
+    found = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+    return found % 2**30 | 2**30 | 1
+
+
+def _mix_key(base: exp.Expression, copy: exp.Expression) -> exp.Expression:
+    """Return SQL for a row's key, of 64 bits: the mix of base and copy, then the base.
+
+    Each round is a permutation of 32 bits, and different copies change the base by different bits. So copies of one
+    base have different mixes, and keys with the same mix have different bases.
+    """
+    changed = _low_bits(exp.Mul(this=as_bigint(copy), expression=whole_number(_COPIES)))
+    mixed: exp.Expression = exp.Paren(this=exp.BitwiseXor(this=base.copy(), expression=changed))
+    for shift, multiplier in _ROUNDS:
+        high = exp.Paren(this=exp.BitwiseRightShift(this=mixed, expression=whole_number(shift)))
+        folded = exp.Paren(this=exp.BitwiseXor(this=mixed.copy(), expression=high))
+        mixed = _low_bits(exp.Mul(this=folded, expression=whole_number(multiplier)))
+    centred = exp.Paren(this=exp.Sub(this=mixed, expression=whole_number(2**31)))
+    return exp.Add(this=exp.Mul(this=centred, expression=whole_number(2**32)), expression=base.copy())
+
+
+def _low_bits(tree: exp.Expression) -> exp.Expression:
+    """Return SQL for the lowest 32 bits of a whole number, as a number that is not negative."""
+    return exp.Paren(this=exp.BitwiseAnd(this=exp.Paren(this=tree), expression=whole_number(_32_BITS)))
+
+
+def _join_by_xor(terms: Sequence[exp.Expression]) -> exp.Expression:
+    """Join terms by XOR as a balanced tree, so that many columns do not make a deep one."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return exp.Paren(this=exp.BitwiseXor(this=_join_by_xor(terms[:middle]), expression=_join_by_xor(terms[middle:])))

@@ -1,0 +1,146 @@
+"""Of a table with every kind of column, NULLs, odd cells, extremes and repeated rows, every engine keeps the same rows.
+
+What is kept is compared with plain Python (``tests/rows_that_count.py``), row by row.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sqlglot import exp
+
+from dosimeter.dataset import Dataset
+from tests.rows_that_count import rows_that_count
+
+pytestmark = pytest.mark.xdist_group("conformance")
+
+Row = dict[str, Any]
+COLUMNS: dict[str, dict[str, Any]] = {
+    "who": {"type": "text"},
+    "number": {"type": "integer"},
+    "whole": {"type": "integer", "bounds": [-5, 5]},
+    "ratio": {"type": "decimal"},
+    "cost": {"type": "decimal", "bounds": [0, 10], "resolution": 0.01},
+    "ward": {"type": "category", "values": ["A", "B"]},
+    "note": {"type": "text"},
+    "urgent": {"type": "boolean"},
+    "day": {"type": "date"},
+    "at": {"type": "timestamp"},
+}
+CELLS: dict[str, tuple[Any, ...]] = {
+    "whole": (0, 1, -1, 2**31, -(2**31) - 1, 2**32, 2**63 - 1, -(2**63), 2654435769),
+    "ratio": (
+        0.0, -0.0, 1.5, -1.5, 0.1 + 0.2, 5e-324, 2.2250738585072014e-308, -1e-9, 2.0**-16, 2.0**40, -(2.0**40),
+        1e29, 2.0**100, 1e31, 1.7976931348623157e308, -1.7976931348623157e308, math.nan, math.inf, -math.inf,
+    ),
+    "cost": (0.01, 0.07, 1.005, 2.675, 99.99, -3.0),
+    "ward": ("A", "B", "elsewhere"),
+    "note": (
+        "", " ", "a", "A", "é", "e\u0301", "ß", "😀", "0x1f", "x" * 5000, "two\nlines", "back\\slash",
+        'say "hi"', "{a,b}",
+    ),
+    "urgent": (True, False),
+    "day": (date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(2024, 2, 29), date(9999, 12, 31)),
+    "at": tuple(
+        datetime.fromisoformat(text)
+        for text in ("0001-01-01", "1969-12-31 23:59:59.999999", "1970-01-01", "2024-02-29 12:00:00.000001",
+                     "9999-12-31 23:59:59.999999")
+    ),
+}  # fmt: skip
+WHO = ("ada", "Ada", "", "é", "😀", "{x}", 'a"b\\', "NULL", None)
+ARROW = pa.schema(
+    [
+        ("who", pa.string()), ("number", pa.int64()), ("whole", pa.int64()), ("ratio", pa.float64()),
+        ("cost", pa.float64()), ("ward", pa.string()), ("note", pa.string()), ("urgent", pa.bool_()),
+        ("day", pa.date32()), ("at", pa.timestamp("us")),
+    ]
+)  # fmt: skip
+POSTGRES = (
+    "who varchar, number numeric(9, 0), whole bigint, ratio float8, cost float8, ward text, note text, urgent boolean, "
+    "day date, at timestamp"
+)
+
+
+def build_rows() -> list[Row]:
+    """Return rows of nine people and of nobody; some people have the same row several times."""
+    chance = random.Random(20241118)
+    rows: list[Row] = []
+    for _ in range(220):
+        who = chance.choice(WHO)
+        row = {"who": who, "number": WHO.index(who) - 4}
+        row |= {name: None if chance.random() < 0.15 else chance.choice(cells) for name, cells in CELLS.items()}
+        rows += [row] * chance.choice([1, 1, 1, 2, 5])
+    plain = {"who": "alike", "number": 99, **dict.fromkeys(CELLS)}
+    return [*rows, *[plain] * 30, *[plain | {"cost": 0.01}] * 3]
+
+
+ROWS = build_rows()
+Open = Callable[[dict[str, Any]], Dataset]
+
+
+@pytest.fixture(scope="module")
+def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Open]]:
+    """How to open the table in each engine; servers start when they are first asked for."""
+    table = pa.Table.from_pylist(ROWS, schema=ARROW)
+    with ExitStack() as opened:
+
+        def duckdb(facts: dict[str, Any]) -> Dataset:
+            return opened.enter_context(Dataset.open(table, schema=facts, table="t"))
+
+        def postgres(facts: dict[str, Any]) -> Dataset:
+            url = request.getfixturevalue("postgres_url")
+            name = f"rows_that_count_{'_'.join([facts['unit'], str(facts['max_rows_per_unit'])])}"
+            with psycopg.connect(url) as connection:
+                connection.execute(f"CREATE TABLE {name} ({POSTGRES})")
+                with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
+                    for row in ROWS:
+                        copy.write_row(list(row.values()))
+            return opened.enter_context(Dataset.open(url, schema=facts, table=f"public.{name}"))
+
+        def spark(facts: dict[str, Any]) -> Dataset:
+            request.getfixturevalue("spark_session")
+            path: Path = tmp_path_factory.mktemp("rows") / "t.parquet"
+            pq.write_table(table, path)
+            return opened.enter_context(Dataset.open(path, schema=facts, engine="spark"))
+
+        yield lambda name: {"duckdb": duckdb, "postgres": postgres, "spark": spark}[name]
+
+
+def clean(row: Row) -> Row:
+    """Return a row in which odd cells are NULL (N4)."""
+    return {name: None if isinstance(cell, float) and not math.isfinite(cell) else cell for name, cell in row.items()}
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
+@pytest.mark.parametrize(
+    ("unit", "key", "m", "left_out"),
+    [
+        ("who", None, 4, ()),
+        ("number", "note", 1, ()),
+        ("number", None, 20, ("whole", "ratio", "note", "day", "at")),
+    ],
+    ids=["texts", "numbers and a key", "rows that mostly repeat"],
+)
+def test_every_engine_keeps_the_same_rows(
+    opener: Callable[[str], Open], engine: str, unit: str, key: str | None, m: int, left_out: tuple[str, ...]
+) -> None:
+    columns = {name: facts for name, facts in COLUMNS.items() if name not in left_out}
+    facts: dict[str, Any] = {"table": "t", "individuals": 50, "unit": unit, "max_rows_per_unit": m, "columns": columns}
+    dataset = opener(engine)(facts | ({} if key is None else {"row_key": key}))
+    names = [exp.column(name, quoted=True) for name in columns]
+    found = dataset.engine.fetch(exp.select(*names).from_(dataset.engine.relation())).to_pylist()
+    expected = rows_that_count([{name: clean(row)[name] for name in columns} for row in ROWS], columns, unit, m)
+    assert len(expected) < len(ROWS)
+    assert len({str(row) for row in expected}) < len(expected) or m == 1
+    assert Counter(tuple(row.values()) for row in found) == Counter(tuple(row.values()) for row in expected)
