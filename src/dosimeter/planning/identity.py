@@ -20,7 +20,7 @@ from dosimeter.errors import QueryError
 from dosimeter.measures import ArgumentMeasure, Measure
 from dosimeter.planning.person_stage import Memberships, OwnAggregates, OwnWindows, PersonRows, PersonStage, PersonTable
 from dosimeter.planning.query_plan import Join, QueryPlan
-from dosimeter.sql import evaluate_row
+from dosimeter.sql import evaluate_row, is_cut
 
 Form = list[Any]  # a JSON value: the name of a node, then its parts
 
@@ -148,6 +148,8 @@ def _write(form: object) -> str:
 def _normal(tree: exp.Expression) -> Form:
     match tree:
         case exp.Paren():
+            return _normal(tree.this)
+        case exp.Left() if is_cut(tree):  # the schema says how many letters of a text count, and not the query
             return _normal(tree.this)
         case exp.Column():
             return ["column", tree.table.lower(), tree.name.lower()]

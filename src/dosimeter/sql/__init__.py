@@ -47,6 +47,7 @@ from dosimeter.sql.safe_arithmetic import (
     make_total,
     round_places,
 )
+from dosimeter.sql.text_lengths import is_cut, limit_text, measure_text, require_short
 from dosimeter.sql.trees import (
     alias,
     as_bigint,
@@ -127,16 +128,20 @@ __all__ = [
     "find_date_part",
     "flatten_connector",
     "gives_null",
+    "is_cut",
     "is_not_null",
     "is_null",
     "is_row_wise",
+    "limit_text",
     "listed_text",
     "literal",
     "make_total",
+    "measure_text",
     "name_to_char",
     "note_unlisted",
     "read_number",
     "refusal",
+    "require_short",
     "round_places",
     "run_embedded",
     "same_keys",

@@ -16,6 +16,7 @@ from dosimeter.schema import Schema
 from dosimeter.sql.checking import check_expression
 from dosimeter.sql.declared_values import evaluate_each
 from dosimeter.sql.literals import constant_tree, read_text, read_whole
+from dosimeter.sql.text_lengths import is_cut, limit_text, require_short
 from dosimeter.sql.trees import as_bigint, case, concatenated, wrap
 from dosimeter.sql.types import Checked, Scope, Type, clause_of, expect_only, limit_size, refusal
 
@@ -52,6 +53,8 @@ def _list_texts(tree: exp.Expression, schema: Schema) -> list[str] | None:
     """Return every text that a rebuilt tree can give; None where that is not declared, or where there are too many."""
     match tree:
         case exp.Paren():
+            return _list_texts(tree.this, schema)
+        case exp.Left() if is_cut(tree):  # declared values are shorter than the cut
             return _list_texts(tree.this, schema)
         case exp.Column():
             declared = schema.columns[tree.name].values
@@ -118,6 +121,8 @@ def _map_texts(tree: exp.Expression, schema: Schema, result: Callable[[str], exp
                 lambda left: _map_texts(tree.expression, schema, lambda right: result(left + right)),
             )
         case exp.Paren():
+            return _map_texts(tree.this, schema, result)
+        case exp.Left() if is_cut(tree):
             return _map_texts(tree.this, schema, result)
         case _:
             return exp.Null()
@@ -252,25 +257,28 @@ def check_part_of_text(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_joined(node: exp.Expression, scope: Scope) -> Checked:
-    """Check x || y, which is NULL if either is."""
+    """Check x || y, which is NULL if either is. Refuse a text that could be too long."""
     expect_only(node, "this", "expression")
     left, right = (_as_text(part, scope, node) for part in (node.this, node.expression))
-    return Checked(exp.DPipe(this=wrap(left), expression=wrap(right)), Type.TEXT)
+    joined = exp.DPipe(this=wrap(left), expression=wrap(right))
+    return Checked(require_short(joined, scope.schema, node), Type.TEXT)
 
 
 def check_concat(node: exp.Expression, scope: Scope) -> Checked:
-    """Check CONCAT(x, y …), which skips NULL."""
+    """Check CONCAT(x, y …), which skips NULL. Refuse a text that could be too long."""
     expect_only(node, "expressions", "coalesce")
     parts = [
         part if isinstance(part, exp.Literal) else exp.Coalesce(this=part, expressions=[exp.Literal.string("")])
         for part in (_as_text(each, scope, node) for each in node.expressions)
     ]
-    return Checked(exp.Paren(this=concatenated(*parts)), Type.TEXT)
+    return Checked(require_short(exp.Paren(this=concatenated(*parts)), scope.schema, node), Type.TEXT)
 
 
 def _as_text(node: exp.Expression, scope: Scope, parent: exp.Expression) -> exp.Expression:
-    """Check an operand that is joined to a text, and write it as a text."""
+    """Check an operand that is joined to a text, and write it as a text whose length is limited."""
     from dosimeter.sql.casts import cast_to_text
 
     checked = check_expression(node, scope)
-    return checked.tree if checked.type in (Type.TEXT, Type.NULL) else cast_to_text(checked, scope, parent)
+    if checked.type in (Type.TEXT, Type.NULL):
+        return limit_text(checked.tree, scope.schema)
+    return cast_to_text(checked, scope, parent)
