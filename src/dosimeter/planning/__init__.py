@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dosimeter.late_names import load_late
 from dosimeter.planning.after import CELL, RELEASED
 from dosimeter.planning.blocks import name_released, try_after
-from dosimeter.planning.identity import digest_measured
+from dosimeter.planning.identity import digest_measured, knows_earlier_looks
 from dosimeter.planning.joins import (
     find_column,
     joined_relation,
@@ -63,6 +63,7 @@ __all__ = [
     "find_even_chance",
     "joined_relation",
     "joined_rows",
+    "knows_earlier_looks",
     "limit_public_text",
     "list_columns",
     "list_identifying",

@@ -20,7 +20,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql.trees import as_bigint, as_double, case, wrap
-from dosimeter.sql.types import MAX_NODES
+from dosimeter.sql.types import MAX_NODES, count_nodes
 
 
 class Log10(exp.Expression, exp.Func):
@@ -79,10 +79,10 @@ def mark_safe(tree: exp.Expression) -> exp.Expression:
 
     Refuse a tree of too many nodes.
     """
-    for count, node in enumerate(tree.walk()):
+    if count_nodes(tree) > MAX_NODES:
+        raise QueryError("The expression is nested too deeply. Simplify it.")
+    for node in tree.walk():
         node.meta[_DONE] = True
-        if count > MAX_NODES:
-            raise QueryError("The expression is nested too deeply. Simplify it.")
     return tree
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterable
-from itertools import groupby
 
 from sqlglot import exp
 
@@ -91,14 +90,15 @@ def _map_texts(tree: exp.Expression, schema: Schema, result: Callable[[str], exp
     match tree:
         case exp.Column():
             texts = schema.columns[tree.name].values or ()
-            found = sorted(((result(text), text) for text in texts), key=lambda pair: pair[0].sql())
+            found: dict[str, tuple[exp.Expression, list[exp.Expression]]] = {}
+            for text in texts:
+                value = result(text)
+                if not isinstance(value, exp.Null):
+                    found.setdefault(_write_constant(value), (value, []))[1].append(exp.Literal.string(text))
             branches = [
-                (exp.In(this=tree.copy(), expressions=[exp.Literal.string(text) for _, text in pairs]), pairs[0][0])
-                for pairs in (list(group) for _, group in groupby(found, key=lambda pair: pair[0].sql()))
+                (exp.In(this=tree.copy(), expressions=listed), value) for _, (value, listed) in sorted(found.items())
             ]
-            return case(*((test, value) for test, value in branches if not isinstance(value, exp.Null))) if any(
-                not isinstance(value, exp.Null) for _, value in branches
-            ) else exp.Null()  # fmt: skip
+            return case(*branches) if branches else exp.Null()
         case exp.Literal():
             return result(str(tree.this))
         case exp.Case():
@@ -126,6 +126,13 @@ def _map_texts(tree: exp.Expression, schema: Schema, result: Callable[[str], exp
             return _map_texts(tree.this, schema, result)
         case _:
             return exp.Null()
+
+
+def _write_constant(tree: exp.Expression) -> str:
+    """Return a constant as SQL text. Literals are written here: a table has thousands of them."""
+    if isinstance(tree, exp.Literal):
+        return "'" + str(tree.this).replace("'", "''") + "'" if tree.is_string else str(tree.this)
+    return str(tree.sql())
 
 
 # ---------------------------------------------------------------- functions of one text
