@@ -1,7 +1,7 @@
 """How long a text can be, by the SQL and the schema alone (N4).
 
-A text that is joined to another, or handed to a further stage, has a maximal length, as a number has bounds. Of a column
-whose values are not declared, the first letters enter such an expression: ``max_length`` of the schema, or
+A text that is joined to another, or handed to a further stage, has a maximal length, as a number has bounds. Of a
+column whose values are not declared, the first letters enter such an expression: ``max_length`` of the schema, or
 ``DEFAULT_LENGTH``. So no cell, however long, makes a text grow beyond what is public. Letters are code points.
 """
 
