@@ -18,6 +18,7 @@ from dosimeter.planning.joins import (
     name_columns,
     scope_of,
 )
+from dosimeter.planning.made_texts import list_cut
 from dosimeter.planning.options import LookOptions, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
@@ -66,6 +67,7 @@ __all__ = [
     "knows_earlier_looks",
     "limit_public_text",
     "list_columns",
+    "list_cut",
     "list_identifying",
     "list_unit_columns",
     "name_columns",

@@ -37,6 +37,7 @@ from dosimeter.planning.joins import (
     resolve_table,
     write_commas_as_joins,
 )
+from dosimeter.planning.made_texts import require_few_letters
 from dosimeter.planning.outer_select import OuterSelect
 from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
 from dosimeter.planning.person_levels import PersonLevels
@@ -298,6 +299,7 @@ def _complete(plan: QueryPlan, declared: Schema) -> QueryPlan:
             Option("quantiles", "noise"),
             ".",
         )
+    require_few_letters(plan)
     plan = add_public(plan, declared)
     try_after(plan)
     return plan

@@ -47,7 +47,14 @@ from dosimeter.sql.safe_arithmetic import (
     make_total,
     round_places,
 )
-from dosimeter.sql.text_lengths import is_cut, limit_text, measure_text, require_short
+from dosimeter.sql.text_lengths import (
+    count_letters,
+    is_cut,
+    limit_text,
+    longest_cell,
+    measure_text,
+    require_short,
+)
 from dosimeter.sql.trees import (
     alias,
     as_bigint,
@@ -124,6 +131,7 @@ __all__ = [
     "conjunction",
     "connect",
     "constant_tree",
+    "count_letters",
     "count_nodes",
     "distinct_values",
     "evaluate_row",
@@ -139,6 +147,7 @@ __all__ = [
     "limit_written",
     "listed_text",
     "literal",
+    "longest_cell",
     "make_total",
     "measure_text",
     "name_to_char",

@@ -16,6 +16,7 @@ from dosimeter.sql.literals import read_whole
 from dosimeter.sql.types import clause_of, refusal
 
 _CUT = "cut"  # marks LEFT(column, n) that was written here
+_MAKING = (exp.DPipe, exp.Left, exp.Right, exp.Substring, exp.Trim, exp.Replace, exp.Anonymous)
 _NUMBER = 20  # letters of a whole number of 64 bits, with its sign
 
 
@@ -88,6 +89,12 @@ def measure_text(tree: exp.Expression, schema: Schema) -> int:
             return measure_text(tree.expressions[0], schema)
         case _:
             raise refusal(tree, f"{clause_of(tree)}: how long this text can be is not known. Use LEFT or SUBSTR.")
+
+
+def count_letters(tree: exp.Expression, schema: Schema) -> int:
+    """Return the most letters of all texts that an engine makes to compute a rebuilt tree, also those on the way."""
+    made = (node for node in tree.find_all(*_MAKING) if not isinstance(node, exp.Anonymous) or node.name == "TRANSLATE")
+    return sum(measure_text(node, schema) for node in made)
 
 
 def _passed_on(tree: exp.Expression) -> Iterator[exp.Column]:
