@@ -79,9 +79,9 @@ def _joined_distinct(chance: random.Random) -> str:
 
 
 def _stages(chance: random.Random) -> str:
-    query = f"SELECT pid, MAX({_joined(chance)}) AS n FROM v WHERE pid = 'p0' AND hiv GROUP BY pid"
-    for _ in range(_size(chance, 7)):
-        query = f"SELECT pid, MAX({_joined(chance, 'n', 30)}) AS n FROM ({query}) GROUP BY pid"
+    query = f"SELECT pid, MAX({_joined(chance, most=12)}) AS n FROM v WHERE pid = 'p0' AND hiv GROUP BY pid"
+    for _ in range(_size(chance, 5)):
+        query = f"SELECT pid, MAX({_joined(chance, 'n', 4)}) AS n FROM ({query}) GROUP BY pid"
     return f"SELECT COUNT(*) FROM ({query}) WHERE LENGTH(n) > 5"
 
 
