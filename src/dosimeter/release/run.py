@@ -33,7 +33,7 @@ from dosimeter.ledger import (
     exact_decimal,
     refuse_stopped,
 )
-from dosimeter.planning import LookOptions
+from dosimeter.planning import LookOptions, knows_earlier_looks
 from dosimeter.postprocess import (
     AssembledAnswer,
     Noise,
@@ -166,6 +166,7 @@ def _decide_by(
             charge=decision.charge,
             status=decision.status,
             reason=decision.reason,
+            viewed=not knows_earlier_looks(prepared.plan),  # one that cannot be found counts as looked at (G1)
             kept=keep_number(prepared, source, decision.number),
             opening=agreement.opening,
             continuation=agreement.continuation,
