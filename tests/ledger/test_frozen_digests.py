@@ -65,24 +65,24 @@ STAYS = read_schema(
 STAGES = [
     (
         "SELECT COUNT(*) FROM (SELECT pid, MAX(note || '!') AS n FROM v WHERE hiv GROUP BY pid) WHERE n LIKE '%x%'",
-        "2b6da975b947373acb81d5cbce1068466d646a63b05813b236a9d7111f10472e",
+        "680828b9124e356502231e47199310c54e0c2a2458989a84a16388691c311da7",
         "807fec80cf6b62fb3197183aad41cde0f33df59a4af739607004d10595369c9a",
     ),
     (
         "SELECT AVG(c) FROM (SELECT pid, ward, SUM(cost) AS c FROM v GROUP BY pid, ward) WHERE c > 3",
-        "5f225663db2805cd5344dfa9c8a6596e99c305b8d0ce10310095f948fbe99d21",
+        "63e7f61c8ba080fadb66bd3401b499f1a73d916667bf5e1df6162bc0f87db6a3",
         "0c514876adede094c752f2df8ca4a197a22bdd71c4009fb74023498ff0536671",
     ),
     (
         "SELECT COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY pid ORDER BY vid) AS rn FROM v) AS t WHERE rn "
         "= 1 AND pid IN (SELECT pid FROM v WHERE ward || '.' = 'eyes.')",
-        "abd5c3fa573276ed1545ba4749669a7fdb9151f79a49dc23d50d036423e257f0",
+        "fb5597e9fc0217cb4ad3ba9997ba1b8896713b908fb69f94ac7bbd468611f2e1",
         "36e09f990cc2a82917f8775f8a811d80be74cee5f1a9674d98db3ba7a572665e",
     ),
     (
         "SELECT COUNT(*) FROM v JOIN (SELECT pid, MAX(note) AS last FROM v GROUP BY pid) AS j ON v.pid = j.pid WHERE "
         "j.last || v.note = 'x'",
-        "e3a445772bbb55e3727ce289dccf253a01d162ff106f8c4bbd8df525c91602cb",
+        "ac163abb89faa9d9cc6038dae9cc46278c314d6c9fec497bc1162a43e20e56c1",
         "1be5d7a81037b04c65d216db66079826c8723214a5de2974a07c7d130d3dc45b",
     ),
 ]
