@@ -39,6 +39,11 @@ _CLAUSE_WORDS = re.compile(
     r"|asc|desc|date|timestamp|extract|cast|offset|all|exists|interval",
     re.IGNORECASE,
 )
+_SET_WORDS = (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT)
+_AFTER_SET_WORD = (
+    TokenType.ALL, TokenType.DISTINCT, TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.L_PAREN,
+)  # fmt: skip
+_ENDS_OF_SELECT = (TokenType.VAR, TokenType.NUMBER, TokenType.STRING, TokenType.IDENTIFIER, TokenType.R_PAREN)
 _READ = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit")
 
 
@@ -143,9 +148,10 @@ def _parsing_error(sql: str, error: SqlglotError) -> QueryError:
         return QueryError(f"The SQL does not parse: {_find_unclosed(sql) or 'it holds a character that has no place'}.")
     found = error.errors[0]
     reason, word, rest = (str(found.get(name) or "") for name in ("description", "highlight", "end_context"))
-    if _is_reserved(word):
+    meant = _find_set_word(sql) or (word if _is_reserved(word) else None)
+    if meant is not None:
         return QueryError(
-            f'The SQL does not parse: {word} is a reserved word. If it is a column, write "{word}".', clause=word
+            f'The SQL does not parse: {meant} is a reserved word. If it is a column, write "{meant}".', clause=meant
         )
     named = re.search(r"(?<![\w.])[0-9]+_?[^\W\d]\w*", re.sub(r"'[^']*'|\"[^\"]*\"", " ", sql))
     if named is not None and not re.fullmatch(r"[0-9]+[eE][0-9]+", named[0]):
@@ -175,6 +181,19 @@ def _is_reserved(word: str) -> bool:
         return False
     kinds = [token.token_type for token in sqlglot.tokenize(word, read="duckdb")]
     return kinds != [TokenType.VAR]
+
+
+def _find_set_word(sql: str) -> str | None:
+    """Return UNION, INTERSECT or EXCEPT, as written, where it joins no SELECTs: it may have been meant as a name."""
+    tokens = sqlglot.tokenize(sql, read="duckdb")
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        if token.token_type not in _SET_WORDS:
+            continue
+        if after is not None and after.token_type not in _AFTER_SET_WORD:
+            return str(token.text)
+        if after is None and before is not None and before.token_type not in _ENDS_OF_SELECT:
+            return str(token.text)
+    return None
 
 
 def _find_unclosed(sql: str) -> str | None:
