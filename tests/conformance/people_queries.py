@@ -47,5 +47,9 @@ SELECT w, STDDEV(n), CORR(n, s) FROM (SELECT pid, MIN(UPPER(ward)) AS w, COUNT(*
     urgent) AS s FROM visits GROUP BY pid) p GROUP BY ROLLUP (w);
 SELECT COUNT(*), SUM(gap) FROM (SELECT DATE_DIFF('day', LAG(day) OVER (PARTITION BY pid ORDER BY day), day) AS gap
     FROM visits) v WHERE gap <= 3;
+SELECT ward, COUNT(*), SUM(x) FROM visits WHERE LENGTH(pid || '-' || ward) > 3 AND pid || '' IN ('Ád', 'A\u0301', 'ad',
+    'Ad', '😀', 'e\u0301', '-1', 'Zo') GROUP BY ward;
+SELECT COUNT(*), SUM(n) FROM (SELECT pid, MAX(CONCAT(pid, ward, pid)) AS t, COUNT(*) AS n FROM visits GROUP BY pid) p
+    WHERE t >= 'B' AND LENGTH(t) < 6;
 """
 PEOPLE_QUERIES = [" ".join(text.split()) for text in _QUERIES.split(";") if text.strip()]

@@ -53,7 +53,7 @@ FACTS: dict[str, Any] = {
     "row_key": "vid",
     "reviewed": True,
     "columns": {
-        "pid": {"type": "text"},
+        "pid": {"type": "text", "max_length": 2},
         "number": {"type": "integer"},
         "vid": {"type": "integer"},
         "clinic_id": {"type": "integer", "bounds": [1, 8]},

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dosimeter.late_names import load_late
 from dosimeter.planning.after import CELL, RELEASED
 from dosimeter.planning.blocks import name_released, try_after
-from dosimeter.planning.identity import digest_measured
+from dosimeter.planning.identity import digest_measured, knows_earlier_looks
 from dosimeter.planning.joins import (
     find_column,
     joined_relation,
@@ -18,6 +18,7 @@ from dosimeter.planning.joins import (
     name_columns,
     scope_of,
 )
+from dosimeter.planning.made_texts import list_cut
 from dosimeter.planning.options import LookOptions, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
@@ -63,8 +64,10 @@ __all__ = [
     "find_even_chance",
     "joined_relation",
     "joined_rows",
+    "knows_earlier_looks",
     "limit_public_text",
     "list_columns",
+    "list_cut",
     "list_identifying",
     "list_unit_columns",
     "name_columns",

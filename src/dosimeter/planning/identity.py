@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sqlglot import exp
 
@@ -20,9 +20,11 @@ from dosimeter.errors import QueryError
 from dosimeter.measures import ArgumentMeasure, Measure
 from dosimeter.planning.person_stage import Memberships, OwnAggregates, OwnWindows, PersonRows, PersonStage, PersonTable
 from dosimeter.planning.query_plan import Join, QueryPlan
-from dosimeter.sql import evaluate_row
+from dosimeter.sql import evaluate_row, is_cut
 
 Form = list[Any]  # a JSON value: the name of a node, then its parts
+
+LONGEST_FORM = 200_000  # characters of person stages that are written out in full
 
 _TRUE: Form = ["true"]
 _FALSE: Form = ["false"]
@@ -35,47 +37,60 @@ _CONDITIONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Be
 def digest_measured(plan: QueryPlan) -> str:
     """Return a digest of the numbers that are measured: the rows, the groups, and what is added up over them.
 
-    A query that is nested too deeply to be compared has the digest of its plan instead.
+    Columns of person stages are written out in full, or by a digest if that would be too long. A query that is nested
+    too deeply to be compared has the digest of its plan instead.
     """
     try:
-        made = {**({} if plan.person is None else _form_columns(plan.person)), **_made_by_joins(plan.joins)}
-        blocks = sorted((_form_block(block, made) for block in plan.blocks), key=_write)
+        return _digest(plan, in_full=True) or cast(str, _digest(plan, in_full=False))
+    except RecursionError:
+        return plan.digest  # nested too deeply to be compared: the digest of its text
+
+
+def knows_earlier_looks(plan: QueryPlan) -> bool:
+    """Return whether looks that earlier versions recorded at the same question have the plan's ``digest_measured``.
+
+    These wrote every column of a person stage out in full, however long that was.
+    """
+    try:
+        return _digest(plan, in_full=True) is not None
+    except RecursionError:
+        return True  # it had the digest of its plan in earlier versions, too
+
+
+def _digest(plan: QueryPlan, *, in_full: bool) -> str | None:
+    """Return the digest of what a plan measures; None if writing it out in full would be too long."""
+    forms = _StageForms(in_full)
+    try:
+        made = {**({} if plan.person is None else forms.columns(plan.person)), **forms.made_by(plan.joins)}
+        blocks = sorted((_form_block(block, made, forms) for block in plan.blocks), key=_write)
         measured = blocks[0] if len(blocks) == 1 else [blocks]
         content = [
             plan.table.lower(),
-            sorted(_write(_form_join(join)) for join in plan.joins),
+            forms.joins(plan.joins),
             *measured,
             [plan.declared, plan.hand_sensitivity, *([] if plan.threshold is None else ["thresholded"])],
-            *([] if plan.person is None else [_form_stage(plan.person)]),
+            *([] if plan.person is None else [forms.stage(plan.person)]),
         ]
-    except RecursionError:
-        return plan.digest  # nested too deeply to be compared: the digest of its text
+    except _TooLongError:
+        return None
     return hashlib.sha256(_write(content).encode()).hexdigest()
 
 
-def _form_block(block: QueryPlan, made: Mapping[str, str]) -> Form:
+def _form_block(block: QueryPlan, made: Mapping[str, str], forms: _StageForms) -> Form:
     """Return the normal form of what one block (SELECT that measures) measures: its WHERE, its groups, its measures.
 
     ``made``: by name, for each column of a person stage or of a joined subquery, what it computes, as text.
     """
     return [
-        _write(_TRUE if block.where is None else _normal(_written_out(block.where, made))),
-        sorted({_write(_normal(_written_out(group.tree, made))) for group in block.groups}),
-        sorted({_write(_form_measure(measure, made)) for measure in block.measures}),
+        _write(_TRUE if block.where is None else forms.normal(block.where, made)),
+        sorted({_write(forms.normal(group.tree, made)) for group in block.groups}),
+        sorted({_write(_form_measure(measure, made, forms)) for measure in block.measures}),
     ]
 
 
-def _form_join(join: Join) -> Form:
-    table = join.table
-    if isinstance(table, PersonTable) and table.stage is not None:
-        made = _form_columns(table.stage)
-        return [_form_stage(table.stage), join.left, sorted([left, made[right]] for left, right in join.pairs)]
-    return [table.name.lower(), join.left, sorted(list(pair) for pair in join.pairs)]
-
-
-def _form_measure(measure: Measure, made: Mapping[str, str]) -> Form:
+def _form_measure(measure: Measure, made: Mapping[str, str], forms: _StageForms) -> Form:
     argument = measure.argument if isinstance(measure, ArgumentMeasure) else None
-    tree = None if argument is None else _normal(_written_out(argument.tree, made))
+    tree = None if argument is None else forms.normal(argument.tree, made)
     parts = None if argument is None else [argument.role, tree, str(argument.unit)]
     return [measure.name, parts, *measure.parameters]
 
@@ -83,62 +98,117 @@ def _form_measure(measure: Measure, made: Mapping[str, str]) -> Form:
 # ---------------------------------------------------------------- the person stage
 
 
-def _form_stage(stage: PersonStage) -> Form:
-    """Return the normal form of the rows that a person stage gives, whatever its columns are called."""
-    rows = _form_rows(stage.rows)
-    if not isinstance(stage.step, OwnAggregates):
-        return rows
-    made = _made_before(stage.rows)
-    return ["per person", rows, sorted(_write(_normal(_written_out(tree, made))) for _, tree in stage.step.keys)]
+class _TooLongError(Exception):
+    """The forms of a plan's person stages, written out in full, would be too long."""
 
 
-def _form_rows(rows: PersonRows) -> Form:
-    made = _made_before(rows)
-    return [
-        "rows",
-        ("" if rows.table is None else rows.table.name.lower()) if rows.stage is None else _form_stage(rows.stage),
-        sorted(_write(_form_join(join)) for join in rows.joins),
-        _TRUE if rows.where is None else _normal(_written_out(rows.where, made)),
-    ]
+class _StageForms:
+    """The normal forms of the person stages of one plan, each made once.
 
+    ``in_full``: whether a column stands for all that it is computed from, as text; otherwise for the digest of that
+    text, which is as long however many stages there are. ``_written``: how many characters were written in full so far.
+    """
 
-def _made_before(rows: PersonRows) -> Mapping[str, str]:
-    return {**({} if rows.stage is None else _form_columns(rows.stage)), **_made_by_joins(rows.joins)}
+    def __init__(self, in_full: bool) -> None:
+        self._in_full = in_full
+        self._written = 0
+        self._stages: dict[int, Form] = {}
+        self._columns: dict[int, dict[str, str]] = {}
+        self._rows: dict[int, Form] = {}
 
+    def stage(self, stage: PersonStage) -> Form:
+        """Return the normal form of the rows that a person stage gives, whatever its columns are called."""
+        if id(stage) not in self._stages:
+            form = self.rows(stage.rows)
+            if isinstance(stage.step, OwnAggregates):
+                made = self._made_before(stage.rows)
+                keys = sorted(_write(self.normal(tree, made)) for _, tree in stage.step.keys)
+                form = ["per person", form, keys]
+            self._stages[id(stage)] = form
+        return self._stages[id(stage)]
 
-def _made_by_joins(joins: Iterable[Join]) -> dict[str, str]:
-    """Return how each column of joined subqueries comes about: its normal form as text, by the column's full name."""
-    found: dict[str, str] = {}
-    for join in joins:
-        if isinstance(join.table, PersonTable) and join.table.stage is not None:
-            made = _form_columns(join.table.stage)
-            found |= {f"{join.table.name}.{name}": form for name, form in made.items()}
-    return found
+    def rows(self, rows: PersonRows) -> Form:
+        """Return the normal form of the rows that a person stage reads."""
+        if id(rows) not in self._rows:
+            made = self._made_before(rows)
+            form = [
+                "rows",
+                ("" if rows.table is None else rows.table.name.lower())
+                if rows.stage is None
+                else self.stage(rows.stage),
+                self.joins(rows.joins),
+                _TRUE if rows.where is None else self.normal(rows.where, made),
+            ]
+            self._rows[id(rows)] = form if self._in_full else [self._refer(form)]
+        return self._rows[id(rows)]
 
+    def joins(self, joins: Iterable[Join]) -> list[str]:
+        """Return the normal forms of joins as texts, sorted."""
+        texts = sorted(_write(self._join(join)) for join in joins)
+        self._count(sum(len(text) for text in texts))
+        return texts
 
-def _form_columns(stage: PersonStage) -> dict[str, str]:
-    """Return how each computed column of a person stage comes about: its normal form as text, by the column's name."""
-    made, rows, step = _made_before(stage.rows), _form_rows(stage.rows), stage.step
-    if isinstance(step, Memberships):
-        found = {name: ["member", _form_rows(others), unit] for name, others, unit in step.flags}
-        return {**made, **{name: _write(form) for name, form in found.items()}}
-    columns = (*step.keys, *step.columns) if isinstance(step, OwnAggregates) else step.columns
-    forms = {name: _write([type(step).__name__, rows, _normal(_written_out(tree, made))]) for name, tree in columns}
-    return {**made, **forms} if isinstance(step, OwnWindows) else forms
+    def _join(self, join: Join) -> Form:
+        table = join.table
+        if isinstance(table, PersonTable) and table.stage is not None:
+            made = self.columns(table.stage)
+            return [self.stage(table.stage), join.left, sorted([left, made[right]] for left, right in join.pairs)]
+        return [table.name.lower(), join.left, sorted(list(pair) for pair in join.pairs)]
 
+    def columns(self, stage: PersonStage) -> dict[str, str]:
+        """Return how each computed column of a person stage comes about, as text, by the column's name."""
+        if id(stage) not in self._columns:
+            self._columns[id(stage)] = self._form_columns(stage)
+        return self._columns[id(stage)]
 
-def _written_out(tree: exp.Expression, made: Mapping[str, str]) -> exp.Expression:
-    """Return the tree with each computed column replaced by how it comes about. ``made``: these texts, by column."""
-    if not made:
-        return tree
+    def _form_columns(self, stage: PersonStage) -> dict[str, str]:
+        made, rows, step = self._made_before(stage.rows), self.rows(stage.rows), stage.step
+        if isinstance(step, Memberships):
+            flags = {name: self._refer(["member", self.rows(others), unit]) for name, others, unit in step.flags}
+            return {**made, **flags}
+        columns = (*step.keys, *step.columns) if isinstance(step, OwnAggregates) else step.columns
+        found = {name: self._refer([type(step).__name__, rows, self.normal(tree, made)]) for name, tree in columns}
+        return {**made, **found} if isinstance(step, OwnWindows) else found
 
-    def meaning(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Column) and node.name in made:
-            return exp.Anonymous(this="own", expressions=[exp.Literal.string(made[node.name])])
-        return node
+    def made_by(self, joins: Iterable[Join]) -> dict[str, str]:
+        """Return how each column of joined subqueries comes about, as text, by the column's full name."""
+        found: dict[str, str] = {}
+        for join in joins:
+            if isinstance(join.table, PersonTable) and join.table.stage is not None:
+                made = self.columns(join.table.stage)
+                found |= {f"{join.table.name}.{name}": form for name, form in made.items()}
+        return found
 
-    written: exp.Expression = tree.transform(meaning)
-    return written
+    def _made_before(self, rows: PersonRows) -> Mapping[str, str]:
+        return {**({} if rows.stage is None else self.columns(rows.stage)), **self.made_by(rows.joins)}
+
+    def normal(self, tree: exp.Expression, made: Mapping[str, str]) -> Form:
+        """Return the normal form of a tree with each computed column replaced by how it comes about.
+
+        ``made``: these texts, by column.
+        """
+        if not made:
+            return _normal(tree)
+        names = [node.name for node in tree.find_all(exp.Column) if node.name in made]
+        self._count(sum(len(made[name]) for name in names))  # before anything is written
+
+        def meaning(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, exp.Column) and node.name in made:
+                return exp.Anonymous(this="own", expressions=[exp.Literal.string(made[node.name])])
+            return node
+
+        return _normal(tree.transform(meaning))
+
+    def _refer(self, form: Form) -> str:
+        """Return the text that stands for a form: the form itself, or its digest."""
+        text = _write(form)
+        self._count(len(text))
+        return text if self._in_full else hashlib.sha256(text.encode()).hexdigest()
+
+    def _count(self, characters: int) -> None:
+        self._written += characters
+        if self._in_full and self._written > LONGEST_FORM:
+            raise _TooLongError
 
 
 def _write(form: object) -> str:
@@ -148,6 +218,8 @@ def _write(form: object) -> str:
 def _normal(tree: exp.Expression) -> Form:
     match tree:
         case exp.Paren():
+            return _normal(tree.this)
+        case exp.Left() if is_cut(tree):  # the schema says how many letters of a text count, and not the query
             return _normal(tree.this)
         case exp.Column():
             return ["column", tree.table.lower(), tree.name.lower()]

@@ -34,8 +34,11 @@ from dosimeter.sql import (
     check_expression,
     clause_of,
     expect_only,
+    limit_text,
     make_total,
+    measure_text,
     refusal,
+    require_short,
     wrap,
 )
 
@@ -121,7 +124,18 @@ def read_value(node: exp.Expression, scope: Scope) -> OwnValue:
         gridded = put_on_grid(checked.tree, scope.schema, clause_of(node))
         number = _number(gridded.tree, gridded.lower, gridded.upper, gridded.unit, node)
         return _passing_marks(number, checked.tree, scope)
-    return OwnValue(make_total(checked.tree, scope.schema), _facts(node, checked, scope))
+    return OwnValue(hand_on(checked, scope, node), _facts(node, checked, scope))
+
+
+def hand_on(checked: Checked, scope: Scope, node: exp.Expression) -> exp.Expression:
+    """Return the total tree of a value that a stage hands to what reads it, a text cut to its maximal length.
+
+    Refuses a text that could be too long. The unit stays whole: it says whose a row is. ``node``: the value as written.
+    """
+    tree = checked.tree
+    if checked.type is Type.TEXT and not (isinstance(tree, exp.Column) and tree.name == scope.schema.unit):
+        tree = require_short(limit_text(tree.copy(), scope.schema), scope.schema, node)
+    return make_total(tree, scope.schema)
 
 
 def read_key(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
@@ -258,7 +272,7 @@ def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scop
     if checked.type in NUMERIC:
         gridded = _gridded(node, condition, scope)
         return _number(apply(kind(this=gridded.tree)), gridded.lower, gridded.upper, gridded.unit, node)
-    tree = _only_where(make_total(checked.tree, scope.schema), condition)
+    tree = _only_where(hand_on(checked, scope, node), condition)
     return OwnValue(apply(kind(this=tree)), _facts(node.this, checked, scope))
 
 
@@ -328,6 +342,9 @@ def _facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
     """Return the public facts of an expression of one row; without bounds or values if none follow from the schema."""
     plain = isinstance(checked.tree, exp.Column)
     column = scope.schema.columns[checked.tree.name] if plain else _made_facts(node, checked, scope)
+    if checked.type is Type.TEXT and column.values is None:
+        most = measure_text(limit_text(checked.tree.copy(), scope.schema), scope.schema)
+        column = replace(column, max_length=most)
     return _marked(replace(column, name=""), node, scope)
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.person_columns import OwnValue, is_own_aggregate, read_aggregate, read_key
+from dosimeter.planning.person_columns import OwnValue, hand_on, is_own_aggregate, read_aggregate, read_key
 from dosimeter.planning.person_windows import read_window
 from dosimeter.sql import Scope, check_expression, clause_of, column_tree, make_total, refusal
 
@@ -140,15 +140,17 @@ class GroupedLevel(Level):
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
         self.keys: list[str] = []
+        self._grouped: dict[str, exp.Expression] = {}  # the keys as they are written, texts uncut
 
     def add_key(self, node: exp.Expression) -> None:
         """Add a GROUP BY expression to the keys, unless it is there already."""
         checked = check_expression(node, self.scope)
         tree = make_total(checked.tree, self.scope.schema)
-        if any(self.columns[name].tree == tree for name in self.keys):
+        if tree in self._grouped.values():
             return
         name = self._take_name(tree.name if isinstance(tree, exp.Column) else "", self._plain(node))
-        self.columns[name] = OwnValue(tree, read_key(node, checked, self.scope))
+        self.columns[name] = OwnValue(hand_on(checked, self.scope, node), read_key(node, checked, self.scope))
+        self._grouped[name] = tree
         self.keys.append(name)
 
     def _replace(self, node: exp.Expression, name: str) -> exp.Expression | None:
@@ -160,8 +162,8 @@ class GroupedLevel(Level):
             return None
         with suppress(QueryError):
             tree = total_tree(node, self.scope)
-            for key in self.keys:
-                if self.columns[key].tree == tree:
+            for key, grouped in self._grouped.items():
+                if grouped == tree:
                     return written_column(key)
         return None
 

@@ -27,6 +27,7 @@ from dosimeter.planning.after import (
 )
 from dosimeter.planning.aggregates import AggregateCollector, CollectedAggregates
 from dosimeter.planning.blocks import name_released, of_block, of_sets, try_after, unite_sets, write_union
+from dosimeter.planning.expansion import require_small
 from dosimeter.planning.groups import Grouping, plan_groups
 from dosimeter.planning.joined_blocks import join_blocks, require_few
 from dosimeter.planning.joins import (
@@ -36,6 +37,7 @@ from dosimeter.planning.joins import (
     resolve_table,
     write_commas_as_joins,
 )
+from dosimeter.planning.made_texts import require_few_letters
 from dosimeter.planning.outer_select import OuterSelect
 from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
 from dosimeter.planning.person_levels import PersonLevels
@@ -57,7 +59,7 @@ from dosimeter.planning.subqueries import inline_subqueries
 from dosimeter.planning.thresholding import add_threshold, check_thresholding, limit_observed
 from dosimeter.problems import Option
 from dosimeter.schema import JoinTable, Schema, digest_schema
-from dosimeter.sql import Scope, check_condition, clause_of, conjunction, is_not_null, refusal
+from dosimeter.sql import Scope, check_condition, clause_of, conjunction, is_not_null, limit_written, refusal
 
 MAX_BLOCKS = 64
 _SCALAR = "scalar"
@@ -100,7 +102,8 @@ class PlanOptions:
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:
     """Return the plan of one query, or raise a QueryError that names the clause."""
     try:
-        return _Planner(sql, schema, options or PlanOptions()).plan()
+        with limit_written():
+            return _Planner(sql, schema, options or PlanOptions()).plan()
     except RecursionError:
         raise QueryError(TOO_DEEP) from None
 
@@ -125,6 +128,7 @@ class _Planner:
     def plan(self) -> QueryPlan:
         """Return the plan: what is measured, and what happens to the released numbers."""
         parsed = parse_select(self.sql)
+        require_small(parsed)
         relation = self._relation(Scoped(parsed, {}), nested=False)
         blocks = [self.blocks[number] for number in sorted(self.blocks)]
         if len(blocks) == 1 and relation is self.measured[0][2]:
@@ -295,6 +299,7 @@ def _complete(plan: QueryPlan, declared: Schema) -> QueryPlan:
             Option("quantiles", "noise"),
             ".",
         )
+    require_few_letters(plan)
     plan = add_public(plan, declared)
     try_after(plan)
     return plan

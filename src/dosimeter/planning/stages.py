@@ -47,12 +47,12 @@ class Scoped:
 
         These can also come from the WITH of an outer query.
         """
-        rows = {name: query for name, query in self.known.items() if find_stage(query, schema) is Stage.ROWS}
         select = self.select.copy()
+        named = {table.name.lower() for table in select.find_all(exp.Table)}
         listed = [
             exp.CTE(this=query.with_rows(schema), alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-            for name, query in rows.items()
-            if any(table.name.lower() == name for table in select.find_all(exp.Table))
+            for name, query in self.known.items()
+            if name in named and find_stage(query, schema) is Stage.ROWS
         ]
         select.set("with_", exp.With(expressions=listed) if listed else None)
         return select

@@ -15,7 +15,18 @@ from typing import Any, cast
 
 from sqlglot import exp
 
-from dosimeter.sql import MAX_NODES, HalfEven, Log10, as_bigint, as_double, case, clamp, is_not_null, wrap
+from dosimeter.sql import (
+    MAX_NODES,
+    HalfEven,
+    Log10,
+    as_bigint,
+    as_double,
+    case,
+    clamp,
+    count_nodes,
+    is_not_null,
+    wrap,
+)
 
 LARGEST = 2**62  # what 64-bit integers hold even when it is doubled
 LARGEST_SNAPPED = 2**50  # below it the quotient of two doubles, each half a unit off, still rounds to the right integer
@@ -52,7 +63,7 @@ class Gridded:
     clamps: bool = False
 
     def __post_init__(self) -> None:
-        if any(count > MAX_NODES for count, _ in enumerate(self.tree.walk())):
+        if count_nodes(self.tree) > MAX_NODES:
             raise TooDeep
         if max(abs(self.lower), abs(self.upper)) >= LARGEST or not SMALLEST_UNIT <= self.unit <= LARGEST_UNIT:
             raise OverflowError

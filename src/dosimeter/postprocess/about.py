@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dosimeter.measures import Argument
-from dosimeter.planning import QueryPlan
+from dosimeter.planning import QueryPlan, list_cut
 from dosimeter.postprocess.answers import AssembledAnswer
 from dosimeter.postprocess.errors import chooses_rows, count_selectable
 from dosimeter.postprocess.estimates import find_counts
@@ -44,6 +44,7 @@ class AnswerFacts:
     otherwise, or if no errors are told. ``without_error``: the columns that have no error, as they read other groups
     than their own. ``has_too_few``: somewhere there are too few people to tell. ``negative``: some count is below 0.
     ``clamped``: numbers were put back into their bounds. ``failed``: what comes after the noise could not be computed.
+    ``cut_texts``: the text columns of which only the first letters count, each with how many.
     """
 
     most_rows: int | None
@@ -57,6 +58,7 @@ class AnswerFacts:
     negative: bool
     clamped: bool
     failed: bool
+    cut_texts: tuple[tuple[str, int], ...] = ()
 
 
 def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, errors: bool) -> AnswerFacts:
@@ -86,6 +88,7 @@ def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, 
         negative=any(isinstance(row.get(name), int) and row[name] < 0 for row in rows for name in counts),  # type: ignore[operator]
         clamped=clamp,
         failed=failed,
+        cut_texts=tuple(list_cut(plan).items()),
     )
 
 
@@ -105,6 +108,8 @@ def word_facts(facts: AnswerFacts) -> tuple[str, ...]:
         found.append(f"{each.label}: values below {low} count as {low}, and above {high} as {high}.")
         if each.step is not None:
             found.append(f"{each.label}: values are rounded to multiples of {_write(each.step)}.")
+    for name, letters in facts.cut_texts:
+        found.append(f"{name}: where it is joined to another text or handed on, its first {letters:,} letters count.")
     if facts.grouped:
         found.append("Groups are the declared ones: rows of any other are in none of them.")
     if facts.thresholded:

@@ -29,7 +29,7 @@ from dosimeter.ledger import (
     exact_decimal,
     refuse_stopped,
 )
-from dosimeter.planning import LookOptions
+from dosimeter.planning import LookOptions, knows_earlier_looks
 from dosimeter.postprocess import (
     AssembledAnswer,
     Noise,
@@ -100,6 +100,7 @@ def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrde
             charge=decision.charge,
             status=decision.status,
             reason=decision.reason,
+            viewed=not knows_earlier_looks(prepared.plan),  # one that cannot be found counts as looked at (G1)
             kept=keep_number(prepared, source, decision.number),
             opening=opening,
             continuation=agreement.continuation,

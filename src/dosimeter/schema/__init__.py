@@ -3,10 +3,21 @@
 Takes a TOML file, its text or a mapping; gives a frozen Schema, checked once. Never reads the data.
 """
 
-from dosimeter.schema.facts import Column, ColumnType, JoinTable, Scalar, Schema, unit_schema
+from dosimeter.schema.facts import (
+    DEFAULT_LENGTH,
+    LONGEST_TEXT,
+    Column,
+    ColumnType,
+    JoinTable,
+    Scalar,
+    Schema,
+    unit_schema,
+)
 from dosimeter.schema.toml import digest_schema, dump_schema, load_schema, read_schema
 
 __all__ = [
+    "DEFAULT_LENGTH",
+    "LONGEST_TEXT",
     "Column",
     "ColumnType",
     "JoinTable",

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from dosimeter.html import write_paragraphs, write_table
 
+DEFAULT_LENGTH = 4_096  # letters of an undeclared text that enter joins and further stages
+LONGEST_TEXT = 65_536  # letters of a text that a query may make
+
 Scalar = int | float | bool | str | Decimal | date | datetime | None
 
 
@@ -30,7 +33,8 @@ class Column:
 
     ``values``: the texts that a category column can have. ``resolution``: the grid of a decimal column, such as 0.01.
     ``nulls``: whether NULL is one of its declared groups (C8). ``identifying``: whether its values identify people.
-    ``description``: what the column holds, for analysts.
+    ``description``: what the column holds, for analysts. ``max_length``: how many letters of a text count where it is
+    joined to another or handed to a further stage; None means ``DEFAULT_LENGTH``.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Column:
     identifying: bool = False
     nulls: bool = False
     description: str | None = None
+    max_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

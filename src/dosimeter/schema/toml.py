@@ -16,14 +16,14 @@ from typing import Any
 
 from dosimeter.errors import SchemaError
 from dosimeter.problems import Command
-from dosimeter.schema.facts import Column, ColumnType, JoinTable, Schema
+from dosimeter.schema.facts import LONGEST_TEXT, Column, ColumnType, JoinTable, Schema
 
 _TOP = {
     "table", "description", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns",
     "tables",
 }  # fmt: skip
 _TABLE = {"public", "key", "source", "unit", "max_rows_per_unit", "row_key", "columns"}
-_COLUMN = {"type", "description", "bounds", "values", "resolution", "nulls", "identifying"}
+_COLUMN = {"type", "description", "bounds", "values", "resolution", "max_length", "nulls", "identifying"}
 _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TEMPORAL = (ColumnType.DATE, ColumnType.TIMESTAMP)
 MAX_VALUES = 10_000
@@ -286,7 +286,16 @@ def _read_column(name: str, facts: Any, section: str = "columns") -> Column:
         identifying=_read_flag(facts, "identifying", place),
         nulls=_read_flag(facts, "nulls", place),
         description=_read_description(facts, place),
+        max_length=_read_length(place, kind, facts["max_length"]) if "max_length" in facts else None,
     )
+
+
+def _read_length(place: str, kind: ColumnType, value: Any) -> int:
+    if kind is not ColumnType.TEXT:
+        raise SchemaError(f"{place} only text columns have a max_length. Remove it.")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_TEXT:
+        raise SchemaError(f"{place} max_length must be a whole number of letters, from 1 to {LONGEST_TEXT:,}.")
+    return value
 
 
 def _read_bounds(place: str, kind: ColumnType, bounds: Any) -> Any:
@@ -422,6 +431,8 @@ def _dump_column(section: str, column: Column, above: Sequence[str] = ()) -> lis
         lines.append(f"resolution = {_plain(column.resolution)}")
     if column.values is not None:
         lines.append(f"values = [{', '.join(_quoted(value) for value in column.values)}]")
+    if column.max_length is not None:
+        lines.append(f"max_length = {column.max_length}")
     if column.nulls:
         lines.append("nulls = true")
     if column.identifying:
@@ -487,7 +498,8 @@ def _table_facts(table: JoinTable) -> list[Any]:
 def _column_facts(column: Column) -> list[Any]:
     """Return what the digest covers of a column.
 
-    ``nulls`` is added only if it is true, so that digests of schemas from before there was ``nulls`` stay valid.
+    ``nulls`` and ``max_length`` are added only if they are given, so that digests of schemas from before there were
+    these facts stay valid.
     """
     return [
         column.name,
@@ -496,6 +508,7 @@ def _column_facts(column: Column) -> list[Any]:
         column.values,
         None if column.resolution is None else _plain(_normal(column.resolution)),
         *(["nulls"] if column.nulls else []),
+        *([] if column.max_length is None else [["max_length", column.max_length]]),
     ]
 
 

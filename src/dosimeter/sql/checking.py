@@ -34,7 +34,7 @@ def check_condition(node: exp.Expression, scope: Scope) -> exp.Expression:
     checked = check_expression(node, scope)
     if checked.type not in (Type.BOOLEAN, Type.NULL):
         raise refusal(node, f"{clause_of(node)} is not a condition. Compare it with something.")
-    return make_total(checked.tree, scope.schema)
+    return make_total(checked.tree, scope.schema, in_place=True)
 
 
 def check_number(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Checked:

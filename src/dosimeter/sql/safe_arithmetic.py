@@ -20,7 +20,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql.trees import as_bigint, as_double, case, wrap
-from dosimeter.sql.types import MAX_NODES
+from dosimeter.sql.types import MAX_NODES, count_nodes
 
 
 class Log10(exp.Expression, exp.Func):
@@ -52,9 +52,12 @@ _BELOW_HALF = "0.49999999999999994"  # the largest double below a half: adding i
 _DONE = "total"  # marks nodes that are rewritten already, so that a second call changes nothing
 
 
-def make_total(tree: exp.Expression, schema: Schema) -> exp.Expression:
-    """Return the same expression in arithmetic that never makes a query fail. Refuse one that could exceed a double."""
-    result = exp.Paren(this=tree.copy())  # so that the whole tree can be replaced, too
+def make_total(tree: exp.Expression, schema: Schema, *, in_place: bool = False) -> exp.Expression:
+    """Return the same expression in arithmetic that never makes a query fail. Refuse one that could exceed a double.
+
+    ``in_place``: change the tree itself, which nobody else holds, and not a copy.
+    """
+    result = exp.Paren(this=tree if in_place else tree.copy())  # so that the whole tree can be replaced, too
     found = cast(list[exp.Expression], list(result.find_all(*_CALCULATED, *_WRITTEN)))
     nodes = [node for node in found if not node.meta.get(_DONE)]
     for node in nodes:
@@ -79,10 +82,10 @@ def mark_safe(tree: exp.Expression) -> exp.Expression:
 
     Refuse a tree of too many nodes.
     """
-    for count, node in enumerate(tree.walk()):
+    if count_nodes(tree) > MAX_NODES:
+        raise QueryError("The expression is nested too deeply. Simplify it.")
+    for node in tree.walk():
         node.meta[_DONE] = True
-        if count > MAX_NODES:
-            raise QueryError("The expression is nested too deeply. Simplify it.")
     return tree
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterable
-from itertools import groupby
 
 from sqlglot import exp
 
@@ -16,6 +15,7 @@ from dosimeter.schema import Schema
 from dosimeter.sql.checking import check_expression
 from dosimeter.sql.declared_values import evaluate_each
 from dosimeter.sql.literals import constant_tree, read_text, read_whole
+from dosimeter.sql.text_lengths import is_cut, limit_text, require_short
 from dosimeter.sql.trees import as_bigint, case, concatenated, wrap
 from dosimeter.sql.types import Checked, Scope, Type, clause_of, expect_only, limit_size, refusal
 
@@ -53,6 +53,8 @@ def _list_texts(tree: exp.Expression, schema: Schema) -> list[str] | None:
     match tree:
         case exp.Paren():
             return _list_texts(tree.this, schema)
+        case exp.Left() if is_cut(tree):  # declared values are shorter than the cut
+            return _list_texts(tree.this, schema)
         case exp.Column():
             declared = schema.columns[tree.name].values
             return None if declared is None else list(declared)
@@ -88,14 +90,15 @@ def _map_texts(tree: exp.Expression, schema: Schema, result: Callable[[str], exp
     match tree:
         case exp.Column():
             texts = schema.columns[tree.name].values or ()
-            found = sorted(((result(text), text) for text in texts), key=lambda pair: pair[0].sql())
+            found: dict[str, tuple[exp.Expression, list[exp.Expression]]] = {}
+            for text in texts:
+                value = result(text)
+                if not isinstance(value, exp.Null):
+                    found.setdefault(_write_constant(value), (value, []))[1].append(exp.Literal.string(text))
             branches = [
-                (exp.In(this=tree.copy(), expressions=[exp.Literal.string(text) for _, text in pairs]), pairs[0][0])
-                for pairs in (list(group) for _, group in groupby(found, key=lambda pair: pair[0].sql()))
+                (exp.In(this=tree.copy(), expressions=listed), value) for _, (value, listed) in sorted(found.items())
             ]
-            return case(*((test, value) for test, value in branches if not isinstance(value, exp.Null))) if any(
-                not isinstance(value, exp.Null) for _, value in branches
-            ) else exp.Null()  # fmt: skip
+            return case(*branches) if branches else exp.Null()
         case exp.Literal():
             return result(str(tree.this))
         case exp.Case():
@@ -119,8 +122,17 @@ def _map_texts(tree: exp.Expression, schema: Schema, result: Callable[[str], exp
             )
         case exp.Paren():
             return _map_texts(tree.this, schema, result)
+        case exp.Left() if is_cut(tree):
+            return _map_texts(tree.this, schema, result)
         case _:
             return exp.Null()
+
+
+def _write_constant(tree: exp.Expression) -> str:
+    """Return a constant as SQL text. Literals are written here: a table has thousands of them."""
+    if isinstance(tree, exp.Literal):
+        return "'" + str(tree.this).replace("'", "''") + "'" if tree.is_string else str(tree.this)
+    return str(tree.sql())
 
 
 # ---------------------------------------------------------------- functions of one text
@@ -252,25 +264,28 @@ def check_part_of_text(node: exp.Expression, scope: Scope) -> Checked:
 
 
 def check_joined(node: exp.Expression, scope: Scope) -> Checked:
-    """Check x || y, which is NULL if either is."""
+    """Check x || y, which is NULL if either is. Refuse a text that could be too long."""
     expect_only(node, "this", "expression")
     left, right = (_as_text(part, scope, node) for part in (node.this, node.expression))
-    return Checked(exp.DPipe(this=wrap(left), expression=wrap(right)), Type.TEXT)
+    joined = exp.DPipe(this=wrap(left), expression=wrap(right))
+    return Checked(require_short(joined, scope.schema, node), Type.TEXT)
 
 
 def check_concat(node: exp.Expression, scope: Scope) -> Checked:
-    """Check CONCAT(x, y …), which skips NULL."""
+    """Check CONCAT(x, y …), which skips NULL. Refuse a text that could be too long."""
     expect_only(node, "expressions", "coalesce")
     parts = [
         part if isinstance(part, exp.Literal) else exp.Coalesce(this=part, expressions=[exp.Literal.string("")])
         for part in (_as_text(each, scope, node) for each in node.expressions)
     ]
-    return Checked(exp.Paren(this=concatenated(*parts)), Type.TEXT)
+    return Checked(require_short(exp.Paren(this=concatenated(*parts)), scope.schema, node), Type.TEXT)
 
 
 def _as_text(node: exp.Expression, scope: Scope, parent: exp.Expression) -> exp.Expression:
-    """Check an operand that is joined to a text, and write it as a text."""
+    """Check an operand that is joined to a text, and write it as a text whose length is limited."""
     from dosimeter.sql.casts import cast_to_text
 
     checked = check_expression(node, scope)
-    return checked.tree if checked.type in (Type.TEXT, Type.NULL) else cast_to_text(checked, scope, parent)
+    if checked.type in (Type.TEXT, Type.NULL):
+        return limit_text(checked.tree, scope.schema)
+    return cast_to_text(checked, scope, parent)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from itertools import islice
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -39,7 +42,9 @@ TEMPORAL = frozenset({Type.DATE, Type.TIMESTAMP})
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 # Arguments that the parser sets and that mean nothing by themselves.
 PARSER_MARKS = frozenset({"typed", "safe", "big_int", "ignore_nulls", "_type", "date_part_boundary"})
-MAX_NODES = 10_000
+MAX_NODES = 10_000  # of one expression
+MOST_WRITTEN = 300_000  # nodes of all expressions of a query; one inside another counts again
+_WRITTEN_NODES: ContextVar[list[int] | None] = ContextVar("written_nodes", default=None)
 _QUOTES = "Text goes in single quotes: '{}'."
 
 
@@ -54,8 +59,12 @@ class Scope:
         expect_only(node, "this", "table")
         if node.table and node.table.lower() not in self.names:
             raise refusal(node, f"Unknown table {node.table}. The query's table is {self.schema.table}.")
+        wanted = node.name
+        if wanted in self.schema.columns:
+            return self.schema.columns[wanted]
+        wanted = wanted.lower()
         for name, column in self.schema.columns.items():
-            if name.lower() == node.name.lower():
+            if name.lower() == wanted:
                 return column
         known = f"There is no column {node.name}. Known columns: {_listing(self.schema.columns)}."
         raise refusal(node, f"{known} {_QUOTES.format(node.name)}" if self._looks_like_text(node) else known)
@@ -121,10 +130,36 @@ def limit_size(tree: exp.Expression, node: exp.Expression) -> exp.Expression:
     ``tree``: an expression as it was written anew. ``node``: what it was written from, for the message. Some functions
     write their operand out twice, so that nesting them doubles the tree each time.
     """
-    for count, _ in enumerate(tree.walk()):
-        if count > MAX_NODES:
-            raise refusal(node, f"{clause_of(node)} is nested too deeply, or its columns have too many values.")
+    if count_nodes(tree) > MAX_NODES:
+        raise refusal(node, f"{clause_of(node)} is nested too deeply, or its columns have too many values.")
     return tree
+
+
+def count_nodes(tree: exp.Expression) -> int:
+    """Return how many nodes a tree has, MAX_NODES + 1 if there are more, and add them to what the query has written.
+
+    Raises QueryError if all that the query has written so far is too much.
+    """
+    number = sum(1 for _ in islice(tree.walk(), MAX_NODES + 1))
+    written = _WRITTEN_NODES.get()
+    if written is not None:
+        written[0] += number
+        if written[0] > MOST_WRITTEN:
+            raise QueryError(
+                "The query is too long once its expressions are written so that every engine computes the same. Ask "
+                "fewer of them at once, or simpler ones."
+            )
+    return number
+
+
+@contextmanager
+def limit_written() -> Iterator[None]:
+    """Limit how many nodes ``count_nodes`` counts for one query: short SQL can ask for thousands of large trees."""
+    token = _WRITTEN_NODES.set([0])
+    try:
+        yield
+    finally:
+        _WRITTEN_NODES.reset(token)
 
 
 def note_unlisted(trees: Iterable[exp.Expression | None], schema: Schema) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from dosimeter.ledger import (
     Verification,
     exact_decimal,
 )
-from dosimeter.planning import LookOptions, digest_measured
+from dosimeter.planning import LookOptions, digest_measured, knows_earlier_looks
 from dosimeter.problems import Option, Surface
 from dosimeter.release import (
     Fixed,
@@ -310,8 +310,11 @@ class ServerState:
     def mentions_look(self, prepared: PreparedRelease, analyst: str) -> bool:
         """Return whether the promise to this analyst will say that somebody looked at this query (G1).
 
-        A look stays on record, so True is remembered; without one, the ledger is read each time.
+        A look stays on record, so True is remembered; without one, the ledger is read each time. A query too long for
+        looks of earlier versions to be found counts as looked at.
         """
+        if not knows_earlier_looks(prepared.plan):
+            return True
         digests = (prepared.plan.digest, digest_measured(prepared.plan))
         known = ("told", prepared.dataset, digests[1], analyst)
         if self.is_noted(*known):

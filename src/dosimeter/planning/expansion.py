@@ -1,0 +1,83 @@
+"""Bound how large a query becomes once its subqueries and the queries of its WITH are written in.
+
+Takes parsed SQL; refuses what would be too large, before anything is planned. Nothing is written in to find out: each
+query is counted once, and again for each time that it is named. So this takes time linear in the text, however fast the
+query itself would grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dosimeter.sql import refusal
+
+MAX_SELECTS = 1_000
+MAX_TERMS = 50_000  # nodes of the parsed tree
+MAX_CHAIN = 40
+MAX_ITEMS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """The size of a query with everything that it names written in: SELECTs, terms, and how deep SELECTs are nested."""
+
+    selects: int = 0
+    terms: int = 0
+    nesting: int = 0
+
+    def plus(self, other: _Size) -> _Size:
+        """Return the size of both, nested as deep as the deeper one."""
+        return _Size(self.selects + other.selects, self.terms + other.terms, max(self.nesting, other.nesting))
+
+
+def require_small(query: exp.Expression) -> None:
+    """Refuse a query that becomes too large, or is nested too deeply, with its subqueries written in."""
+    for select in query.find_all(exp.Select):
+        if len(select.expressions) > MAX_ITEMS:
+            raise refusal(
+                select,
+                f"A SELECT lists {len(select.expressions):,} columns; at most {MAX_ITEMS:,} are supported. Ask several "
+                "queries.",
+            )
+    size = _measure(query, {})
+    if size.nesting > MAX_CHAIN:
+        raise refusal(
+            query,
+            f"The query is nested too deeply: at most {MAX_CHAIN} SELECTs may read one from another. Leave some out.",
+        )
+    if size.selects > MAX_SELECTS or size.terms > MAX_TERMS:
+        raise refusal(
+            query,
+            f"The query is too long with its subqueries written in: {_tell(size.selects)} SELECTs and "
+            f"{_tell(size.terms)} terms; at most {MAX_SELECTS:,} and {MAX_TERMS:,} are supported. A query of WITH "
+            "counts again each time that it is named. Ask several queries.",
+        )
+
+
+def _tell(number: int) -> str:
+    return f"{number:,}" if number < 10**9 else "more than a billion"
+
+
+def _measure(query: exp.Expression, known: Mapping[str, _Size]) -> _Size:
+    """Return the size of a query. ``known``: the sizes of the queries of WITH that it can name, by name."""
+    size, clause = _Size(), query.args.get("with_")
+    if clause is not None:
+        known = dict(known)
+        for each in clause.expressions:
+            inner = known[each.alias.lower()] = _measure(each.this, known)
+            size = size.plus(inner)
+    pending, terms = [part for part in query.iter_expressions() if part is not clause], 1
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (exp.Select, exp.SetOperation)):
+            size = size.plus(_measure(node, known))
+            continue
+        if isinstance(node, exp.Table) and not node.db:
+            size = size.plus(known.get(node.name.lower(), _Size()))
+        terms += 1
+        pending.extend(node.iter_expressions())
+    own = int(isinstance(query, exp.Select))
+    return _Size(size.selects + own, size.terms + terms, size.nesting + own)

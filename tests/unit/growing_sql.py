@@ -1,0 +1,224 @@
+"""SQL that is short to write and could be enormous to plan, to digest or to compute, made by chance.
+
+Run as a module it plans and digests many of them, and prints the longest time and the most memory that one took.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dosimeter.errors import QueryError
+from dosimeter.planning.identity import digest_measured
+from dosimeter.planning.planner import plan_query
+from dosimeter.schema.toml import read_schema
+
+MOST_TEXT = 64_000
+FACTS: dict[str, Any] = {
+    "table": "v",
+    "individuals": 20,
+    "unit": "pid",
+    "max_rows_per_unit": 3,
+    "row_key": "vid",
+    "reviewed": True,
+    "columns": {
+        "pid": {"type": "text", "identifying": True},
+        "vid": {"type": "integer", "bounds": [0, 100]},
+        "hiv": {"type": "boolean"},
+        "ward": {"type": "category", "values": ["eyes", "burns", "hands and feet"]},
+        "cost": {"type": "integer", "bounds": [0, 100]},
+        "day": {"type": "date", "bounds": ["2024-01-01", "2024-01-31"]},
+        "note": {"type": "text"},
+        "name": {"type": "text", "max_length": 30},
+    },
+}
+SCHEMA = read_schema(FACTS)
+_LEAVES = [
+    "{n}", "{n}", "'x'", "'{long}'", "LEFT({n}, 100)", "UPPER({n})", "TRIM({n})", "SUBSTR({n}, 2)",
+    "REPLACE({n}, 'a', 'b')", "CASE WHEN hiv THEN {n} ELSE 'no' END", "COALESCE({n}, 'none')", "CAST(vid AS TEXT)",
+    "ward", "name", "STRFTIME(day, '%Y-%m')", "NULLIF({n}, 'x')",
+]  # fmt: skip
+
+
+def grow_queries(seed: int, many: int, most: int = MOST_TEXT) -> Iterator[str]:
+    """Yield queries of all families in turn, each of a size of its own, at most ``most`` characters long."""
+    chance = random.Random(seed)
+    for at in range(many):
+        while True:
+            sql = _FAMILIES[at % len(_FAMILIES)](chance)
+            if len(sql) <= most:
+                break
+        yield sql
+
+
+def _size(chance: random.Random, most: int) -> int:
+    """Return a size from 1 to ``most``; small ones are as frequent as large ones are."""
+    return round(math.exp(chance.uniform(0, math.log(most))))
+
+
+def _joined(chance: random.Random, name: str = "note", most: int = 60) -> str:
+    """Return texts that are joined by || or CONCAT. ``name``: the column that most of them read."""
+    own = [leaf for leaf in _LEAVES if name == "note" or "{n}" in leaf and "hiv" not in leaf]
+    parts = [chance.choice(own).format(n=name, long="ab" * _size(chance, 2_000)) for _ in range(_size(chance, most))]
+    return f"CONCAT({', '.join(parts)})" if chance.random() < 0.3 else " || ".join(parts)
+
+
+def _joined_in_where(chance: random.Random) -> str:
+    tests = [f"LENGTH({_joined(chance)}) > {at}" for at in range(_size(chance, 20))]
+    return f"SELECT COUNT(*) FROM v WHERE pid = 'p0' AND hiv AND ({' OR '.join(tests)})"
+
+
+def _joined_distinct(chance: random.Random) -> str:
+    return f"SELECT {', '.join(f'COUNT(DISTINCT {_joined(chance, most=20)})' for _ in range(_size(chance, 4)))} FROM v"
+
+
+def _stages(chance: random.Random) -> str:
+    query = f"SELECT pid, MAX({_joined(chance, most=12)}) AS n FROM v WHERE pid = 'p0' AND hiv GROUP BY pid"
+    for _ in range(_size(chance, 5)):
+        query = f"SELECT pid, MAX({_joined(chance, 'n', 4)}) AS n FROM ({query}) GROUP BY pid"
+    return f"SELECT COUNT(*) FROM ({query}) WHERE LENGTH(n) > 5"
+
+
+def _windows(chance: random.Random) -> str:
+    query, name = "SELECT * FROM v", "note"
+    for at in range(_size(chance, 7)):
+        function = chance.choice(["LAG({})", "MAX({})", "FIRST_VALUE({})"])
+        items = [
+            f"{function.format(_joined(chance, name, 10))} OVER (PARTITION BY pid ORDER BY vid) AS w{at}_{item}"
+            for item in range(_size(chance, 12))
+        ]
+        query, name = f"SELECT *, {', '.join(items)} FROM ({query}) AS t{at}", f"w{at}_0"
+    return f"SELECT COUNT(*) FROM ({query}) AS t WHERE {name} LIKE '%x%'"
+
+
+def _chain(chance: random.Random) -> str:
+    many, rows = _size(chance, 800), chance.random() < 0.5
+    first = "SELECT * FROM v" if rows else "SELECT ward, COUNT(*) AS c FROM v GROUP BY ward"
+    links = [f"a{at} AS (SELECT * FROM a{at - 1})" for at in range(1, many)]
+    return f"WITH {', '.join([f'a0 AS ({first})', *links])} SELECT {'COUNT(*)' if rows else '*'} FROM a{many - 1}"
+
+
+def _doubling(chance: random.Random) -> str:
+    many = _size(chance, 300)
+    pairs = ["SELECT c + (SELECT c FROM {0}) AS c FROM {0}", "SELECT x.c + y.c AS c FROM {0} AS x CROSS JOIN {0} AS y"]
+    links = [f"a{at} AS ({chance.choice(pairs).format(f'a{at - 1}')})" for at in range(1, many)]
+    return f"WITH {', '.join(['a0 AS (SELECT COUNT(*) AS c FROM v)', *links])} SELECT c FROM a{many - 1}"
+
+
+def _doubling_rows(chance: random.Random) -> str:
+    many = 2 + _size(chance, 300)
+    links = [
+        f"a{at} AS (SELECT * FROM a{at - 1} WHERE pid IN (SELECT pid FROM a{at - 2} WHERE cost > {at % 90}))"
+        for at in range(2, many)
+    ]
+    last = chance.choice(["v", f"a{many - 1}", f"a{many - 1}"])
+    return (
+        f"WITH {', '.join(['a0 AS (SELECT * FROM v)', 'a1 AS (SELECT * FROM a0)', *links])} SELECT COUNT(*) FROM {last}"
+    )
+
+
+def _nested(chance: random.Random) -> str:
+    query = "SELECT *, cost AS c0, note AS n0 FROM v"
+    for at in range(1, _size(chance, 20)):
+        text = _joined(chance, f"n{at - 1}", 3)
+        query = f"SELECT pid, hiv, c{at - 1} + c{at - 1} AS c{at}, {text} AS n{at} FROM ({query}) AS t{at}"
+    return f"SELECT COUNT(*) FROM ({query}) AS t WHERE hiv"
+
+
+def _union(chance: random.Random) -> str:
+    parts = [f"SELECT ward, COUNT(*) AS c FROM v WHERE cost > {at} GROUP BY ward" for at in range(_size(chance, 200))]
+    return " UNION ALL ".join(parts)
+
+
+def _scalars(chance: random.Random) -> str:
+    parts = [f"(SELECT COUNT(*) FROM v WHERE cost > {at}) AS s{at}" for at in range(_size(chance, 200))]
+    return f"SELECT {', '.join(parts)}"
+
+
+def _members(chance: random.Random) -> str:
+    tests = [
+        f"pid IN (SELECT pid FROM v WHERE vid > {at % 90} AND cost > {at % 80})" for at in range(_size(chance, 300))
+    ]
+    query = "SELECT pid FROM v"
+    for _ in range(_size(chance, 8)):
+        query = f"SELECT pid FROM v WHERE pid IN ({query})"
+    return f"SELECT COUNT(*) FROM v WHERE pid IN ({query}) AND {' AND '.join(tests)}"
+
+
+def _conditions(chance: random.Random) -> str:
+    tests = ["cost = {}", "UPPER(ward) <> 'A{}'", "LENGTH(ward) + cost > {}", "{} < 5", "TRUNC(ROUND(cost / 3)) > {}"]
+    parts = [chance.choice(tests).format(at) for at in range(_size(chance, 2_500))]
+    return f"SELECT COUNT(*) FROM v WHERE {chance.choice([' AND ', ' OR ']).join(parts)}"
+
+
+def _lists(chance: random.Random) -> str:
+    many = _size(chance, 5_000)
+    if chance.random() < 0.5:
+        return f"SELECT COUNT(*) FROM v WHERE cost IN ({', '.join(map(str, range(many)))})"
+    branches = " ".join(f"WHEN cost = {at} THEN {at % 7}" for at in range(many))
+    return f"SELECT SUM(CASE {branches} ELSE 0 END) FROM v"
+
+
+def _items(chance: random.Random) -> str:
+    many = _size(chance, 900)
+    sums = [f"SUM(cost + {at}) AS s{at}" for at in range(many)]
+    if chance.random() < 0.5:
+        return f"SELECT {', '.join(sums)} FROM v"
+    return f"SELECT AVG(s0) FROM (SELECT pid, {', '.join(sums)} FROM v GROUP BY pid) AS t WHERE s{many - 1} > 3"
+
+
+def _deep_numbers(chance: random.Random) -> str:
+    names = ["TRUNC", "ROUND", "ABS", "SQRT", "FLOOR"]
+    parts = []
+    for _ in range(_size(chance, 300)):
+        tree = "cost"
+        for _ in range(_size(chance, 8)):
+            tree = f"{chance.choice(names)}({tree})" if chance.random() < 0.7 else f"({tree} * {tree})"
+            tree = tree[:400] if tree.count("(") == tree[:400].count("(") else "cost"
+        parts.append(f"SUM({tree})")
+    return f"SELECT {', '.join(parts)} FROM v"
+
+
+_FAMILIES: tuple[Callable[[random.Random], str], ...] = (
+    _joined_in_where,
+    _stages,
+    _chain,
+    _windows,
+    _doubling,
+    _joined_distinct,
+    _doubling_rows,
+    _nested,
+    _union,
+    _scalars,
+    _members,
+    _conditions,
+    _lists,
+    _items,
+    _deep_numbers,
+)
+
+
+def _plan_many(seed: int, many: int) -> dict[str, float | str]:
+    """Plan and digest this many queries, and return the most processor time that one took, and the most memory."""
+    plan_query("SELECT COUNT(*), MIN(cost) FROM (SELECT ward, cost FROM v)", SCHEMA)  # loads what is loaded late
+    slowest, longest = 0.0, ""
+    for sql in grow_queries(seed, many):
+        start = time.process_time()
+        try:
+            digest_measured(plan_query(sql, SCHEMA))
+        except QueryError:
+            pass
+        taken = time.process_time() - start
+        if taken > slowest:
+            slowest, longest = taken, sql[:300]
+    return {"seconds": slowest, "sql": longest, "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(_plan_many(int(sys.argv[1]), int(sys.argv[2]))))

@@ -1,0 +1,384 @@
+"""Size is bounded by what is public: no query is enormous to plan, to digest or to compute, or so for one person only.
+
+The queries come from growing_sql.py. They are asked of two neighbours: in one, p0 has the longest cells by far. A query
+is refused by the SQL alone, or answered for both.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+
+from dosimeter.dataset import Dataset
+from dosimeter.errors import QueryError
+from dosimeter.influence import measure_exactly
+from dosimeter.ledger import Ledger
+from dosimeter.planning import (
+    QueryPlan,
+    digest_measured,
+    identity,
+    knows_earlier_looks,
+    person_columns,
+    person_relation,
+    plan_query,
+    planner,
+)
+from dosimeter.planning.person_stage import list_trees
+from dosimeter.schema import Schema
+from dosimeter.schema.toml import digest_schema, read_schema
+from dosimeter.sql import texts, types
+from tests.shares import Share
+from tests.unit.growing_sql import FACTS, SCHEMA, grow_queries
+
+LONG = "a é 😀 x " * 9_000  # 72,000 letters
+OTHERS: list[dict[str, object]] = [
+    {"pid": f"p{at}", "vid": at, "hiv": at % 2 == 0, "ward": "eyes", "cost": at, "day": None, "note": "x", "name": "n"}
+    for at in range(1, 8)
+]
+OWN: list[dict[str, object]] = [
+    {**OTHERS[0], "pid": "p0", "vid": 50 + at, "hiv": True, "note": LONG, "name": LONG} for at in range(3)
+]
+MOST_NODES = 300_000  # of all trees of a plan
+MOST_CHARACTERS = 5_000_000  # of its SQL, and of what is digested
+AIMED = (
+    "SELECT COUNT(*) FROM (SELECT pid, MAX({n}) AS n FROM (SELECT pid, MAX({n}) AS n FROM (SELECT pid, MAX({note}) AS "
+    "n FROM v WHERE pid = '{who}' AND hiv GROUP BY pid) GROUP BY pid) GROUP BY pid) WHERE LENGTH(n) > 5"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_duckdb(shared_duckdb: None) -> None:
+    """Open every table in memory in the DuckDB of this module."""
+
+
+@pytest.fixture(scope="module")
+def neighbours() -> Iterator[tuple[Dataset, Dataset]]:
+    """Give a table with p0, whose cells are the longest, and the same without p0."""
+    with _open([*OTHERS, *OWN]) as one, _open(OTHERS) as other:
+        yield one, other
+
+
+def _open(rows: list[dict[str, object]], schema: Schema = SCHEMA) -> Dataset:
+    return Dataset.open(pa.Table.from_pylist(rows), schema=schema, table="v")
+
+
+def _measure(dataset: Dataset, sql: str, schema: Schema = SCHEMA) -> list[float]:
+    plan = plan_query(sql, schema)
+    measured = measure_exactly(plan, dataset.engine_for(plan), None)
+    return [float(number) for row in measured.values for number in row]
+
+
+# ---------------------------------------------------------------- what grows
+
+
+def _ask_both(queries: Iterable[str], neighbours: tuple[Dataset, Dataset], digested: list[int]) -> Share:
+    """Ask queries of both neighbours, and return how many were answered. Fails where one of them is not."""
+    answered = Share()
+    for sql in queries:
+        try:
+            plan = plan_query(sql, SCHEMA)
+        except QueryError as refused:  # by the SQL alone: there are no data yet
+            assert len(str(refused)) < 1_000
+            answered.count(False)
+            continue
+        answered.count(True)
+        digested[0] = 0
+        digest_measured(plan)
+        assert digested[0] < MOST_CHARACTERS, sql[:300]
+        nodes, characters = _size_of(plan)
+        assert nodes < MOST_NODES, sql[:300]
+        assert characters < MOST_CHARACTERS, sql[:300]
+        for dataset in neighbours:
+            measure_exactly(plan, dataset.engine_for(plan), None)  # raises for nobody
+    return answered
+
+
+def _size_of(plan: QueryPlan) -> tuple[int, int]:
+    """Return how many nodes and characters the trees of a plan have, and the SQL of its stages and after the noise."""
+    trees = [tree for _, tree in list_trees(plan)]
+    for block in plan.blocks:
+        trees += [group.tree for group in block.groups]
+        trees += [argument.tree for argument in block.arguments]
+        trees += [] if block.where is None else [block.where]
+    trees += [] if plan.person is None else [person_relation(plan.person, lambda table: exp.table_("rows"))]
+    trees += [] if plan.after.query is None else [plan.after.query]
+    written = [tree.sql(dialect="duckdb") for tree in trees]
+    return sum(1 for tree in trees for _ in tree.walk()), sum(map(len, written))
+
+
+@pytest.fixture
+def digested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Count the characters of all forms that a digest writes."""
+    count, write = [0], vars(identity)["_write"]
+
+    def counted(form: object) -> str:
+        text: str = write(form)
+        count[0] += len(text)
+        return text
+
+    monkeypatch.setattr(identity, "_write", counted)
+    return count
+
+
+def test_a_hundred_growing_queries_are_small_and_say_nothing_of_one_person(
+    neighbours: tuple[Dataset, Dataset], digested: list[int]
+) -> None:
+    _ask_both(grow_queries(20_261, 105, 3_000), neighbours, digested).require(0.4)
+
+
+@pytest.mark.long
+def test_two_thousand_growing_queries_say_nothing_of_one_person(
+    neighbours: tuple[Dataset, Dataset], digested: list[int]
+) -> None:
+    _ask_both(grow_queries(20_262, 2_000), neighbours, digested).require(0.4)
+
+
+@pytest.mark.long
+def test_two_thousand_growing_queries_are_planned_in_two_seconds_and_half_a_gigabyte_each() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.unit.growing_sql", "20262", "2000"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    found = json.loads(ran.stdout)
+    assert found["seconds"] < 2.0, found["sql"]
+    assert found["bytes"] < 512 * 2**20
+
+
+# ---------------------------------------------------------------- aimed at one person
+
+
+@pytest.mark.parametrize("times", [2, 26])
+def test_a_text_cannot_be_made_to_grow_for_one_person(times: int, tmp_path: Path) -> None:
+    """Whoever the query is aimed at, and whether the condition holds for them or not, it ends in the same way."""
+    ends = set()
+    for at, who in enumerate(("p0", "p1", "p2", "nobody")):
+        sql, end = _aim(who, times), ""
+        with _open([*OTHERS, *OWN]) as dataset, Ledger.open(tmp_path / f"{at}.db") as ledger:
+            try:
+                end = dataset.release(sql, ledger=ledger, epsilon=0.001, policy="budget:1").status
+            except QueryError as refused:
+                end = str(refused)
+            assert ledger.stopped("v") is None
+            ends.add(end)
+    assert len(ends) == 1
+    assert ("released" in ends) == (times == 2)
+
+
+def test_without_the_limits_a_text_does_grow_for_one_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shows that the tests here would see it: p0's text alone becomes longer than any may be."""
+    sql = _aim("p0", 26).replace("> 5", "> 65536")
+    with _open([*OTHERS, {**OWN[0], "note": "x" * 100}]) as dataset:
+        with pytest.raises(QueryError, match="could become a text of 69,632 letters"):
+            _measure(dataset, sql)
+        for module in (texts, person_columns):
+            monkeypatch.setattr(module, "require_short", lambda tree, schema, node: tree)
+            monkeypatch.setattr(module, "limit_text", lambda tree, schema: tree)
+        monkeypatch.setattr(planner, "require_few_letters", lambda plan: None)
+        assert _measure(dataset, sql) == [1.0]
+        assert _measure(dataset, sql.replace("'p0'", "'p2'")) == [0.0]
+
+
+def _aim(who: str, times: int) -> str:
+    return AIMED.format(who=who, n=" || ".join(["n"] * times), note=" || ".join(["note"] * times))
+
+
+# ---------------------------------------------------------------- how texts are cut
+
+READ = [
+    ("LENGTH(note) = 72000", 3),
+    ("note LIKE '% x ' AND LENGTH(note) > 70000", 3),
+    ("LENGTH(note || 'x') = 4097", 3),
+    ("LENGTH(note || 'x') = 72001", 0),
+    ("LENGTH(CONCAT(note, name, 'x')) = 4127", 3),  # name has max_length = 30
+    ("name || '' = 'a é 😀 x a é 😀 x a é 😀 x a é 😀'", 0),
+    ("RIGHT(name || '.', 5) = 'a é .'", 0),
+    ("RIGHT(name || '.', 4) = '😀 x.'", 0),
+    ("LEFT(name || '.', 8) = 'a é 😀 x '", 3),
+    ("RIGHT(note, 3) || '.' = ' x .'", 3),  # its own letters are counted: the whole cell is read
+    ("SUBSTR(note, 70000, 2) || '' <> ''", 3),
+    ("LENGTH(UPPER(note) || '') = 4096", 3),
+    ("CASE WHEN LENGTH(note) > 70000 THEN note ELSE 'a' END || '' = 'a'", 7),
+    ("LENGTH(CASE WHEN LENGTH(note) > 70000 THEN note ELSE 'a' END || '') = 4096", 3),
+    ("LENGTH(COALESCE(NULLIF(note, 'x'), 'y') || ward) = 4100", 3),
+    ("ward || '.' = 'eyes.'", 10),
+]
+
+
+@pytest.mark.parametrize(("condition", "count"), READ)
+def test_joined_texts_read_the_first_letters_and_tests_the_whole_cell(
+    neighbours: tuple[Dataset, Dataset], condition: str, count: int
+) -> None:
+    assert _measure(neighbours[0], f"SELECT COUNT(*) FROM v WHERE {condition}") == [count]
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "SELECT pid, MAX(note) AS t FROM v GROUP BY pid",
+        "SELECT pid, note AS t FROM v GROUP BY pid, note",
+        "SELECT DISTINCT pid, note AS t FROM v",
+        "SELECT pid, FIRST_VALUE(note) OVER (PARTITION BY pid ORDER BY vid) AS t FROM v",
+        "SELECT t, pid FROM (SELECT pid, MIN(note) AS t FROM v GROUP BY pid)",
+    ],
+)
+def test_a_stage_hands_on_the_first_letters(neighbours: tuple[Dataset, Dataset], stage: str) -> None:
+    long = "SELECT COUNT(*) FROM ({}) AS s WHERE pid = 'p0' AND LENGTH(t) {}"
+    assert _measure(neighbours[0], long.format(stage, "= 4096"))[0] >= 1
+    assert _measure(neighbours[0], long.format(stage, "> 4096")) == [0]
+    columns = {**FACTS["columns"], "note": {"type": "text", "max_length": 50_000}}
+    schema = read_schema({**FACTS, "columns": columns})
+    with _open([*OTHERS, *OWN], schema) as dataset:
+        assert _measure(dataset, long.format(stage, "= 50000"), schema)[0] >= 1
+
+
+def test_a_cell_that_was_not_declared_stays_different_from_declared_ones() -> None:
+    with _open([{**OTHERS[0], "ward": "hands and feet"}, {**OTHERS[1], "ward": "hands and feet and more"}]) as dataset:
+        grouped = "SELECT ward || '.' AS w, COUNT(*) FROM v GROUP BY w"
+        plan = plan_query(grouped, SCHEMA)
+        assert [group.values for group in plan.groups] == [("burns.", "eyes.", "hands and feet.")]
+        assert _measure(dataset, grouped) == [0, 0, 1]
+
+
+@pytest.mark.parametrize("wider", ["note", "SUBSTR(note, 1, 9000)", "UPPER(note)", "TRIM(note)"])
+def test_what_can_be_too_long_is_refused_by_name(wider: str) -> None:
+    longest = " || ".join([wider] * 16)  # 65,536 letters
+    plan_query(f"SELECT COUNT(*) FROM v WHERE {longest} = 'x'", SCHEMA)  # is supported
+    for sql in (
+        f"SELECT COUNT(*) FROM v WHERE {longest} || 'x' = 'x'",
+        f"SELECT COUNT(*) FROM (SELECT {longest} AS t, hiv FROM v) WHERE CONCAT(t, 'x') = 'x'",
+        f"SELECT COUNT(*) FROM (SELECT pid, MAX({longest}) AS t FROM v GROUP BY pid) WHERE t || 'x' = 'x'",
+        f"SELECT COUNT(*) FROM (SELECT *, LAG({longest}) OVER (PARTITION BY pid ORDER BY vid) AS t FROM v) AS s "
+        "WHERE CASE WHEN hiv THEN t ELSE '' END || 'x' = 'x'",
+    ):
+        with pytest.raises(
+            QueryError, match=r"could become a text of 65,537 letters; at most 65,536 .* LEFT\(x, 100\)"
+        ):
+            plan_query(sql, SCHEMA)
+
+
+def test_all_texts_that_one_individual_can_make_are_limited() -> None:
+    """300 texts of 4,096 letters are many for one row, and 60 are for somebody with a thousand rows."""
+    windows = ", ".join(f"LAG(note, {at + 1}) OVER (PARTITION BY pid ORDER BY vid) AS t{at}" for at in range(300))
+    sql = "SELECT COUNT(*) FROM (SELECT *, {} FROM v) AS s WHERE t0 = 'x'"
+    with pytest.raises(QueryError, match=r"could make 1,228,800 letters of text for one row.*at most 1,048,576"):
+        plan_query(sql.format(windows), SCHEMA)
+    few = sql.format(", ".join(windows.split(", LAG")[0:1] + [f"LAG{each}" for each in windows.split(", LAG")[1:70]]))
+    plan_query(few, SCHEMA)  # is supported
+    with pytest.raises(QueryError, match="at most 268,435 are supported here"):
+        plan_query(few, read_schema({**FACTS, "max_rows_per_unit": 1_000}))
+
+
+# ---------------------------------------------------------------- before anything is planned
+
+
+def _name_twice(name: str, many: int, first: str, link: str) -> str:
+    links = [f"{name}{at} AS ({link.format(f'{name}{at - 1}', f'{name}{max(at - 2, 0)}')})" for at in range(1, many)]
+    return f"WITH {', '.join([f'{name}0 AS ({first})', *links])}"
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        (
+            _name_twice("a", 250, "SELECT * FROM v", "SELECT * FROM {0}") + " SELECT COUNT(*) FROM a249",
+            "nested too deeply",
+        ),
+        (
+            _name_twice("a", 12, "SELECT COUNT(*) AS c FROM v", "SELECT c + (SELECT c FROM {0}) AS c FROM {0}")
+            + " SELECT c FROM a11",
+            "SELECTs and",
+        ),
+        (
+            _name_twice("a", 36, "SELECT * FROM v", "SELECT * FROM {0} WHERE pid IN (SELECT pid FROM {1})")
+            + " SELECT COUNT(*) FROM v",  # which names none of them
+            "SELECTs and more than a billion terms",
+        ),
+        (
+            _name_twice("a", 39, "SELECT COUNT(*) AS c FROM v", "SELECT x.c FROM {0} AS x CROSS JOIN {0} AS y")
+            + " SELECT c FROM a38",
+            "more than a billion",
+        ),
+        ("SELECT " + ", ".join(f"COUNT(*) AS c{at}" for at in range(1_001)) + " FROM v", "lists 1,001 columns"),
+    ],
+    ids=["chain", "doubling", "named by nobody", "cross joins", "columns"],
+)
+def test_what_would_be_too_large_is_refused_before_it_is_planned(
+    monkeypatch: pytest.MonkeyPatch, sql: str, words: str
+) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise AssertionError("planning began")
+
+    monkeypatch.setattr(planner, "find_stage", refuse)
+    with pytest.raises(QueryError, match=words) as refused:
+        plan_query(sql, SCHEMA)
+    assert len(str(refused.value)) < 500
+
+
+def test_many_large_expressions_are_refused_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is small enough; a table of 1,000 values is written for each."""
+    monkeypatch.setattr(types, "MOST_WRITTEN", 30_000)
+    columns = {**FACTS["columns"], "ward": {"type": "category", "values": [f"w{at}" for at in range(1_000)]}}
+    schema = read_schema({**FACTS, "columns": columns})
+    tests = " AND ".join(f"LENGTH(ward) <> {at}" for at in range(40))
+    plan_query("SELECT COUNT(*) FROM v WHERE LENGTH(ward) <> 3", schema)  # is supported
+    with pytest.raises(QueryError, match="too long once its expressions are written"):
+        plan_query(f"SELECT COUNT(*) FROM v WHERE {tests}", schema)
+
+
+# ---------------------------------------------------------------- digests
+
+
+def _stages(levels: int, times: int, name: str = "n") -> str:
+    query = f"SELECT pid, MAX(CONCAT({', '.join(['LEFT(note, 2)'] * times)})) AS {name} FROM v GROUP BY pid"
+    for _ in range(levels):
+        query = (
+            f"SELECT pid, MAX(CONCAT({', '.join([f'LEFT({name}, 2)'] * times)})) AS {name} FROM ({query}) GROUP BY pid"
+        )
+    return f"SELECT COUNT(*) FROM ({query}) WHERE LENGTH({name}) > 5"
+
+
+def test_a_digest_of_stages_is_not_written_out(digested: list[int]) -> None:
+    """Thirty copies to the power of five levels were 24 million; names still do not count, and each level does."""
+    plan = plan_query(_stages(4, 30), SCHEMA)
+    assert not knows_earlier_looks(plan)
+    first = digest_measured(plan)
+    assert digested[0] < MOST_CHARACTERS
+    assert digest_measured(plan_query(_stages(4, 30, "other"), SCHEMA)) == first
+    for sql in (_stages(4, 29), _stages(3, 30), _stages(4, 30).replace("note, 2", "note, 1")):
+        assert digest_measured(plan_query(sql, SCHEMA)) != first
+
+
+def test_windows_over_windows_have_a_digest(digested: list[int]) -> None:
+    query = "SELECT *, ROW_NUMBER() OVER (PARTITION BY pid ORDER BY vid) AS r0 FROM v"
+    for at in range(1, 10):
+        query = f"SELECT *, SUM(r{at - 1}) OVER (PARTITION BY pid ORDER BY vid) AS r{at} FROM ({query}) AS t"
+    digest_measured(plan_query(f"SELECT COUNT(*) FROM ({query}) AS t WHERE r9 > 1", SCHEMA))
+    assert digested[0] < MOST_CHARACTERS
+
+
+def test_a_query_whose_earlier_looks_cannot_be_found_counts_as_looked_at(tmp_path: Path) -> None:
+    with _open(OTHERS) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
+        for sql, looked in ((_stages(1, 3), False), (_stages(4, 30), True)):
+            answer = dataset.release(sql, ledger=ledger, epsilon=0.1, policy="budget:1")
+            assert ("was looked at before" in str(answer.guarantee)) is looked
+            repeated = dataset.release(sql, ledger=ledger, epsilon=0.1)
+            assert (repeated.entry, repeated.answer) == (answer.entry, answer.answer)
+
+
+def test_a_declared_length_is_part_of_the_schema() -> None:
+    without = {**FACTS["columns"], "name": {"type": "text"}}
+    digests = {
+        digest_schema(read_schema({**FACTS, "columns": {**without, "name": {"type": "text", **more}}}))
+        for more in ({}, {"max_length": 4_096}, {"max_length": 30})
+    }
+    assert len(digests) == 3
