@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,10 @@ def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> D
     if source.startswith("duckdb:"):
         return DuckDBEngine._over_database(source.removeprefix("duckdb:"), options)
     return DuckDBEngine._over_files(find_files(source), options)
+
+
+# Ctrl-C while DuckDB calls back into Python, for a table in memory. Nothing of a cell can stand before these words.
+_INTERRUPTED = re.compile(r"Invalid Input Error: [a-z ]+ registered as '\w+' failed: KeyboardInterrupt\b")
 
 
 class DuckDBEngine:
@@ -334,6 +339,8 @@ class DuckDBEngine:
             self._connection.interrupt()
             raise
         except duckdb.Error as error:
+            if _INTERRUPTED.match(str(error)):
+                raise KeyboardInterrupt from None
             raise self._reading_error(error) from None
 
     def _reading_error(self, error: duckdb.Error) -> DataError:
