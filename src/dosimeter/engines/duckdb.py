@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,10 @@ def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> D
         if source.startswith("duckdb:") or is_database(source):
             return DuckDBEngine._over_database(source.removeprefix("duckdb:"), options)
         return DuckDBEngine._over_files(find_files(source), options)
+
+
+# Ctrl-C while DuckDB calls back into Python, for a table in memory. Nothing of a cell can stand before these words.
+_INTERRUPTED = re.compile(r"Invalid Input Error: [a-z ]+ registered as '\w+' failed: KeyboardInterrupt\b")
 
 
 class DuckDBEngine:
@@ -373,6 +378,8 @@ class DuckDBEngine:
             with interruptible():
                 yield
         except duckdb.Error as error:
+            if _INTERRUPTED.match(str(error)):
+                raise KeyboardInterrupt from None
             raise self._reading_error(error) from None
 
     def _reading_error(self, error: duckdb.Error) -> DataError:

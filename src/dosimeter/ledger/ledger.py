@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from traceback import clear_frames
 from types import TracebackType
 from typing import Literal, Self, TextIO
 
@@ -377,6 +378,8 @@ class Ledger(LedgerTransactions):
         """
         if measuring.failed:
             return error
+        if isinstance(error, KeyboardInterrupt | SystemExit):  # its frames may hold a transaction open
+            clear_frames(error.__traceback__)
         try:
             entry = self.end(measuring)
         except LedgerError:
