@@ -219,6 +219,11 @@ WRONG = [
     ('table = "t"\n[columns.a]\ntype = "category"\nvalues = []', "values must be a list of texts"),
     ('table = "t"\n[columns.a]\ntype = "category"\nvalues = [1]', "values must be a list of texts"),
     ('table = "t"\n[columns.a]\ntype = "category"\nvalues = ["x", "x"]', "must not repeat"),
+    ('table = "t"\n[columns.a]\ntype = "category"\nmax_length = 9', "only text columns have a max_length"),
+    ('table = "t"\n[columns.a]\ntype = "text"\nmax_length = 0', "from 1 to 65,536"),
+    ('table = "t"\n[columns.a]\ntype = "text"\nmax_length = 65537', "from 1 to 65,536"),
+    ('table = "t"\n[columns.a]\ntype = "text"\nmax_length = true', "max_length must be a whole number of letters"),
+    ('table = "t"\n[columns.a]\ntype = "text"\nmax_length = "9"', "max_length must be a whole number of letters"),
 ]  # fmt: skip
 
 
@@ -302,3 +307,11 @@ def test_descriptions_are_read_written_and_no_part_of_the_facts() -> None:
 def test_a_description_is_one_short_line(text: str) -> None:
     with pytest.raises(SchemaError, match="description must be one line"):
         parse_schema(DESCRIBED.replace('"Age in full years"', text))
+
+
+def test_the_length_of_a_text_is_read_and_written() -> None:
+    text = 'table = "t"\n\n[columns.a]\ntype = "text"\nmax_length = 500\n\n[columns.b]\ntype = "text"\n'
+    schema = parse_schema(text)
+    assert [column.max_length for column in schema.columns.values()] == [500, None]
+    assert parse_schema(dump_schema(schema)) == schema
+    assert dump_schema(schema).count("max_length") == 1

@@ -28,6 +28,7 @@ from dosimeter.sql import clause_of
 
 _SMALLER = 0.99
 _MOST_TRIED = 12
+_LONGEST_TRIED = 4_000  # characters of SQL
 _OVER_KNOWN_ROWS = (exp.Avg, exp.VariancePop, exp.Variance, exp.StddevPop, exp.StddevSamp, exp.Stddev)
 
 
@@ -82,9 +83,12 @@ def find_less_noise(plan: QueryPlan) -> LessNoise:
     """Return changes that would leave less noise on the same numbers.
 
     These are at most one of each kind of change to the query, and one for each column whose narrower bounds would help.
+    None is looked for where the SQL is long: every change that is tried is planned.
     """
     found: list[NoiseAdvice] = []
     groups_matter = None
+    if len(plan.sql) > _LONGEST_TRIED:
+        return LessNoise((), None)
     if OUTER_SELECT not in plan.after.steps and not plan.further:
         select = parse_select(plan.sql)
         found += islice(_try_known_counts(plan, select), 1)
