@@ -7,7 +7,6 @@ history, check it from the first record. So nothing is granted by records that d
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 from dosimeter.errors import Interrupted, LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger.agreement import agree, check_holder, check_public, check_reservation, write_identification
-from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
+from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter, draw_lock_name
 from dosimeter.ledger.entries import (
     DenialReason,
     Details,
@@ -330,7 +329,7 @@ class Ledger(LedgerTransactions):
 
     def lock_measurement(self, dataset: str) -> Measuring:
         """Take a lock by which others know that this process still lives. Release what is returned when all is over."""
-        lock = secrets.token_hex(16)
+        lock = draw_lock_name()
         held = self._store.take_lock(lock)
         assert held is not None, "nobody else knows the name"
         return Measuring(check_text(dataset, "A dataset's name"), lock, held)
