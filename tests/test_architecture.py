@@ -58,8 +58,7 @@ RANDOM_FILES = {
 }
 SECRET_FILES = {
     PACKAGE / "web" / "store" / "keys.py",
-    PACKAGE / "ledger" / "checked_chain.py",  # a salt in each record
-    PACKAGE / "ledger" / "ledger.py",  # the name of a lock
+    PACKAGE / "ledger" / "checked_chain.py",  # a salt in each record, the names of locks
     PACKAGE / "ledger" / "people.py",  # the key of digests
 }
 

@@ -205,28 +205,33 @@ def _collect(child: int, read_end: int) -> Any:
 
 
 def interrupt_everywhere(target: str, times: int) -> None:
-    """Send SIGINT at moments that are spread over a release, counted in calls of functions: most after the mark."""
-    calls, begun = 0, False
-    moment = (False, -1)  # whether the mark is begun, and how many calls after that or after the beginning
-    begin, before = Ledger.begin, 0
+    """Send SIGINT at moments of a release, counted in calls: before the mark, before the charge, and after it."""
+    calls = [0, 0, 0]  # in each of these three parts
+    part, moment = 0, (0, -1)
 
-    def note_and_begin(*arguments: Any) -> None:
-        nonlocal before, begun, calls
-        before, begun, calls = calls, True, 0
-        begin(*arguments)
+    def enter(name: str, number: int, *, after: bool) -> None:
+        inner = getattr(Ledger, name)
+
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            nonlocal part
+            part = part if after else number
+            result = inner(*arguments, **options)
+            part = number
+            return result
+
+        setattr(Ledger, name, wrapped)
 
     def count(_: FrameType, event: str, __: object) -> None:
-        nonlocal calls
         if event == "call":
-            calls += 1
-            if (begun, calls) == moment:
+            calls[part] += 1
+            if (part, calls[part]) == moment:
                 signal.raise_signal(signal.SIGINT)
 
     def release_one(number: int) -> list[object]:
-        nonlocal calls, begun
+        nonlocal part
         sql = f"{QUERY.format('turns')} AND x > {-number}"
         with open_table("turns") as table, Ledger.open(target) as ledger:
-            calls, begun = 0, False
+            part, calls[:] = 0, [0, 0, 0]
             sys.setprofile(count)
             try:
                 answer = table.release(sql, ledger=ledger, epsilon=EPSILON, policy="budget:1000")
@@ -238,14 +243,19 @@ def interrupt_everywhere(target: str, times: int) -> None:
             finally:
                 sys.setprofile(None)
 
-    Ledger.begin = note_and_begin  # type: ignore[method-assign, assignment]
+    enter("begin", 1, after=False)
+    enter("reserve", 2, after=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     release_one(0)  # imports the last of what is imported late
     outcomes = [release_one(1)]
-    few = times // 5
-    moments = [(False, 1 + turn * before // few) for turn in range(few)]
-    moments += [(True, 1 + turn * calls // (times - few)) for turn in range(times - few)]
-    for turn, moment in enumerate(moments):  # noqa: B007 - the profiler reads it
+    shares = (times // 5, 2 * times // 5, 2 * times // 5)
+    moments = [
+        (number, 1 + turn * total // share)
+        for number, (share, total) in enumerate(zip(shares, calls, strict=True))
+        for turn in range(share)
+    ]
+    for turn, each in enumerate(moments):
+        moment = each
         outcomes.append(release_one(2 + turn))
     sys.stdout.write(json.dumps(outcomes) + "\n")
 

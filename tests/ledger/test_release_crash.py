@@ -143,7 +143,7 @@ def interrupt_everywhere(target: str, times: int) -> None:
     kinds = [kind for _, kind, _ in outcomes]
     assert set(kinds) <= {"interrupted", "Interrupted", "released"}, outcomes
     assert kinds.count("interrupted") > times // 4
-    assert kinds.count("Interrupted") > 0  # after the charge
+    assert kinds.count("Interrupted") > times // 5  # after the charge
     with Ledger.open(target) as ledger, open_table("turns") as table:
         assert ledger.stopped_datasets() == ()
         assert ledger.verify().intact

@@ -39,8 +39,8 @@ class Mask:
         return word
 
     def _walk(self, value: Any, key: str, noisy: frozenset[str] | set[str]) -> Any:
-        if key == "salt":
-            return "<salt>"
+        if key in ("salt", "lock"):  # drawn at random
+            return f"<{key}>"
         if key == "about":
             return ["<words>"]  # some facts hang on the noise: a count below 0, too few people to tell
         if key in noisy:

@@ -45,6 +45,11 @@ SALT_BYTES = 16
 """The length of the random salt in a record, in bytes."""
 
 
+def draw_lock_name() -> str:
+    """Return the name of a new lock, which nobody else can know or hold."""
+    return secrets.token_hex(SALT_BYTES)
+
+
 class Link(NamedTuple):
     """The number and the digest of a record."""
 

@@ -7,7 +7,6 @@ history, check it from the first record. So nothing is granted by records that d
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from typing import Literal, Self, TextIO
 from dosimeter.errors import Interrupted, LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger.agreement import agree, check_reservation, write_identification
-from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
+from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter, draw_lock_name
 from dosimeter.ledger.entries import (
     DenialReason,
     Details,
@@ -352,7 +351,7 @@ class Ledger(LedgerTransactions):
 
     def lock_measurement(self, dataset: str) -> Measuring:
         """Take a lock by which others know that this process still lives. Release what is returned when all is over."""
-        lock = secrets.token_hex(16)
+        lock = draw_lock_name()
         held = self._store.take_lock(lock)
         assert held is not None, "nobody else knows the name"
         return Measuring(check_text(dataset, "A dataset's name"), lock, held)
@@ -454,7 +453,7 @@ class Ledger(LedgerTransactions):
             if measuring is not None:
                 payload["lock"], measuring.entry = measuring.lock, entry_id
             writer.append("reserve", payload, entry_id)
-            return _require_entry(replay, entry_id)  # leaving the block commits, or raises
+            return replay.require_entry(entry_id)  # leaving the block commits, or raises
 
     def _take_up(self, replay: DatasetReplay, request: Request, measuring: Measuring) -> Entry | None:
         """Return an entry that a dead process left reserved for this request, once its lock is taken; or None.
@@ -527,7 +526,7 @@ class Ledger(LedgerTransactions):
                 stop = write_incident(incident, entry.request.software, entry.request_digest)
                 writer.append("stop", stop, entry_id)
             writer.finish()
-            return _require_entry(checked.of(entry.dataset), entry_id)
+            return checked.of(entry.dataset).require_entry(entry_id)
 
     def stop(
         self,
@@ -594,10 +593,3 @@ class Ledger(LedgerTransactions):
         with self._writing(dataset) as (_, checked, writer):
             if not checked.of(dataset).knows_view(digest, what, analyst):
                 writer.append("view", {"digest": digest, "what": what, "analyst": analyst})
-
-
-def _require_entry(replay: DatasetReplay, entry_id: str) -> Entry:
-    entry = replay.find_entry(entry_id)
-    if entry is None:
-        raise LedgerError(f"The ledger has no entry {entry_id!r}.")
-    return entry

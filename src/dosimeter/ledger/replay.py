@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
-from dosimeter.errors import InputError
+from dosimeter.errors import InputError, LedgerError
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_object, read_optional_text, read_text
 from dosimeter.ledger.entries import (
     RESERVED,
@@ -415,6 +415,13 @@ class DatasetReplay:
         """Return the entry of this name; None if it was settled before the replay began, or does not exist."""
         with refusing_bad_records():
             return self._find_entry(entry_id)
+
+    def require_entry(self, entry_id: str) -> Entry:
+        """Return the entry of this name, as ``find_entry`` does; raise LedgerError if there is none."""
+        entry = self.find_entry(entry_id)
+        if entry is None:
+            raise LedgerError(f"The ledger has no entry {entry_id!r}.")
+        return entry
 
     def _find_entry(self, entry_id: str) -> Entry | None:
         known = self._entries.get(entry_id)

@@ -50,7 +50,7 @@ _READ = ("expressions", "from_", "where", "joins", "group", "having", "qualify",
 _ROW_WISE = ("expressions", "from_", "where", "joins")
 _NO_UNIT = (
     '{clause}: the schema says unit = "row", so that every row is another individual. For questions about people with '
-    'several rows, name their column in the schema: unit = "patient_id", with max_rows_per_unit and row_key.'
+    'several rows, name their column in the schema: unit = "patient_id", with max_rows_per_unit.'
 )
 
 
