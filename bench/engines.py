@@ -224,7 +224,7 @@ def measure_engine(name: str, adult: Path, visits: Path, options: argparse.Names
 
 
 def measure_cut(name: str, visits: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure looks at a table of whose rows some do not count, in a process that does nothing else.
+    """Measure looks at a table of whose rows some do not count.
 
     Each row has seconds on the clock, and of this process, which other programs disturb less; these say something only
     of DuckDB, which runs in it.
@@ -251,9 +251,24 @@ def measure_cut(name: str, visits: Path, options: argparse.Namespace) -> dict[st
                     f"  {key:12}{bases[0]:9.3f}s{ours[0]:11.3f}s{ratio:8.2f}  of the process {of_process:.2f}",
                     flush=True,
                 )
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"  the most memory {memory:.2f} GB", flush=True)
-    return {"engine": name, "looks": rows, "memory_gb": memory}
+    return {"engine": name, "looks": rows}
+
+
+def find_memory(name: str, visits: Path, options: argparse.Namespace) -> float:
+    """Look once at everything, in a process that does nothing else, and return the most memory it took, in GB."""
+    with (
+        find_opener(name, options)(visits) as (_, open_table),
+        open_table("visits", visits.with_suffix(".toml")) as data,
+    ):
+        for sql, _ in CUT_QUERIES.values():
+            _look(data, sql)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def run_apart(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(work, *arguments).result()
 
 
 def _look(dataset: Dataset, sql: str) -> None:
@@ -301,8 +316,9 @@ def main() -> None:
             found.append({"rows": rows} | measure_engine(name, adult, visits, options))
         rows = options.cut_rows if name == "duckdb" else options.cut_rows_elsewhere
         visits = write_visits(options.folder / "cut", rows, rows // CUT_ROWS_EACH, CUT_MOST)
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as apart:
-            cut.append({"rows": rows} | apart.submit(measure_cut, name, visits, options).result())
+        looks = run_apart(measure_cut, name, visits, options)
+        cut.append({"rows": rows, "memory_gb": run_apart(find_memory, name, visits, options), **looks})
+        print(f"  the most memory {cut[-1]['memory_gb']:.2f} GB", flush=True)
     for line in found:
         print(
             f"{line['engine']}, {line['rows']:,} rows: geometric means of the ratios {line['by_row_mean']:.2f} by row, "

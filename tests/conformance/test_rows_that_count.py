@@ -144,3 +144,22 @@ def test_every_engine_keeps_the_same_rows(
     assert len(expected) < len(ROWS)
     assert len({str(row) for row in expected}) < len(expected) or m == 1
     assert Counter(tuple(row.values()) for row in found) == Counter(tuple(row.values()) for row in expected)
+
+
+def test_postgresql_forgets_the_choice_with_its_snapshot(opener: Callable[[str], Open], postgres_url: str) -> None:
+    """Limits are kept in the transaction that sees the rows they are of, and found again for the next snapshot."""
+    facts = {"table": "t", "individuals": 50, "unit": "number", "max_rows_per_unit": 3, "columns": COLUMNS}
+    dataset = opener("postgres")(facts)
+
+    def keep() -> Counter[str]:
+        found = dataset.engine.fetch(exp.select("*").from_(dataset.engine.relation())).to_pylist()
+        return Counter(row["who"] for row in found)
+
+    before = keep()
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("INSERT INTO rows_that_count_number_3 SELECT * FROM rows_that_count_number_3")
+        connection.execute("DELETE FROM rows_that_count_number_3 WHERE who = 'ada'")
+    assert keep() == before
+    dataset.engine.refresh()
+    assert keep() == Counter({who: count for who, count in before.items() if who != "ada"})
+    assert before["ada"] == before["alike"] == 3
