@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,62 @@ def test_a_full_disk_after_the_release_is_no_bug_and_the_answer_is_kept(
         account = open_ledger.account("patients")
         assert account is not None
         assert [entry.status for entry in account.entries] == ["released"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_full_disk_under_the_output_leaves_no_file_and_loses_no_answer(
+    run: Run, patients: Path, patients_schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    ledger, folder = tmp_path / "ledger.db", tmp_path / "out"
+    folder.mkdir()
+    words = ["release", patients, COUNT, "--schema", patients_schema, "--ledger", ledger, "--epsilon", "1"]
+    words += ["--policy", "budget:2", "-o", folder / f"answer{ending}"]
+
+    def fill(_: object, path: Path, __: str) -> None:
+        path.write_bytes(b"")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dosimeter.release.files._write_table", fill)
+        failed = run(*words)
+    assert failed.status == 2
+    assert "disk is full. The answer is released and stands in the ledger" in failed.err
+    assert list(folder.iterdir()) == []
+    assert run(*words).status == 0
+    assert {path.name for path in folder.iterdir()} == {f"answer{ending}", "answer.json"}
+    with Ledger.open(ledger, create=False) as open_ledger:
+        account = open_ledger.account("patients")
+        assert account is not None
+        assert [str(entry.charge) for entry in account.entries] == ["1"]
+
+
+TERMINATED = """
+import os, signal, sys
+from dosimeter.cli import main
+from dosimeter.release import run
+measure = run._measure
+def end_and_measure(*arguments):
+    os.kill(os.getpid(), signal.SIGTERM)
+    while True:
+        measure(*arguments)  # until the engine is interrupted
+run._measure = end_and_measure
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_sigterm_during_a_release_is_an_interrupt_and_no_incident(
+    patients: Path, patients_schema: Path, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger.db"
+    words = ["release", str(patients), COUNT, "--schema", str(patients_schema), "--ledger", str(ledger)]
+    ended = subprocess.run(
+        [sys.executable, "-c", TERMINATED, *words, "--epsilon", "1", "--policy", "budget:2"],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (130, "")
+    assert "Traceback" not in ended.stderr
+    with Ledger.open(ledger, create=False) as open_ledger:
+        assert (open_ledger.accounts(), open_ledger.stopped("patients")) == ((), None)
 
 
 def test_how_something_else_ends_the_process_is_passed_on(monkeypatch: pytest.MonkeyPatch, patients: Path) -> None:
