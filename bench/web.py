@@ -161,6 +161,7 @@ def control(address: str, until: float, watch: Stopwatch) -> None:
             for epsilon in ("0.04", "0.03", "0.02", "0.01"):
                 watch.call("live", client, "GET", f"{page}/live", params={"epsilon": epsilon})
             fields = {"epsilon": "0.001", "preference": "ratio:0.9", "confirmed": "0.001", "reason": "agreed"}
+            fields["looser"] = "true"  # whatever the priority of the query that came first
             watch.call("approve", client, "POST", f"{page}/approve", data=fields)
 
 
