@@ -95,7 +95,7 @@ def test_verify_and_its_head(shop: Shop) -> None:
     assert json.loads(out)["first_bad"] == {"seq": 3, "reason": "its content does not match its digest"}
     status, out, _ = shop.run("ledger", str(shop.ledger), "verify")
     assert status == 1
-    assert out.startswith("Not intact: record 2")
+    assert out.startswith("Not intact: record 3")
 
 
 def test_export_to_a_file(shop: Shop) -> None:

@@ -125,7 +125,7 @@ def test_cells_that_are_odd(open_engine: Callable[..., Engine], kind: str, tmp_p
 
 @pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
 def test_flags_written_as_text_in_a_typed_source(
-    engine: str, spark_session: Any, postgres_url: str, tmp_path: Path
+    engine: str, spark_session: Any, create_database: Callable[[], str], tmp_path: Path
 ) -> None:
     """A schema drafted from a CSV fits the same table however it is held: the same cells are TRUE and FALSE."""
     expected = {**READ["boolean"], **dict.fromkeys(ODD["boolean"])}
@@ -133,10 +133,11 @@ def test_flags_written_as_text_in_a_typed_source(
     pq.write_table(pa.table({"at": range(len(expected)), "flag": list(expected)}), path)
     opened: Engine
     if engine == "postgres":
-        with psycopg.connect(postgres_url) as connection:
+        own = create_database()
+        with psycopg.connect(own) as connection:
             connection.execute("CREATE TABLE flags (at int, flag varchar(20))")
             connection.cursor().executemany("INSERT INTO flags VALUES (%s, %s)", list(enumerate(expected)))
-        opened = open_postgres(postgres_url, ReadOptions(table="flags"))
+        opened = open_postgres(own, ReadOptions(table="flags"))
     else:
         opened = (open_spark if engine == "spark" else open_duckdb)(str(path), ReadOptions())
     columns = {"at": {"type": "integer"}, "flag": {"type": "boolean"}}

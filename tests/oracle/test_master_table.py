@@ -120,9 +120,8 @@ def test_written_and_read_again(way: str) -> None:
     assert parse_schema(dump_schema(schema)) == schema
 
 
-def test_several_rows_each_still_need_a_row_key() -> None:
-    with pytest.raises(SchemaError, match='row_key = "…"'):
-        read_schema(facts_with(max_rows_per_unit=2))
+def test_a_row_key_is_not_the_unit() -> None:
+    assert read_schema(facts_with(max_rows_per_unit=2)).tables["patients"].row_key is None
     with pytest.raises(SchemaError, match="another column than unit"):
         read_schema(facts_with(max_rows_per_unit=2, row_key="pid"))
 

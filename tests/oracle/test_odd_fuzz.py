@@ -42,8 +42,8 @@ def release(dataset: Dataset, ledger: Ledger, sql: str, min_rows: int | None) ->
     """Release an answer, and return the exact vector that got the noise."""
     seen: list[tuple[QueryPlan, Measured]] = []
 
-    def measure(plan: QueryPlan, engine: Engine, profile: AnyProfile | None) -> Measured:
-        seen.append((plan, measure_exactly(plan, engine, profile)))
+    def measure(plan: QueryPlan, engine: Engine, profile: AnyProfile | None, *, late: bool) -> Measured:
+        seen.append((plan, measure_exactly(plan, engine, profile, late=late)))
         return seen[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -370,7 +370,7 @@ _OF_RELEASES = {"opendp", "sqlite3", "dosimeter.ledger", "dosimeter.cli.release"
     ("command", "words", "allowed"),
     [
         ("find", ["--prefer", "ratio:0.9"], set()),
-        ("find", ["--prefer", "advantage:0.5,error:10", "--mechanism", "gaussian"], set()),
+        ("find", ["--prefer", "advantage:0.5,error:1000", "--mechanism", "gaussian"], set()),
         ("risk", [], set()),
         ("release", ["--ledger", "ledger.db", "--epsilon", "0.1", "--policy", "budget:1"], _OF_RELEASES),
     ],

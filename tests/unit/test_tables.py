@@ -16,7 +16,18 @@ from dosimeter.measures import SingleMeasure
 from dosimeter.planning import plan_query, planner
 from dosimeter.schema.facts import Column, ColumnType, Schema
 
-SHARED = {"app", "documents", "explained", "files", "looks", "options", "plain_values", "printing", "progress"}
+SHARED = {
+    "app",
+    "documents",
+    "explained",
+    "files",
+    "looks",
+    "options",
+    "plain_values",
+    "printing",
+    "progress",
+    "stopping",
+}
 SCHEMA = Schema(
     "t",
     {"flag": Column("flag", ColumnType.BOOLEAN), "x": Column("x", ColumnType.INTEGER, bounds=(Decimal(0), Decimal(9)))},

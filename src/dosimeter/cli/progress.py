@@ -88,7 +88,7 @@ def run_with_progress(
         noted.say_afterwards(words)
     if noted.numbers and not (failure and isinstance(failure[0], (LedgerError, DatasetStopped))):
         told = str(failure[0]) if failure and isinstance(failure[0], Interrupted) else words.removeprefix("dosimeter: ")
-        stopped = Interrupted(told)
+        stopped = Interrupted(told[:1].lower() + told[1:])
         stopped.exit_code = 128 + noted.numbers[0]
         raise stopped
     if failure:
