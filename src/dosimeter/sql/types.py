@@ -43,7 +43,7 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 # Arguments that the parser sets and that mean nothing by themselves.
 PARSER_MARKS = frozenset({"typed", "safe", "big_int", "ignore_nulls", "_type", "date_part_boundary"})
 MAX_NODES = 10_000  # of one expression
-MOST_WRITTEN = 300_000  # nodes of all expressions of a query; one inside another counts again
+MOST_WRITTEN = 45_000  # nodes of all expressions of a query; one inside another counts again
 _WRITTEN_NODES: ContextVar[list[int] | None] = ContextVar("written_nodes", default=None)
 _QUOTES = "Text goes in single quotes: '{}'."
 
