@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
@@ -44,6 +45,13 @@ def _write_to_memory() -> None:
 
 
 _write_to_memory()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _hear_control_c() -> None:
+    """Let SIGINT arrive, here and in what the tests start: a shell ignores it for what it runs in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def find_adult(name: str) -> Path:

@@ -138,7 +138,7 @@ def test_more_numbers_than_anybody_reads_are_refused(run: Run, patients: Path, p
         "explain", f"SELECT age, since, {measured} FROM patients GROUP BY age, since", "--schema", patients_schema
     )
     assert outcome.status == 2
-    measured = ", ".join(f"STDDEV_POP(age * {at})" for at in range(1, 300))
-    outcome = run("explain", f"SELECT age, {measured} FROM patients GROUP BY age", "--schema", patients_schema)
+    measured = ", ".join(f"STDDEV_POP(age * {at})" for at in range(1, 120))
+    outcome = run("explain", f"SELECT since, {measured} FROM patients GROUP BY since", "--schema", patients_schema)
     assert outcome.status == 2
     assert "fewer aggregates or fewer groups" in outcome.err
