@@ -138,12 +138,15 @@ class Engine(Protocol):
         """
         ...
 
-    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
+    def keep(
+        self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
+    ) -> exp.Expression:
         """Run a query that Dosimeter wrote and keep its rows where the engine reads them quickly.
 
         Return the kept rows for a FROM clause. They are dropped when ``generation`` changes; until then the same query
         is not run again. Where there is no room for them, return the query itself as a subquery. ``columns``: the
-        query's columns and their types; ``rows``: how many rows it can have at most.
+        query's columns and their types; ``rows``: how many rows it can have at most; ``by``: a column whose equal
+        values will be read together.
         """
         ...
 
@@ -233,8 +236,10 @@ class EngineInFront:
     def fetch_few(self, query: exp.Select) -> FewRows:
         return self._engine.fetch_few(query)
 
-    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
-        return self._engine.keep(query, columns, rows=rows)
+    def keep(
+        self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
+    ) -> exp.Expression:
+        return self._engine.keep(query, columns, rows=rows, by=by)
 
     def refresh(self) -> None:
         self._engine.refresh()

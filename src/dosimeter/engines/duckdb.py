@@ -362,9 +362,11 @@ class DuckDBEngine:
         self.rows_fetched += len(rows)
         return FewRows({name: [row[at] for row in rows] for at, name in enumerate(names)}, len(rows))
 
-    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
+    def keep(
+        self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
+    ) -> exp.Expression:
         with self._translated():
-            name = self._kept.keep(write_query(query), cells=rows * len(columns))
+            name = self._kept.keep(write_query(query), cells=rows * len(columns), by=by)
         return query.subquery("kept") if name is None else exp.to_table(name)
 
     def _run(self, text: str) -> pa.Table:

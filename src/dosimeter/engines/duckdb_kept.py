@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import duckdb
+from sqlglot import exp
 
 _ROOM = 4  # kept rows may take this part of DuckDB's memory, so that queries over them have the rest
 _CELL = 16  # bytes: what a number or a short text takes at most
@@ -19,10 +20,12 @@ class KeptTables:
         self._names: dict[str, str] = {}
         self._made = 0
 
-    def keep(self, select: str, *, cells: int) -> str | None:
+    def keep(self, select: str, *, cells: int, by: str | None = None) -> str | None:
         """Return the name of a table with the rows of a SELECT, which is run only the first time.
 
-        Return None where there is no room for them. ``cells``: how many cells they can have at most.
+        Return None where there is no room for them. ``cells``: how many cells they can have at most. ``by``: the column
+        to sort by, so that queries that group by it find equal values side by side. The rows are sorted half by half,
+        because sorting takes as much memory as the rows.
         """
         if select not in self._names:
             if cells * _CELL > self._find_memory() // _ROOM:
@@ -30,8 +33,15 @@ class KeptTables:
             self._made += 1
             name = f"dosimeter_kept_{self._made}"  # never the name of an earlier table, which somebody may still read
             try:
-                self._connection.execute(f"CREATE TEMP TABLE {name} AS {select}")
+                if by is None:
+                    self._connection.execute(f"CREATE TEMP TABLE {name} AS {select}")
+                else:
+                    column = exp.to_identifier(by, quoted=True).sql("duckdb")
+                    half = f"SELECT * FROM ({select}) WHERE hash({column}) % 2 = {{}} ORDER BY {column}"
+                    self._connection.execute(f"CREATE TEMP TABLE {name} AS {half.format(0)}")
+                    self._connection.execute(f"INSERT INTO {name} {half.format(1)}")
             except duckdb.OutOfMemoryException:  # long texts
+                self._connection.execute(f"DROP TABLE IF EXISTS {name}")
                 return None
             self._names[select] = name
         return self._names[select]

@@ -205,7 +205,9 @@ class PostgresEngine:
     def fetch_few(self, query: exp.Select) -> FewRows:
         return FewRows.of(self.fetch(query))
 
-    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
+    def keep(
+        self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
+    ) -> exp.Expression:
         """Keep each column as an array in a setting of the transaction.
 
         A read-only transaction can make no table. The arrays do not leave the server, and no statement names a cell,

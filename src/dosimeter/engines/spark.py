@@ -284,7 +284,9 @@ class SparkEngine:
     def fetch_few(self, query: exp.Select) -> FewRows:
         return FewRows.of(self.fetch(query))
 
-    def keep(self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int) -> exp.Expression:
+    def keep(
+        self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
+    ) -> exp.Expression:
         """Keep the rows in Spark's cache, which moves to disk what has no room in memory."""
         with _translated(self._label, self), prepared(self._session):
             return exp.to_table(self._kept.keep(write_query(query)))

@@ -63,7 +63,8 @@ def choose_rows(engine: Engine, schema: Schema, relation: exp.Expression, rows: 
     chosen = _chosen_query(schema, hashed, limits, repeated)
     if not engine.keeps_rows:
         return chosen.subquery("bounded", copy=False)
-    return engine.keep(chosen, {name: column.type for name, column in schema.columns.items()}, rows=rows)
+    kinds = {name: column.type for name, column in schema.columns.items()}
+    return engine.keep(chosen, kinds, rows=rows, by=schema.unit)
 
 
 # ---------------------------------------------------------------- queries

@@ -57,10 +57,6 @@ class UnitField(ABC):
     name: str
     place: tuple[int, int, int]
 
-    @abstractmethod
-    def value(self, inside: exp.Expression | None) -> exp.Expression:
-        """Write what the field reads of a row. ``inside``: read only rows that pass this test; None reads every row."""
-
 
 class ArgumentField(UnitField, ABC):
     """A field that reads an argument of an aggregate from an individual's rows in a group."""
@@ -83,8 +79,11 @@ class Tally(UnitField, ABC):
     __slots__ = ()
 
     @abstractmethod
-    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the aggregate of ``value``, over at most ``rows`` rows of one individual."""
+    def tree(self, rows: int, inside: exp.Expression | None = None) -> exp.Expression:
+        """Write the aggregate, over at most ``rows`` rows of one individual.
+
+        ``inside``: aggregate only rows that pass this test; None for all rows.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +93,9 @@ class RowCount(Tally):
     name: str = ROWS
     place: tuple[int, int, int] = (-1, 0, 0)
 
-    def value(self, inside: exp.Expression | None) -> exp.Expression:
-        """Write what COUNT reads: every row, or only the rows that pass the test ``inside``."""
-        if inside is None:
-            return exp.Star()
-        return exp.Case(ifs=[exp.If(this=inside.copy(), true=exp.Literal.number(1))])
-
-    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write COUNT of ``value``: how many rows the individual has, or how many that pass a test."""
-        return exp.Count(this=value)
+    def tree(self, rows: int, inside: exp.Expression | None = None) -> exp.Expression:
+        """Write COUNT(*): how many rows the individual has, or how many that pass the test ``inside``."""
+        return _only(exp.Count(this=exp.Star()), inside)
 
 
 class PresentCount(ArgumentField, Tally):
@@ -110,9 +103,9 @@ class PresentCount(ArgumentField, Tally):
 
     __slots__ = ()
 
-    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write COUNT of ``value``, the argument: how many of the individual's values are not NULL."""
-        return exp.Count(this=value)
+    def tree(self, rows: int, inside: exp.Expression | None = None) -> exp.Expression:
+        """Write COUNT of the argument: how many of the individual's values, in rows ``inside``, are not NULL."""
+        return _only(exp.Count(this=self.column), inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +118,23 @@ class OwnSum(ArgumentField, Tally):
     term: Callable[[exp.Expression], exp.Expression]
     largest: int
 
-    def tree(self, value: exp.Expression, rows: int) -> exp.Expression:
-        """Write the exact SUM of ``term(value)`` over one individual's rows; 0 if every value is NULL.
+    def tree(self, rows: int, inside: exp.Expression | None = None) -> exp.Expression:
+        """Write the exact SUM of the terms of one individual's values in rows ``inside``; 0 if every value is NULL.
 
-        ``rows``: how many rows an individual has at most. With ``largest`` it decides in which type terms are added.
+        ``rows``: how many rows an individual has at most. With ``largest`` it decides in which type terms are added:
+        in the type that engines add fastest.
         """
-        return _add_up(self.term(value), self.largest, rows)
+        term = self.term(self.column)
+        if self.largest * rows >= LARGEST_SUM:
+            term = exp.Cast(this=term, to=exp.DataType.build("DECIMAL(38, 0)"))
+        elif self.largest <= LARGEST_TERM:
+            term = exp.Cast(this=term, to=exp.DataType.build("INT"))
+        return exp.Coalesce(this=_only(exp.Sum(this=term), inside), expressions=[exp.Literal.number(0)])
 
 
-def _add_up(term: exp.Expression, largest: int, rows: int) -> exp.Expression:
-    """Write an exact sum of up to ``rows`` terms, in the type that engines add fastest; 0 without terms.
-
-    ``largest``: the largest absolute value of a term.
-    """
-    if largest * rows >= LARGEST_SUM:
-        term = exp.Cast(this=term, to=exp.DataType.build("DECIMAL(38, 0)"))
-    elif largest <= LARGEST_TERM:
-        term = exp.Cast(this=term, to=exp.DataType.build("INT"))
-    return exp.Coalesce(this=exp.Sum(this=term), expressions=[exp.Literal.number(0)])
+def _only(aggregate: exp.Expression, inside: exp.Expression | None) -> exp.Expression:
+    """Write an aggregate over the rows that pass a test; None for all rows."""
+    return aggregate if inside is None else exp.Filter(this=aggregate, expression=exp.Where(this=inside.copy()))
 
 
 def count_present(position: int) -> PresentCount:
@@ -242,7 +234,8 @@ class Entries:
 
     def _split(self) -> list[EntryIndices]:
         """Return, for each group that has entries, the indices of these."""
-        ordered = np.argsort(self.group, kind="stable")
+        numbers = self.group.astype(np.min_scalar_type(self.group.max(initial=0)))  # short ones are sorted faster
+        ordered = np.argsort(numbers, kind="stable")
         borders = np.flatnonzero(np.diff(self.group[ordered])) + 1
         return [indices for indices in np.split(ordered, borders) if len(indices)]
 

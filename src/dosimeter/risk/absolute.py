@@ -121,7 +121,9 @@ def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float,
     if rows.k == 1:
         return float(np.ptp(sum_rows(rows.changes, rows.starts))), True
     norms = rows.norms(norm)
-    clusters = _split_clusters(rows)
+    lengths = np.diff(rows.starts)
+    # A row that changes every cell connects all of them.
+    clusters = [np.flatnonzero(lengths)] if lengths.max() == rows.k else _split_clusters(rows)
     reach = [float(norms[members].max()) for members in clusters]
     if np.any(norms == 0.0):
         reach.append(0.0)  # somebody who moves nothing shares no cell with anybody
@@ -129,7 +131,7 @@ def largest_difference(contributions: Contributions, norm: Norm) -> tuple[float,
     promising = [members for members in clusters if _add_largest_two(norms[members], norm=1) > best]
     at_most = best
     for members in promising:
-        cluster = rows.take(members, rows.people[members])
+        cluster = rows if len(members) == len(rows.people) else rows.take(members, rows.people[members])
         spread, exact = _spread_rows(cluster, norm, floor=best, work=_PAIR_WORK // len(promising))
         best = max(best, spread if exact else 0.0)
         at_most = max(at_most, spread)
@@ -194,8 +196,10 @@ def _spread_rows(cluster: Contributions, norm: Norm, *, floor: float, work: int)
     """
     norms = cluster.norms(norm)
     triangle = _add_largest_two(norms, norm=1)
-    cells, columns = np.unique(cluster.cells, return_inverse=True)
-    width = len(cells)
+    width, columns = cluster.k, cluster.cells
+    if np.diff(cluster.starts).max() < cluster.k:
+        cells, columns = np.unique(cluster.cells, return_inverse=True)
+        width = len(cells)
     if len(norms) * width > _PAIR_WORK // 16:
         return triangle, False  # too many numbers to hold side by side
     points = np.zeros((len(norms), width))

@@ -131,7 +131,7 @@ def _fields_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
             inside = connect(tests, exp.And) if tests else None
             for field in unit_fields(block):
                 assert isinstance(field, Tally)
-                tree = field.tree(field.value(inside), plan.schema.max_rows_per_unit)
+                tree = field.tree(plan.schema.max_rows_per_unit, inside)
                 columns.append(alias(_rename(tree, at), f"{prefix(at)}{layout.columns(field, number)[0]}"))
     query = exp.select(*rows).from_(relation.copy(), copy=False)
     if common is not None:

@@ -316,8 +316,7 @@ def _gather_entries(
     groups = count_groups(layout.plan)
     found = table.filter(inside)
     rows = np.flatnonzero(inside).astype(np.int64)
-    owners, group = np.tile(rows, groups), np.repeat(np.arange(groups, dtype=np.int64), len(rows))
-    order = np.argsort(owners, kind="stable")
+    order = np.arange(groups * len(rows)).reshape(groups, len(rows)).T.ravel()  # by row, then by group
     columns: Columns = {}
     counted: dict[str, Lists] = {}
     for field in unit_fields(layout.plan):
@@ -328,7 +327,7 @@ def _gather_entries(
             parts = [found.column(layout.columns(field, at)[0]) for at in range(groups)]
             chunks = [chunk for part in parts for chunk in part.chunks]
             columns[field.name] = pa.chunked_array(chunks, parts[0].type).take(pa.array(order))
-    return owners[order], group[order], columns, counted
+    return np.repeat(rows, groups), np.tile(np.arange(groups, dtype=np.int64), len(rows)), columns, counted
 
 
 def _gather_counts(layout: Layout, found: pa.Table, field: UnitField) -> Lists:

@@ -224,7 +224,7 @@ def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
         tests = [equals(exp.column(f"g{at}"), value) for at, value in enumerate(key)]
         inside = connect(tests, exp.And)
         for field in unit_fields(plan):
-            trees = _field_trees(layout, field, field.value(inside), group)
+            trees = _field_trees(layout, field, inside, group)
             columns += [alias(tree, column) for tree, column in zip(trees, layout.columns(field, group), strict=True)]
     rows = all_rows(plan, relation, *[alias(group.tree.copy(), f"g{at}") for at, group in enumerate(plan.groups)])
     if not layout.all_declared:
@@ -274,7 +274,7 @@ def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
         if isinstance(field, Joined) and field.name not in layout.near:
             joined.append(field)
             continue
-        trees = _field_trees(layout, field, field.value(None), 0)
+        trees = _field_trees(layout, field, None, 0)
         names = layout.columns(field, 0) if layout.wide else [field.name]
         columns += [alias(tree, column) for tree, column in zip(trees, names, strict=True)]
     entries = exp.select(*columns).from_(rows.select().subquery("unit_rows", copy=False), copy=False)
@@ -300,16 +300,17 @@ def _join_field(query: exp.Select, field: Joined, rows: UnitRows) -> exp.Select:
     )
 
 
-def _field_trees(layout: Layout, field: UnitField, value: exp.Expression, group: int) -> list[exp.Expression]:
+def _field_trees(layout: Layout, field: UnitField, inside: exp.Expression | None, group: int) -> list[exp.Expression]:
     """Return what each column of a field holds for one group, as a tree per column.
 
-    ``group``: the group's index. ``value``: what the field aggregates, which is NULL for rows outside the group. Raises
-    TypeError for a field that needs a query of its own.
+    ``group``: the group's index. ``inside``: the test for rows of the group; None if all rows are. Raises TypeError for
+    a field that needs a query of its own.
     """
     match field:
         case Tally():
-            return [field.tree(value, layout.plan.schema.max_rows_per_unit)]
+            return [field.tree(layout.plan.schema.max_rows_per_unit, inside)]
         case NearValues():
+            value = field.value(inside)
             places = [exp.column(column, table=f"places_{field.name}") for column in layout.columns(field, group)]
             return [field.count_at(value.copy(), places, at) for at in range(len(places))]
         case _:
