@@ -352,6 +352,10 @@ def digest(sql: str, schema: Schema = SCHEMA) -> str:
             "NOT NOT sick WINDOW w AS (PARTITION BY v.pid ORDER BY day)) t",
         ),
         (
+            "SELECT AVG(n) FROM (SELECT pid, ward, COUNT(*) AS n FROM visits GROUP BY pid, ward) t",
+            "SELECT AVG(n) FROM (SELECT pid AS who, ward, COUNT(*) AS n FROM visits GROUP BY ALL) t",
+        ),
+        (
             "SELECT SUM(x) FROM (SELECT DISTINCT ON (pid) pid AS who, x FROM visits ORDER BY who, day DESC) t",
             "SELECT SUM(x) FROM (SELECT x FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY pid ORDER BY day DESC) = "
             "1) t",
