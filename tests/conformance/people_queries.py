@@ -51,5 +51,20 @@ SELECT ward, COUNT(*), SUM(x) FROM visits WHERE LENGTH(pid || '-' || ward) > 3 A
     'Ad', '😀', 'e\u0301', '-1', 'Zo') GROUP BY ward;
 SELECT COUNT(*), SUM(n) FROM (SELECT pid, MAX(CONCAT(pid, ward, pid)) AS t, COUNT(*) AS n FROM visits GROUP BY pid) p
     WHERE t >= 'B' AND LENGTH(t) < 6;
+SELECT w, COUNT(*), SUM(c), SUM(f) FROM (SELECT pid, ARG_MAX(ward, day) AS w, MIN_BY(cost, day) AS c, ARG_MAX(x, ward)
+    FILTER (WHERE cost > 0) AS f FROM visits GROUP BY pid HAVING COALESCE(MAX_BY(urgent, x), TRUE)) p GROUP BY w;
+SELECT last, COUNT(*), SUM(n) FROM (SELECT v.pid, v.urgent, ARG_MIN(v.day, l.score) AS last, ARG_MAX(c.beds, v.cost) AS
+    n FROM visits v JOIN labs l ON v.pid = l.pid LEFT JOIN clinics c ON v.clinic_id = c.clinic_id GROUP BY v.pid,
+    v.urgent) p GROUP BY last;
+SELECT ward, COUNT(*), SUM(x) FROM (SELECT DISTINCT ON (pid) * FROM visits ORDER BY pid, day DESC NULLS FIRST) v GROUP
+    BY ward;
+SELECT ward, COUNT(*), SUM(n) FROM (SELECT DISTINCT ON (pid) pid, ward, COUNT(*) AS n FROM visits GROUP BY pid, ward
+    ORDER BY pid, n DESC, ward) v GROUP BY ward;
+SELECT COUNT(*) FILTER (WHERE gap <= INTERVAL '2 days'), SUM(CASE WHEN gap BETWEEN INTERVAL 1 DAY AND INTERVAL 30 HOUR
+    THEN x ELSE 1 END) FROM (SELECT x, CAST(day AS TIMESTAMP) - LAG(day + INTERVAL '7' HOUR) OVER (PARTITION BY pid
+    ORDER BY day) AS gap FROM visits) v WHERE gap > INTERVAL '-30' HOUR;
+SELECT COUNT(*), SUM(x) FROM (SELECT x, day - LAG(day) OVER (PARTITION BY pid ORDER BY day) < INTERVAL 3 DAY AS soon,
+    day < LAG(day) OVER (PARTITION BY pid ORDER BY x) + INTERVAL '1' MONTH AS month FROM visits) v WHERE soon OR month;
+SELECT COUNT(*) FROM (SELECT pid FROM visits GROUP BY pid HAVING MAX(day) - MIN(day) > INTERVAL '4' DAY) p;
 """
 PEOPLE_QUERIES = [" ".join(text.split()) for text in _QUERIES.split(";") if text.strip()]

@@ -45,4 +45,6 @@ def test_every_question_about_people_is_compared() -> None:
         for node in query.walk()
     }
     assert set(OWN_AGGREGATES) - inside - {exp.Filter} == set()
-    assert {exp.In, exp.Exists, exp.Having, exp.Qualify} <= find_kinds(PEOPLE_QUERIES)
+    assert {exp.ArgMax, exp.ArgMin} <= inside
+    assert {exp.In, exp.Exists, exp.Having, exp.Qualify, exp.Interval} <= find_kinds(PEOPLE_QUERIES)
+    assert any(node.args.get("on") is not None for tree in trees for node in tree.find_all(exp.Distinct))

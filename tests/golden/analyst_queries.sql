@@ -216,6 +216,12 @@ SELECT most, COUNT(*) AS patients FROM (SELECT patient_id, MAX(ward) AS most FRO
 
 SELECT ward, COUNT(*) AS first_visits FROM (SELECT ward, ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY admitted, visit_id) AS turn FROM visits) v WHERE turn = 1 GROUP BY ward ORDER BY ward;
 
+SELECT last, COUNT(*) AS patients FROM (SELECT patient_id, ARG_MAX(ward, admitted) AS last FROM visits GROUP BY patient_id) p GROUP BY last ORDER BY last;
+
+SELECT ward, AVG(cost) AS last_cost FROM (SELECT DISTINCT ON (patient_id) patient_id, ward, cost FROM visits ORDER BY patient_id, admitted DESC) v GROUP BY ward ORDER BY ward;
+
+SELECT COUNT(*) FILTER (WHERE gap < INTERVAL 45 DAY) AS soon, COUNT(gap < INTERVAL 45 DAY) AS again FROM (SELECT CAST(admitted AS TIMESTAMP) - LAG(discharged) OVER (PARTITION BY patient_id ORDER BY admitted) AS gap FROM visits) v;
+
 SELECT AVG(total) AS cost_per_patient FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id) p;
 
 SELECT ward, emergency, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward, emergency) ORDER BY ALL;

@@ -1,4 +1,4 @@
-"""Questions about people at the level of SQL: what each is understood " "as, and what is refused with which advice."""
+"""Questions about people at the level of SQL: what each is understood as, and what is refused with which advice."""
 
 from __future__ import annotations
 
@@ -77,6 +77,10 @@ def find_facts(sql: str) -> tuple[str, tuple[Decimal, Decimal] | None, Decimal |
         ("MAX(CASE WHEN ward = 'A' THEN 1 ELSE 0 END)", "integer", (0, 1), None),
         ("BOOL_OR(sick)", "boolean", None, None),
         ("MAX(ward)", "category", None, None),
+        ("ARG_MAX(x, day)", "integer", (-2, 6), None),
+        ("MIN_BY(cost * 2, day)", "decimal", (2, 20), "0.25"),
+        ("ARG_MIN(ward, cost) FILTER (WHERE sick)", "category", None, None),
+        ("ARG_MAX(sick, x)", "boolean", None, None),
     ],
 )
 def test_facts_of_what_is_computed_for_each_individual(
@@ -135,6 +139,15 @@ def test_a_mean_is_rounded_finely_enough_and_its_bounds_are_on_its_grid(low: int
             1,
             1.0,
         ),
+        ("SELECT COUNT(*) FROM (SELECT DISTINCT ON (pid) * FROM visits ORDER BY pid, day DESC) t", 1, 1.0),
+        ("SELECT SUM(x) FROM (SELECT DISTINCT ON (pid, ward) pid, ward, x FROM visits ORDER BY 1, 2, day) t", 5, 30.0),
+        (
+            "SELECT SUM(n) FROM (SELECT DISTINCT ON (pid) pid, ward, COUNT(*) AS n FROM visits GROUP BY pid, ward "
+            "ORDER BY pid, n DESC) t",
+            1,
+            5.0,
+        ),
+        (f"SELECT SUM(v) FROM ({PER_PERSON.format('ARG_MAX(x, day)')}) t", 1, 6.0),
         (
             "WITH v AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY pid ORDER BY day) AS r FROM visits) "
             "SELECT SUM(x) FROM v WHERE r <= 2 AND ward = 'A'",
@@ -265,6 +278,30 @@ REFUSED = [
         "join it on the unit column",
     ),
     ("SELECT COUNT(*) FROM visits WHERE dosimeter_member_of(0, pid)", "is not supported"),
+    ("SELECT ARG_MAX(x, day) FROM visits", "in a subquery that groups by the unit"),
+    ("SELECT SUM(z) FROM (SELECT ward, ARG_MAX(x, day) AS z FROM visits GROUP BY ward)", "that groups by the unit"),
+    (
+        "SELECT SUM(z) FROM (SELECT ARG_MAX(x, day) OVER (PARTITION BY pid) AS z FROM visits)",
+        "Write FIRST_VALUE(x) OVER (PARTITION BY pid ORDER BY day DESC)",
+    ),
+    (
+        "SELECT SUM(z) FROM (SELECT pid, ARG_MIN(x, day) OVER () AS z FROM visits GROUP BY pid)",
+        "Write FIRST_VALUE(x) OVER (PARTITION BY pid ORDER BY day)",
+    ),
+    ("SELECT SUM(z) FROM (SELECT pid, ARG_MAX(x, day, 2) AS z FROM visits GROUP BY pid)", "(count). Leave it out"),
+    ("SELECT SUM(z) FROM (SELECT pid, ARG_MAX(vid, day) AS z FROM visits GROUP BY pid)", "Add [columns.vid] bounds"),
+    ("SELECT SUM(z) FROM (SELECT pid, FIRST(x ORDER BY day) AS z FROM visits GROUP BY pid)", "ARG_MIN(value, date)"),
+    ("SELECT SUM(x) FROM (SELECT DISTINCT ON (ward) pid, x FROM visits ORDER BY ward, day)", "DISTINCT ON (pid) …"),
+    ("SELECT DISTINCT ON (pid) pid, x FROM visits ORDER BY pid, day", "in a subquery, and aggregate"),
+    ("SELECT SUM(x) FROM (SELECT DISTINCT ON (pid) pid, x FROM visits ORDER BY pid, day LIMIT 5)", "LIMIT"),
+    (
+        "SELECT SUM(x) FROM (SELECT DISTINCT ON (pid) x FROM visits QUALIFY RANK() OVER (PARTITION BY pid) > 1)",
+        "one of them in a subquery",
+    ),
+    (
+        "SELECT SUM(g) FROM (SELECT DATEDIFF(day, LAG(day) OVER (PARTITION BY pid ORDER BY day)) AS g FROM visits)",
+        "DATE_DIFF('day', start, end)",
+    ),
 ]
 
 
@@ -280,6 +317,7 @@ def test_what_reads_other_peoples_rows_is_refused(sql: str, advice: str) -> None
     [
         "SELECT COUNT(*) FROM visits WHERE pid IN (SELECT pid FROM visits)",
         "SELECT COUNT(*) FROM (SELECT LAG(x) OVER (PARTITION BY pid ORDER BY day) AS z FROM visits) t",
+        "SELECT COUNT(*) FROM (SELECT DISTINCT ON (pid) pid FROM visits) t",
     ],
 )
 def test_without_a_unit_the_refusal_says_to_declare_it(sql: str) -> None:
@@ -313,6 +351,19 @@ def digest(sql: str, schema: Schema = SCHEMA) -> str:
             "SELECT SUM(q) FROM (SELECT LAG(v.x) OVER w AS q FROM visits v WHERE "
             "NOT NOT sick WINDOW w AS (PARTITION BY v.pid ORDER BY day)) t",
         ),
+        (
+            "SELECT AVG(n) FROM (SELECT pid, ward, COUNT(*) AS n FROM visits GROUP BY pid, ward) t",
+            "SELECT AVG(n) FROM (SELECT pid AS who, ward, COUNT(*) AS n FROM visits GROUP BY ALL) t",
+        ),
+        (
+            "SELECT SUM(x) FROM (SELECT DISTINCT ON (pid) pid AS who, x FROM visits ORDER BY who, day DESC) t",
+            "SELECT SUM(x) FROM (SELECT x FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY pid ORDER BY day DESC) = "
+            "1) t",
+        ),
+        (
+            "SELECT SUM(v) FROM (SELECT pid, ARG_MAX(x, day) AS v FROM visits GROUP BY pid) t",
+            "SELECT SUM(last) FROM (SELECT v.pid, MAX_BY(v.x, v.day) AS last FROM visits v GROUP BY 1) t",
+        ),
     ],
 )
 def test_the_same_question_in_other_words_has_the_same_digest(one: str, other: str) -> None:
@@ -328,6 +379,11 @@ def test_other_questions_have_other_digests() -> None:
         "SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid HAVING COUNT(*) > 1",
         "SELECT pid, COUNT(*) OVER (PARTITION BY pid) AS n FROM visits",
         "SELECT pid, COUNT(*) OVER (PARTITION BY pid ORDER BY day) AS n FROM visits",
+        "SELECT pid, ARG_MAX(x, day) AS n FROM visits GROUP BY pid",
+        "SELECT pid, ARG_MIN(x, day) AS n FROM visits GROUP BY pid",
+        "SELECT pid, ARG_MAX(x, cost) AS n FROM visits GROUP BY pid",
+        "SELECT pid, ARG_MAX(x, day) FILTER (WHERE sick) AS n FROM visits GROUP BY pid",
+        "SELECT DISTINCT ON (pid) pid, x AS n FROM visits ORDER BY pid, day",
     ]
     plans = [plan_query(f"SELECT SUM(n) FROM ({sql}) t", SCHEMA) for sql in inner]
     assert len({digest_measured(plan) for plan in plans}) == len({plan.digest for plan in plans}) == len(inner)
@@ -347,3 +403,10 @@ def test_a_name_tested_inside_is_noticed() -> None:
     plan = plan_query("SELECT COUNT(*) FROM (SELECT pid FROM visits WHERE pid = 'p1' GROUP BY pid) t", SCHEMA)
     assert [name for name, _ in plan.singled_out] == ["pid"]
     assert not plan_query("SELECT COUNT(*) FROM visits WHERE pid IN (SELECT pid FROM visits)", SCHEMA).singled_out
+
+
+def test_a_window_over_people_singles_nobody_out() -> None:
+    inner = "SELECT day < LAG(day) OVER (PARTITION BY pid ORDER BY vid) + INTERVAL 3 DAY AS soon FROM visits"
+    assert not plan_query(f"SELECT COUNT(*) FROM ({inner}) t WHERE soon", SCHEMA).singled_out
+    named = "SELECT LAG(day) OVER (PARTITION BY pid ORDER BY pid = 'p1') AS before FROM visits"
+    assert [name for name, _ in plan_query(f"SELECT COUNT(before) FROM ({named}) t", SCHEMA).singled_out] == ["pid"]

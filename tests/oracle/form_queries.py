@@ -86,7 +86,9 @@ CONDITIONS = {
     "date": [
         "d >= '2024-02-29'", "at < DATE '2024-03-01'", "d + INTERVAL '1' MONTH > at", "d <= at",
         "STRFTIME(at, '%Y-%m') = '2024-03'", "DAYNAME(d) = 'Monday'", "EXTRACT(QUARTER FROM d) = 2",
-        "at - INTERVAL '36' HOUR < d", "DATE_TRUNC('week', d) = '2024-01-29'",
+        "at - INTERVAL '36' HOUR < d", "at - d < INTERVAL 36 HOUR",
+        "d - at BETWEEN INTERVAL -2 DAY AND INTERVAL 4 WEEK",
+        "DATE_TRUNC('week', d) = '2024-01-29'",
     ],
     "text": [
         "UPPER(ward) = 'ÖST'", "LOWER(note) = 'cough'", "TRIM(note) = 'a'", "note LIKE 'a%'", "note ILIKE '%OUGH%'",
@@ -142,7 +144,8 @@ MEMBERS = [
 PERSON_AGGREGATES = [
     "COUNT(*)", "COUNT(cost)", "COUNT_IF(x > 2)", "COUNT(DISTINCT ward)", "COUNT(DISTINCT d)", "SUM(x)", "SUM(cost)",
     "MIN(cost)", "MAX(x)", "AVG(cost)", "AVG(x)", "MEDIAN(x)", "MEDIAN(cost)", "MAX(x) - MIN(x)",
-    "SUM(cost) FILTER (WHERE sick)", "2 * COUNT(*) + 1", "SUM(SQRT(cost))", "SUM(DATE_DIFF('day', d, at))",
+    "ARG_MAX(x, at)", "ARG_MIN(cost, d) FILTER (WHERE sick)", "SUM(cost) FILTER (WHERE sick)", "2 * COUNT(*) + 1",
+    "SUM(SQRT(cost))", "SUM(DATE_DIFF('day', d, at))",
     "DATE_DIFF('day', MIN(d), MAX(d))", "CASE WHEN BOOL_OR(sick) THEN 2 ELSE 0 END",
     "CASE WHEN BOOL_AND(x > 1) THEN 1 END", "CASE WHEN MIN(ward) = MAX(ward) THEN 1 ELSE 0 END", "AVG(LENGTH(ward))",
 ]  # fmt: skip
@@ -169,6 +172,7 @@ WINDOWS = [
     "DATE_DIFF('day', LAG(d) OVER (PARTITION BY pid ORDER BY d), d)",
     "CASE WHEN d <= LAG(d) OVER (PARTITION BY pid ORDER BY d) + INTERVAL '30' DAY THEN 1 ELSE 0 END",
     "CASE WHEN LAG(ward) OVER (PARTITION BY pid ORDER BY x) = ward THEN 1 ELSE 0 END",
+    "CASE WHEN at - LAG(at) OVER (PARTITION BY pid ORDER BY at) < INTERVAL 30 DAY THEN 1 ELSE 0 END",
 ]
 
 

@@ -1,6 +1,7 @@
 """Generated questions about people: as the analyst writes them, and as DuckDB may be asked about the rows that count.
 
 The two differ only in that the second has the last word on order written out (the row key), which SQL leaves open.
+{t} stands for it in ORDER BY; {latest} and {earliest} stand for the date d by which ARG_MAX and ARG_MIN choose.
 """
 
 from __future__ import annotations
@@ -147,6 +148,9 @@ AGGREGATES = [
     "SUM(CASE WHEN sick THEN 1 ELSE 0 END)", "MAX(CASE WHEN ward = 'A' THEN 1 ELSE 0 END)",
     "COUNT(*) FILTER (WHERE sick)", "SUM(cost) FILTER (WHERE x > 1)", "2 * COUNT(*) + 1",
     "CASE WHEN BOOL_OR(sick) THEN 2 ELSE 0 END", "CASE WHEN BOOL_AND(x > 1) THEN 1 END",
+    "ARG_MAX(x, {latest})", "ARG_MIN(cost, {earliest})", "MAX_BY(x * 2, {latest}) FILTER (WHERE sick)",
+    "CASE WHEN ARG_MIN(sick, {earliest}) THEN 1 ELSE 0 END", "CASE WHEN ARG_MAX(ward, {latest}) = 'A' THEN 2 END",
+    "CASE WHEN CAST(MAX(d) AS TIMESTAMP) - MIN(d) <= INTERVAL 44 DAY THEN 1 ELSE 0 END",
     "CASE WHEN MIN(d) < '2024-01-10' THEN 1 ELSE 0 END", "CASE WHEN MIN(ward) = MAX(ward) THEN 1 ELSE 0 END",
 ]  # fmt: skip
 KEYS = ["ward", "sick", "x > 2", "clinic_id", "YEAR(d)", "MONTH(d)"]
@@ -169,6 +173,8 @@ WINDOWS = [
     "x - LAG(x) OVER ({p} ORDER BY d NULLS FIRST{t})",
     "CASE WHEN d > LAG(d) OVER ({p} ORDER BY d{t}) THEN 1 ELSE 0 END",
     "CASE WHEN LAG(ward) OVER ({p} ORDER BY x{t}) = ward THEN 1 ELSE 0 END",
+    "CASE WHEN CAST(d AS TIMESTAMP) - LAG(d) OVER ({p} ORDER BY d{t}) < INTERVAL 20 DAY THEN 1 ELSE 0 END",
+    "CASE WHEN d < LAG(d) OVER ({p} ORDER BY d{t}) + INTERVAL '1 month' THEN 1 ELSE 0 END",
     "COUNT_IF(sick) OVER ({p} ORDER BY d)",
 ]
 MEMBERS = [
@@ -185,6 +191,13 @@ MEMBERS = [
 ]
 
 
+LAST_WORDS = {
+    "{t}": ", vid",
+    "{latest}": "CASE WHEN d IS NOT NULL THEN ROW(d, -vid) END",
+    "{earliest}": "CASE WHEN d IS NOT NULL THEN ROW(d, vid) END",
+}
+
+
 @dataclass(frozen=True)
 class PersonQuery:
     """One query, in two wordings with one meaning, and how many group columns it gives."""
@@ -199,7 +212,10 @@ def draw_query(seed: int) -> PersonQuery:
     chance = random.Random(seed)
     forms = [_grouped, _grouped, _windowed, _windowed, _chosen, _nested, _one_row, _joined]
     text, groups = chance.choice(forms)(chance)
-    return PersonQuery(text.replace("{t}", ""), text.replace("{t}", ", vid"), groups)
+    short, full = text, text
+    for mark, last_word in LAST_WORDS.items():
+        short, full = short.replace(mark, "" if mark == "{t}" else "d"), full.replace(mark, last_word)
+    return PersonQuery(short, full, groups)
 
 
 def _where(chance: random.Random, *, members: bool = True) -> str:
@@ -228,9 +244,8 @@ def _grouped(chance: random.Random) -> tuple[str, int]:
     named = "" if key is None else f", {key} AS k0"
     joined = chance.choice(["visits", "visits", "visits JOIN clinics USING (clinic_id)"]) if key is None else "visits"
     where = _where(chance, members=joined == "visits")
-    source = (
-        f"SELECT pid{named}, MAX(ward) AS w, {first} AS a, {second} AS b FROM {joined}{where} GROUP BY {keys}{having}"
-    )
+    ward = chance.choice(["MAX(ward)", "ARG_MAX(ward, {latest})", "ARG_MIN(ward, {earliest})"])
+    source = f"SELECT pid{named}, {ward} AS w, {first} AS a, {second} AS b FROM {joined}{where} GROUP BY {keys}{having}"
     return _measured(chance, source, ["w"] if key is None else ["w", "k0"])
 
 
@@ -263,6 +278,10 @@ def _one_row(chance: random.Random) -> tuple[str, int]:
     inner = (
         "SELECT pid, ward AS w, x AS a, cost AS b, ROW_NUMBER() OVER (PARTITION BY pid ORDER BY d{t}) AS r FROM visits"
     )
+    if chance.random() < 0.4:
+        on, order = chance.choice([("pid", "d DESC NULLS LAST"), ("pid", "b"), ("pid, w", "w, d")])
+        chosen = f"SELECT DISTINCT ON ({on}) pid, ward AS w, x AS a, cost AS b FROM visits ORDER BY pid, {order}{{t}}"
+        return _measured(chance, chosen, ["w"])
     limit = chance.choice(["r = 1", "r <= 2", "r < 3"])
     return _measured(chance, f"SELECT * FROM ({inner}) f WHERE {limit}", ["w"])
 

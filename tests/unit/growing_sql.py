@@ -98,6 +98,23 @@ def _windows(chance: random.Random) -> str:
     return f"SELECT COUNT(*) FROM ({query}) AS t WHERE {name} LIKE '%x%'"
 
 
+def _choices(chance: random.Random) -> str:
+    query, name = "SELECT * FROM v", "note"
+    for at in range(_size(chance, 5)):
+        gap = " AND ".join(["day - day < INTERVAL 3 DAY"] * _size(chance, 30))
+        items = [
+            f"ARG_MAX({_joined(chance, name, 8)}, vid) FILTER (WHERE {gap}) AS c{at}_{item}"
+            for item in range(_size(chance, 12))
+        ]
+        inner = (
+            "SELECT pid, MAX(vid) AS vid, MIN(day) AS day, BOOL_OR(hiv) AS hiv, MIN(ward) AS ward, MAX(name) AS name"
+        )
+        query, name = f"{inner}, {', '.join(items)} FROM ({query}) AS t{at} GROUP BY pid", f"c{at}_0"
+        if chance.random() < 0.5:
+            query = f"SELECT DISTINCT ON (pid) * FROM ({query}) AS d{at} ORDER BY {name} DESC"
+    return f"SELECT COUNT(*) FROM ({query}) AS t WHERE {name} LIKE '%x%'"
+
+
 def _chain(chance: random.Random) -> str:
     many, rows = _size(chance, 800), chance.random() < 0.5
     first = "SELECT * FROM v" if rows else "SELECT ward, COUNT(*) AS c FROM v GROUP BY ward"
@@ -191,6 +208,7 @@ _FAMILIES: tuple[Callable[[random.Random], str], ...] = (
     _stages,
     _chain,
     _windows,
+    _choices,
     _doubling,
     _joined_distinct,
     _doubling_rows,

@@ -106,6 +106,9 @@ INTERVALS = st.builds(
     st.sampled_from(["DAY", "WEEK", "MONTH", "QUARTER", "YEAR"]),
 )
 CLOCK_INTERVALS = st.builds("INTERVAL '{}' {}".format, st.sampled_from([1, 36, 90]), CLOCK)
+FIXED_INTERVALS = st.sampled_from(
+    ["INTERVAL 30 DAY", "INTERVAL '36 hours'", "INTERVAL '-2' WEEK", "'1 day 5 seconds'::INTERVAL", "INTERVAL (0) DAY"]
+)
 SIGNS = st.sampled_from(["+", "-"])
 COMPARISON = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
 DEEPER_INTEGERS: st.SearchStrategy[str] = st.one_of(
@@ -183,6 +186,9 @@ CONDITION_LEAVES: st.SearchStrategy[str] = st.one_of(
     st.builds("({} {} {})".format, DATES, COMPARISON, st.one_of(DATES, MOMENTS)),
 )
 DEEPER_CONDITIONS: st.SearchStrategy[str] = st.one_of(
+    st.builds("({} - {} {} {})".format, MOMENTS, st.one_of(MOMENTS, DATES), COMPARISON, FIXED_INTERVALS),
+    st.builds("({} {} {} - {})".format, FIXED_INTERVALS, COMPARISON, DATES, MOMENTS),
+    st.builds("({} - {} BETWEEN {} AND {})".format, MOMENTS, MOMENTS, FIXED_INTERVALS, FIXED_INTERVALS),
     st.builds("({} AND {})".format, CONDITIONS, CONDITIONS),
     st.builds("({} OR {})".format, CONDITIONS, CONDITIONS),
     st.builds("(NOT {})".format, CONDITIONS),

@@ -132,7 +132,7 @@ def digested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_hundred_growing_queries_are_small_and_say_nothing_of_one_person(
     neighbours: tuple[Dataset, Dataset], digested: list[int]
 ) -> None:
-    _ask_both(grow_queries(20_261, 105, 3_000), neighbours, digested).require(0.4)
+    _ask_both(grow_queries(20_261, 112, 3_000), neighbours, digested).require(0.4)
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -70,6 +71,14 @@ def test_a_draft_is_the_commands_draft_and_agrees_with_its_data(
         assert clinic.check_schema(draft).agrees
     assert Schema.load(saved) == draft == Schema.load(written)
     assert not draft.reviewed
+
+
+def test_a_schema_in_a_notebook_shows_how_many_letters_count(tmp_path: Path) -> None:
+    written = tmp_path / "s.toml"
+    written.write_text('table = "t"\n[columns]\na = { type = "text", max_length = 512 }\nb = { type = "text" }\n')
+    heading, *rows = re.findall(r"<tr>(.*?)</tr>", Schema.load(written)._repr_html_(), re.DOTALL)
+    place = re.findall(r"<th[^>]*>(.*?)</th>", heading).index("letters that count")
+    assert [re.findall(r"<td[^>]*>(.*?)</td>", row)[place] for row in rows] == ["512", ""]
 
 
 def test_check_finds_what_the_command_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,9 @@ BY_SQL = [
     "ward, COUNT(*) FROM visits GROUP BY ROLLUP (ward)",
     "COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM visits WHERE urgent",
     "floor, COUNT(*) FROM visits JOIN wards ON ward = name GROUP BY floor",
+    "COUNT(*) FROM visits WHERE day + INTERVAL 1 MONTH > DATE '2024-03-01'",
+    "w, COUNT(*) FROM (SELECT patient, ARG_MAX(ward, day) AS w FROM visits GROUP BY patient) GROUP BY w",
+    "ward, COUNT(*) FROM (SELECT DISTINCT ON (patient) ward FROM visits ORDER BY patient, day) GROUP BY ward",
 ]
 
 

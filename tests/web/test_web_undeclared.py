@@ -8,13 +8,22 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError, SchemaError
+from dosimeter.planning.options import LookOptions
+from dosimeter.release import read_way
+from dosimeter.release.order import ReleaseOrder
+from dosimeter.release.prepare import prepare_release
 from dosimeter.schema.toml import dump_schema, read_schema
+from dosimeter.web.decision.measured import measure_query
+from dosimeter.web.decision.undeclared import view_groups
 from dosimeter.web.routes import accounts
 from dosimeter.web.settings import DatasetSettings
+from dosimeter.web.worker import JobMeter
 from tests.unit.test_thresholded_groups import COUNTS, FACTS, NOTES
 from tests.web.browsing import OpenPage, expect, wait_for_decision, wait_for_epsilon, wait_for_rest
 from tests.web.web_site import Site, read_text
@@ -89,6 +98,37 @@ def test_controller_sees_which_groups_would_be_shown(
         answer = read_text(anna.get(f"/queries/{query_id}").text)
     assert "gout" in answer
     assert "smaller ones are left out" in answer
+
+
+def test_analysts_read_how_many_letters_of_a_text_count(
+    start_site: Callable[..., Site], notes: Callable[..., DatasetSettings], tmp_path: Path
+) -> None:
+    columns = {**FACTS["columns"], "topic": {"type": "text", "max_length": 1_500}}
+    (tmp_path / "notes.toml").write_text(dump_schema(read_schema({**FACTS, "columns": columns})))
+    site = start_site(datasets={"notes": notes()})
+    with site.guest("anna") as anna:
+        shown = read_text(anna.get("/ask").text)
+    assert shown.count("its first 1,500 letters count where it is joined to another text or handed on") == 1
+
+
+def test_somebody_in_several_groups_counts_once_in_each() -> None:
+    """40 people with two topics each: all have flu, 30 gout, 10 a topic of their own, which is hidden."""
+    topics = ["flu"] * 40 + ["gout"] * 30 + [f"alone-{at}" for at in range(10)]
+    table = pa.table({"who": [*range(40), *range(40)], "row": list(range(80)), "topic": topics})
+    columns = {"who": {"type": "integer", "identifying": True}, "row": {"type": "integer"}, "topic": {"type": "text"}}
+    schema: dict[str, Any] = {"table": "notes", "individuals": 40, "reviewed": True, "columns": columns}
+    schema |= {"unit": "who", "max_rows_per_unit": 2, "row_key": "row"}
+    options = LookOptions(groups="thresholded", group_delta=1e-6)
+    with Dataset.open(table, schema=schema, table="notes") as dataset:
+        order = ReleaseOrder(read_way(prefer="ratio:0.95"))
+        measured = measure_query(dataset, prepare_release(dataset.schema, COUNTS, options, order), JobMeter())
+        view = view_groups(measured, 10.0)
+    assert view is not None
+    assert "the data have 12 groups, and an answer at ε = 10 would show about 2.0 of them" in view.sentences[0]
+    assert view.sentences[1] == (
+        "Somebody can be in several groups and counts once in each. Of these 80 places in groups, 10 are in groups "
+        "that would hardly ever be shown."
+    )
 
 
 def test_preference_finds_epsilon_for_such_groups(

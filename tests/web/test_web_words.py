@@ -11,8 +11,10 @@ import pytest
 
 from dosimeter.client import Client
 from dosimeter.errors import LedgerError, OptionError
+from dosimeter.risk import NO_ERROR
 from dosimeter.web.checks import underline_clause
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
+from dosimeter.web.decision.tradeoff import write_error
 from dosimeter.web.figures import show_bound, show_number, show_small
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_text
@@ -27,6 +29,12 @@ def test_most_exposed_are_counted_by_themselves(site: Site, anna: Guest, carol: 
     page = read_text(carol.get(f"/decide/{anna.ask('SELECT SUM(visits) FROM clinic')}").text)
     expected = "1 person at" if holders == 1 else f"{holders} people at"
     assert f"The most exposed: {expected}" in page
+
+
+def test_an_error_without_bound_is_called_as_on_the_terminal() -> None:
+    assert {write_error(None, None, in_rows=in_rows) for in_rows in (True, False)} == {NO_ERROR}
+    assert write_error(None, 2.5, in_rows=False) == "± 2.5"
+    assert write_error(1.5, 2.5, in_rows=True) == "± 2 rows"
 
 
 @pytest.mark.parametrize(

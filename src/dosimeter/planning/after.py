@@ -44,6 +44,7 @@ from dosimeter.sql import (
 
 RELEASED, CELL = "released", "released_cell"
 MAX_ROWS = 1_000_000
+_FOR_EACH = "ARG_MAX and ARG_MIN are computed for each individual, in a subquery that groups by the unit."
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +350,8 @@ class MeasuringSelect:
                 return self._grouping(node)
             case exp.Subquery() | exp.Select() | exp.SetOperation() | exp.Exists():
                 raise refusal(node, NO_SUBQUERIES)
+            case exp.ArgMax() | exp.ArgMin():
+                raise refusal(node, f"{clause_of(node)} is not supported. {SUPPORTED} {_FOR_EACH}")
             case exp.AggFunc():
                 raise refusal(node, f"{clause_of(node)} is not supported. {SUPPORTED}")
         return None

@@ -32,6 +32,10 @@ _CLAUSES = {
     "into": "SELECT INTO is not supported: queries only read.",
     "locks": "Locking clauses are not supported: queries only read.",
 }
+_DISTINCT_ON = (
+    "DISTINCT ON would release rows. Choose each individual's row in a subquery, and aggregate: SELECT …, COUNT(*) "
+    "FROM (SELECT DISTINCT ON (unit) … ORDER BY unit, …) GROUP BY …."
+)
 # Words of the queries that are understood: none of them is taken for a column by mistake.
 _CLAUSE_WORDS = re.compile(
     r"select|from|where|group|by|having|order|limit|and|or|not|in|is|like|between|case|when|then|else|end|as|on"
@@ -153,6 +157,10 @@ def _parsing_error(sql: str, error: SqlglotError) -> QueryError:
         return QueryError(
             f'The SQL does not parse: {meant} is a reserved word. If it is a column, write "{meant}".', clause=meant
         )
+    if "DateDiff" in reason:
+        return QueryError(
+            "DATE_DIFF takes a unit, a start and an end: DATE_DIFF('day', start, end).", clause="DATE_DIFF"
+        )
     named = re.search(r"(?<![\w.])[0-9]+_?[^\W\d]\w*", re.sub(r"'[^']*'|\"[^\"]*\"", " ", sql))
     if named is not None and not re.fullmatch(r"[0-9]+[eE][0-9]+", named[0]):
         return QueryError(
@@ -222,6 +230,8 @@ def check_shape(select: exp.Select, *more: str) -> None:
     for name, value in select.args.items():
         if name in (*_READ, *more) or not value:
             continue
+        if name == "distinct" and value.args.get("on"):
+            raise QueryError(_DISTINCT_ON, clause=clause_of(value))
         message = _CLAUSES.get(name, f"The clause {name.strip('_').upper()} is not supported.")
         raise QueryError(message, clause=clause_of(value) if isinstance(value, exp.Expression) else None)
 

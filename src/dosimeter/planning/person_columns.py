@@ -46,7 +46,10 @@ FINEST = 2**20  # Q2: a mean is rounded to at most this part of its bounds' widt
 OWN_AGGREGATES: tuple[type[exp.Expr], ...] = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.LogicalOr, exp.LogicalAnd,
 )  # fmt: skip
-SUPPORTED = "For each individual: COUNT, COUNT(DISTINCT), COUNT_IF, SUM, AVG, MIN, MAX, MEDIAN, BOOL_OR, BOOL_AND."
+SUPPORTED = (
+    "For each individual: COUNT, COUNT(DISTINCT), COUNT_IF, SUM, AVG, MIN, MAX, MEDIAN, BOOL_OR, BOOL_AND, ARG_MIN, "
+    "ARG_MAX."
+)
 
 Apply = Callable[[exp.Expression], exp.Expression]
 """A function that puts SQL's aggregate into its window, OVER (…); after GROUP BY it returns it unchanged."""
@@ -74,12 +77,12 @@ def read_aggregate(node: exp.Expression, scope: Scope, apply: Apply, *, windowed
     ``apply``: puts the aggregate into its window, if it has one. ``windowed``: whether it has one. Refuses aggregates
     that are not supported.
     """
-    bare, condition = _unfilter(node, scope)
+    bare, condition = unfilter(node, scope)
     if not isinstance(bare, OWN_AGGREGATES):
         raise refusal(
             node,
             f"{clause_of(node)} is not supported in a subquery about each individual. {SUPPORTED} Where any value will "
-            "do, write MIN or MAX.",
+            "do, write MIN or MAX; for the first or last by a date, ARG_MIN(value, date) or ARG_MAX(value, date).",
         )
     expect_only(bare, "this")
     if bare.this is None:
@@ -117,10 +120,13 @@ def _read_numbers(
             return _extreme(bare, condition, scope, apply)
 
 
-def read_value(node: exp.Expression, scope: Scope) -> OwnValue:
-    """Return an expression of one row, with the facts of its values. Computed numbers are clamped to their bounds."""
+def read_value(node: exp.Expression, scope: Scope, *, clamped: bool = False) -> OwnValue:
+    """Return an expression of one row, with the facts of its values. Computed numbers are clamped to their bounds.
+
+    ``clamped``: whether the numbers of a plain column are clamped too, which must have bounds then.
+    """
     checked = check_expression(node, scope)
-    if checked.type in NUMERIC and not isinstance(checked.tree, exp.Column):
+    if checked.type in NUMERIC and (clamped or not isinstance(checked.tree, exp.Column)):
         gridded = put_on_grid(checked.tree, scope.schema, clause_of(node))
         number = _number(gridded.tree, gridded.lower, gridded.upper, gridded.unit, node)
         return _passing_marks(_listing(number, checked, gridded, scope), checked.tree, scope)
@@ -171,7 +177,8 @@ def whole_column(lower: int, upper: int) -> Column:
 # ---------------------------------------------------------------- aggregates
 
 
-def _unfilter(node: exp.Expression, scope: Scope) -> tuple[exp.Expression, exp.Expression | None]:
+def unfilter(node: exp.Expression, scope: Scope) -> tuple[exp.Expression, exp.Expression | None]:
+    """Return an aggregate without its FILTER, and the condition of the FILTER, checked; None if it has none."""
     if not isinstance(node, exp.Filter):
         return node, None
     expect_only(node, "this", "expression")

@@ -18,10 +18,17 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.joins import JoinedSources, resolve_joins
-from dosimeter.planning.named_windows import write_out_windows
+from dosimeter.planning.named_windows import write_out_distinct_on, write_out_windows
 from dosimeter.planning.person_columns import OwnValue, read_value
 from dosimeter.planning.person_members import read_member
-from dosimeter.planning.person_rewriting import GroupedLevel, WindowedLevel, short_digest, total_tree, written_column
+from dosimeter.planning.person_rewriting import (
+    ChosenLevel,
+    GroupedLevel,
+    WindowedLevel,
+    short_digest,
+    total_tree,
+    written_column,
+)
 from dosimeter.planning.person_stage import (
     Memberships,
     OwnAggregates,
@@ -275,6 +282,7 @@ class PersonLevels:
         """
         write_out_windows(select)
         select.set("windows", None)
+        self._write_out_distinct_on(select)
         windows = any(node.parent_select is select for node in select.find_all(exp.Window))
         grouped = bool(select.args.get("group") or select.args.get("having") or select.args.get("distinct"))
         if not windows and not grouped and not select.args.get("qualify"):
@@ -292,6 +300,23 @@ class PersonLevels:
             select = self._lower_windows(select)
         return select
 
+    def _write_out_distinct_on(self, select: exp.Select) -> None:
+        """Replace DISTINCT ON (unit, …) by the window that chooses the same rows; refuse it without the unit."""
+        written = select.args.get("distinct")
+        chosen = write_out_distinct_on(select)
+        if written is None or not chosen:
+            return
+        if self.declared.unit == "row":
+            raise refusal(written, _NO_UNIT.format(clause=clause_of(written)))
+        sources = resolve_joins(select, self._first(select)[0])
+        unit = sources.schema.unit
+        if not any(_is_column(node, unit, sources.scope) for node in chosen):
+            raise refusal(
+                written,
+                f"{clause_of(written)} would choose among different people's rows. Choose among each individual's own: "
+                f"SELECT DISTINCT ON ({unit}) … ORDER BY {unit}, ….",
+            )
+
     def _lower_groups(self, select: exp.Select) -> exp.Select | None:
         """Return a SELECT that groups by the unit, rewritten to read a new person stage with its aggregates as columns.
 
@@ -308,6 +333,8 @@ class PersonLevels:
         nodes = _group_nodes(select, sources.scope)
         if not any(_is_column(node, unit, sources.scope) for node in nodes):
             return None
+        if any(node.parent_select is select for node in select.find_all(exp.ArgMax, exp.ArgMin)):
+            return self._lower_groups(self._lower_windows(select, keys=nodes))
         self._require_read(select)
         self._remember_tested(select, sources)
         level = GroupedLevel(sources.scope)
@@ -334,16 +361,28 @@ class PersonLevels:
         self._put_stage_in_from(lowered, PersonStage(rows, step, schema))
         return lowered
 
-    def _lower_windows(self, select: exp.Select) -> exp.Select:
-        """Return a level over a stage with the same rows and one more column for each window."""
+    def _lower_windows(self, select: exp.Select, keys: Sequence[exp.Expression] | None = None) -> exp.Select:
+        """Return a level over a stage with the same rows and one more column for each window.
+
+        ``keys``: what the level groups by. It then still groups, and only its ARG_MAX and ARG_MIN become columns.
+        """
         scope, table, stage = self._first(select)
         sources = resolve_joins(select, scope)
         self._require_read(select)
         self._remember_tested(select, sources)
-        level = WindowedLevel(sources.scope, self._ties(sources.schema))
+        ties = self._ties(sources.schema)
+        level = WindowedLevel(sources.scope, ties) if keys is None else ChosenLevel(sources.scope, ties, keys)
         items = [level.rewrite_item(item) for item in _without_stars(select.expressions, sources)]
-        clause = select.args.get("qualify")
-        qualify = None if clause is None else level.rewrite(clause.this, items)
+        lowered = exp.Select(expressions=items, from_=select.args["from_"].copy())
+        for name in ("having", "qualify"):
+            clause = select.args.get(name)
+            if clause is not None and keys is None:
+                lowered.set("where", exp.Where(this=level.rewrite(clause.this, items)))
+            elif clause is not None:
+                lowered.set(name, type(clause)(this=level.rewrite(clause.this, items)))
+        if keys is not None:  # a number would mean an item of the SELECT list
+            grouped = [level.rewrite(node, ()) for node in keys if not isinstance(node, exp.Literal)]
+            lowered.set("group", exp.Group(expressions=grouped))
         columns = {name: replace(value.column, name=name) for name, value in level.columns.items()}
         rows = PersonRows(table, stage, sources.joins, sources.schema, self._where(select, sources))
         schema = replace(sources.schema, columns={**sources.schema.columns, **columns})
@@ -351,9 +390,6 @@ class PersonLevels:
         numbered = {name for name, tree in step.columns if _is_row_number(tree)}
         if stage is not None and not sources.joins:
             numbered |= stage.numbered
-        lowered = exp.Select(expressions=items, from_=select.args["from_"].copy())
-        if qualify is not None:
-            lowered.set("where", exp.Where(this=qualify))
         self._put_stage_in_from(lowered, PersonStage(rows, step, schema, frozenset(numbered)))
         return lowered
 

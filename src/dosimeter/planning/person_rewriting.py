@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.person_columns import OwnValue, hand_on, is_own_aggregate, read_aggregate, read_key
-from dosimeter.planning.person_windows import read_window
+from dosimeter.planning.person_windows import read_choice, read_window, refuse_chosen
 from dosimeter.sql import Scope, check_expression, clause_of, column_tree, make_total, refusal
 
 MOST_IN_A_NAME = 60  # bytes: PostgreSQL cuts longer names
@@ -213,3 +213,27 @@ class WindowedLevel(Level):
             return written_column(self.scope.resolve(node).name)
         found = _find_item(node, items)
         return written_column(self.scope.resolve(node).name) if found is None else found
+
+
+class ChosenLevel(WindowedLevel):
+    """The rewriting of a level with ARG_MAX or ARG_MIN: each becomes MAX of a column that a window computes.
+
+    All rows of a group have the same value in that column. The rest of the level keeps its meaning. ``keys``: what the
+    level groups by.
+    """
+
+    def __init__(self, scope: Scope, ties: Sequence[str], keys: Sequence[exp.Expression]) -> None:
+        super().__init__(scope, ties)
+        self._keys = keys
+
+    def _replace(self, node: exp.Expression, name: str) -> exp.Expression | None:
+        if isinstance(node, exp.Window) and is_choice(node.this):
+            raise refuse_chosen(node, self.scope.schema.unit)
+        if not is_choice(node):
+            return None
+        return exp.Max(this=self._add(node, "", lambda: read_choice(node, self.scope, self._keys, self._ties)))
+
+
+def is_choice(node: exp.Expression) -> bool:
+    """Return whether a node is ARG_MAX or ARG_MIN, with or without FILTER."""
+    return isinstance(node.this if isinstance(node, exp.Filter) else node, (exp.ArgMax, exp.ArgMin))

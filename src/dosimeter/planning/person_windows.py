@@ -12,12 +12,36 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dosimeter.planning.person_columns import OWN_AGGREGATES, OwnValue, read_aggregate, read_value, whole_column
-from dosimeter.sql import Scope, as_bigint, check_expression, clause_of, column_tree, expect_only, make_total, refusal
+from dosimeter.errors import QueryError
+from dosimeter.planning.person_columns import (
+    OWN_AGGREGATES,
+    OwnValue,
+    read_aggregate,
+    read_value,
+    unfilter,
+    whole_column,
+)
+from dosimeter.sql import (
+    Scope,
+    as_bigint,
+    case,
+    check_expression,
+    clause_of,
+    column_tree,
+    connect,
+    count_nodes,
+    expect_only,
+    is_not_null,
+    make_total,
+    refusal,
+)
 
 SUPPORTED = (
     "Supported with OVER (PARTITION BY unit …): ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, "
     "COUNT, COUNT_IF, SUM, AVG, MIN, MAX, BOOL_OR, BOOL_AND."
+)
+_ALL_ROWS = exp.WindowSpec(
+    kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="UNBOUNDED", end_side="FOLLOWING"
 )
 
 
@@ -71,8 +95,42 @@ def read_window(node: exp.Window, scope: Scope, ties: Sequence[str]) -> OwnValue
             by_rows = frame is not None and frame.args["kind"] == "ROWS"
             order = total if by_rows else written
             return read_aggregate(function, scope, lambda tree: _over(tree, partition, order, frame), windowed=True)
+        case exp.ArgMax() | exp.ArgMin():
+            raise refuse_chosen(node, unit)
         case _:
             raise refusal(node, f"{clause_of(function)} is not supported with OVER. {SUPPORTED}")
+
+
+def refuse_chosen(node: exp.Window, unit: str) -> QueryError:
+    """Return the error for ARG_MAX or ARG_MIN with OVER."""
+    function = node.this
+    order = f"{clause_of(function.expression)}{' DESC' if isinstance(function, exp.ArgMax) else ''}"
+    return refusal(
+        node,
+        f"{clause_of(function)} is not supported with OVER. Write FIRST_VALUE({clause_of(function.this)}) OVER "
+        f"(PARTITION BY {unit} ORDER BY {order}), or GROUP BY {unit}.",
+    )
+
+
+def read_choice(node: exp.Expression, scope: Scope, keys: Sequence[exp.Expression], ties: Sequence[str]) -> OwnValue:
+    """Return ARG_MAX or ARG_MIN, with or without FILTER, as a window over the rows that agree in ``keys``.
+
+    It is the value in the row that comes first, as in DuckDB: rows without a value or without a place in the order do
+    not count. ``ties``: the columns by which rows in the same place are ordered.
+    """
+    bare, condition = unfilter(node, scope)
+    expect_only(bare, "this", "expression")
+    value, place = read_value(bare.this, scope, clamped=True), _tree(bare.expression, scope)
+    counts = connect(
+        [is_not_null(value.tree), is_not_null(place), *([] if condition is None else [condition])], exp.And
+    )
+    descending = isinstance(bare, exp.ArgMax)
+    first = exp.Ordered(this=case((counts, place)), desc=descending, nulls_first=False)
+    chosen = exp.FirstValue(this=case((counts.copy(), value.tree.copy())))
+    order = [first, *(_ascending(name) for name in ties)]
+    window = _over(chosen, [_tree(key, scope) for key in keys], order, _ALL_ROWS)
+    count_nodes(window)  # value and condition are written several times
+    return OwnValue(window, value.column)
 
 
 def _tree(node: exp.Expression, scope: Scope) -> exp.Expression:
@@ -152,12 +210,9 @@ def _frame_of_end(node: exp.Window, order: Sequence[exp.Ordered]) -> exp.WindowS
     which would end at the current row, and a RANGE that is not the whole partition.
     """
     frame = _read_frame(node)
-    everything = exp.WindowSpec(
-        kind="ROWS", start="UNBOUNDED", start_side="PRECEDING", end="UNBOUNDED", end_side="FOLLOWING"
-    )
     if frame is None:
         if isinstance(node.this, exp.FirstValue) or not order:
-            return everything
+            return _ALL_ROWS
         raise refusal(
             node,
             f"{clause_of(node)} ends at the current row. Write ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED "
@@ -166,7 +221,7 @@ def _frame_of_end(node: exp.Window, order: Sequence[exp.Ordered]) -> exp.WindowS
     if frame.args["kind"] == "ROWS":
         return frame
     if frame.args["start"] == "UNBOUNDED" and frame.args["end"] == "UNBOUNDED":
-        return everything
+        return _ALL_ROWS
     raise refusal(node, f"{clause_of(node)}: rows in the same place have no last one. Write ROWS instead of RANGE.")
 
 

@@ -58,7 +58,7 @@ def _find_test(column: exp.Column) -> exp.Expr | None:
             return None if _is_about_plain_columns(parent) else parent
         if _is_truth(child, parent):
             return child
-        if isinstance(parent, exp.AggFunc):
+        if isinstance(parent, (exp.AggFunc, exp.Window)):  # PARTITION BY and ORDER BY test nothing
             break
         if isinstance(parent, exp.Case) and parent.this is child:
             return parent

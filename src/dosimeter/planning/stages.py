@@ -107,7 +107,10 @@ def groups_by_unit(select: exp.Select, schema: Schema) -> bool:
     if schema.unit == "row" or clause is None:
         return False
     units = {schema.unit.lower(), *(table.unit.lower() for table in schema.tables.values() if table.unit is not None)}
-    return any(_meant_name(node, select) in units for node in clause.expressions)
+    nodes = clause.expressions
+    if clause.args.get("all") is True and not nodes:  # GROUP BY ALL
+        nodes = [unaliased(item) for item in select.expressions]
+    return any(_meant_name(node, select) in units for node in nodes)
 
 
 def _meant_name(node: exp.Expression, select: exp.Select) -> str:

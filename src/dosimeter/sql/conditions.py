@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dosimeter.sql.checking import check_aligned, check_condition, check_expression, common_type
+from dosimeter.sql.dates import compare_difference, is_interval
 from dosimeter.sql.literals import read_text
 from dosimeter.sql.safe_arithmetic import make_total
 from dosimeter.sql.texts import lower_ascii
@@ -53,6 +54,8 @@ def check_comparison(node: exp.Expression, scope: Scope) -> Checked:
                 f"{clause_of(node)} chains comparisons, which means something else in SQL. "
                 "Write x BETWEEN low AND high, or join two comparisons with AND.",
             )
+    if is_interval(node.this) or is_interval(node.expression):
+        return compare_difference(node, scope)
     left, right = check_aligned([node.this, node.expression], scope, node)
     return Checked(type(node)(this=wrap(left.tree), expression=wrap(right.tree)), Type.BOOLEAN)
 
@@ -61,6 +64,9 @@ def check_between(node: exp.Expression, scope: Scope) -> Checked:
     if node.args.get("symmetric"):
         raise refusal(node, f"{clause_of(node)}: SYMMETRIC is not supported. Write the smaller end first.")
     expect_only(node, "this", "low", "high")
+    if is_interval(node.args["low"]) and is_interval(node.args["high"]):
+        ends = [kind(this=node.this, expression=node.args[end]) for kind, end in ((exp.GTE, "low"), (exp.LTE, "high"))]
+        return check_connector(exp.And(this=ends[0], expression=ends[1]), scope)
     subject, low, high = check_aligned([node.args[name] for name in ("this", "low", "high")], scope, node)
     tree = exp.Between(this=wrap(subject.tree), low=wrap(low.tree), high=wrap(high.tree))
     return Checked(tree, Type.BOOLEAN)

@@ -12,10 +12,10 @@ from typing import cast
 
 from sqlglot import exp
 
-from dosimeter.sql.checking import check_expression, check_moment, check_number
+from dosimeter.sql.checking import align_types, check_expression, check_moment, check_number
 from dosimeter.sql.literals import constant_moment, constant_tree, read_text, read_whole
 from dosimeter.sql.safe_arithmetic import UnitNumber, extract, mark_done, mark_safe
-from dosimeter.sql.trees import as_bigint, as_text, case, concatenated, wrap
+from dosimeter.sql.trees import as_bigint, as_text, case, concatenated, is_not_null, wrap
 from dosimeter.sql.types import Checked, Scope, Type, clause_of, expect_only, limit_size, refusal
 
 # The parts of a date, and the values that each can have; the years depend on the bounds.
@@ -181,11 +181,21 @@ def check_made_date(node: exp.Expression, scope: Scope) -> Checked:
 _UNITS = {"YEAR": ("MONTH", 12), "QUARTER": ("MONTH", 3), "MONTH": ("MONTH", 1), "WEEK": ("DAY", 7), "DAY": ("DAY", 1),
           "HOUR": ("SECOND", 3600), "MINUTE": ("SECOND", 60), "SECOND": ("SECOND", 1)}  # fmt: skip
 _INTERVAL = "Write it with a whole number: INTERVAL '30' DAY."
+_A_DAY = 24 * 60 * 60  # seconds
+_MIRRORED: dict[type[exp.Expr], type[exp.Expression]] = {
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+}
 
 
 def is_interval(node: exp.Expression) -> bool:
-    """Return whether a node is an interval, with or without parentheses around it."""
-    return isinstance(node.unnest(), exp.Interval)
+    """Return whether a node is an interval, such as INTERVAL 30 DAY or '30 days'::INTERVAL, also in parentheses."""
+    bare = node.unnest()
+    return isinstance(bare, exp.Interval) or (isinstance(bare, exp.Cast) and bare.to.this is exp.DataType.Type.INTERVAL)
 
 
 def _read_interval(node: exp.Expression, parent: exp.Expression) -> dict[str, int]:
@@ -194,8 +204,8 @@ def _read_interval(node: exp.Expression, parent: exp.Expression) -> dict[str, in
     Refuse an interval that is not written out in whole numbers. ``parent``: the expression that the interval is
     part of, which a refusal names.
     """
-    interval = cast(exp.Interval, node.unnest())
-    expect_only(interval, "this", "unit")
+    interval = cast(exp.Expression, node.unnest())
+    expect_only(interval, "this", "to" if isinstance(interval, exp.Cast) else "unit")
     unit = interval.args.get("unit")
     text = read_text(interval.this) if unit is None else None
     parts = [(read_whole(interval.this), "" if unit is None else str(unit.name))]
@@ -354,9 +364,48 @@ def days_between(end: Checked, start: Checked, node: exp.Expression) -> Checked:
     if Type.TIMESTAMP in (end.type, start.type):
         raise refusal(
             node,
-            f"{clause_of(node)} is an interval. Write DATE_DIFF('hour', start, end) for a number of hours, or days.",
+            f"{clause_of(node)} is an interval. Write DATE_DIFF('hour', start, end) for a number of hours, or days, or "
+            "compare it: end - start < INTERVAL '30' DAY.",
         )
     return Checked(_difference(end, start, "DAY"), Type.INTEGER)
+
+
+def compare_difference(node: exp.Expression, scope: Scope) -> Checked:
+    """Check a comparison of end − start with an interval of days, hours …, on either side of it.
+
+    It is written as a comparison of end with start plus the interval, which every engine computes exactly. Where that
+    sum lies outside the years 1 to 9999, so that no date or timestamp reaches it, the comparison is decided by the sign
+    of the interval. Refuse months and years, which are no fixed number of days.
+    """
+    mirrored = is_interval(node.this)
+    compare: type[exp.Expression] = _MIRRORED[type(node)] if mirrored else type(node)
+    interval, between = (node.this, node.expression) if mirrored else (node.expression, node.this)
+    difference = between.unnest()
+    if not isinstance(difference, exp.Sub) or is_interval(difference.expression):
+        raise refusal(
+            node,
+            f"{clause_of(node)}: an interval is compared with the time between two dates or timestamps: end - start < "
+            "INTERVAL '30' DAY.",
+        )
+    amounts = _read_interval(interval, node)
+    if amounts["MONTH"]:
+        later = exp.Add(this=difference.expression.copy(), expression=interval.copy())
+        form = clause_of(compare(this=difference.this.copy(), expression=later))
+        raise refusal(node, f"{clause_of(node)}: months differ in length. Write {form}, or an interval of days.")
+    seconds = amounts["DAY"] * _A_DAY + amounts["SECOND"]
+    end, start = (check_moment(part, scope, node) for part in (difference.this, difference.expression))
+    days, rest = divmod(seconds, _A_DAY)
+    moved = _add_seconds(start, seconds, node) if rest else add_days(start, days, node)
+    parts = [(difference.this, end), (difference.expression, moved)]
+    left, right = align_types(parts, parent=node)
+    tree: exp.Expression = compare(this=wrap(left.tree), expression=wrap(right.tree))
+    if moved is not start and constant_moment(moved.tree) is None:
+        beyond = exp.Boolean(
+            this=compare in ((exp.LT, exp.LTE, exp.NEQ) if seconds > 0 else (exp.GT, exp.GTE, exp.NEQ))
+        )
+        known = exp.And(this=is_not_null(end.tree.copy()), expression=is_not_null(start.tree.copy()))
+        tree = exp.Coalesce(this=wrap(tree), expressions=[case((known, beyond))])
+    return Checked(limit_size(tree, node), Type.BOOLEAN)
 
 
 # ---------------------------------------------------------------- written dates

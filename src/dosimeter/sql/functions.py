@@ -106,6 +106,7 @@ SUPPORTED = (
     "a date part, DATE_TRUNC, DATE_DIFF, STRFTIME, INTERVAL, DATE '…'."
 )
 _CHANGING = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentDatetime, exp.Rand)
+_TIME_BETWEEN = ("age", "date_sub", "datesub")
 _CHANGING_NAMES = ("now", "today", "current_date", "get_current_timestamp", "transaction_timestamp", "uuid", "setseed")
 
 
@@ -132,6 +133,12 @@ def refuse_unknown(node: exp.Expression) -> QueryError:
             return refusal(
                 node, f"{clause_of(node)}: an interval is added to a date: DATE '2024-12-31' - INTERVAL '90' DAY."
             )
+    if isinstance(node, exp.TimeToUnix) or named in _TIME_BETWEEN:
+        return refusal(
+            node,
+            f"{clause_of(node)} is not supported. For the time between two dates or timestamps write "
+            "DATE_DIFF('second', start, end), or compare it: end - start < INTERVAL '30' DAY.",
+        )
     if isinstance(node, _CHANGING) or named in _CHANGING_NAMES:
         return refusal(
             node,

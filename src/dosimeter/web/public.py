@@ -81,7 +81,8 @@ class Public(BaseModel):
 class PublicColumn(Public):
     """One column of a table. ``identifying``: it tells people apart; queries that single people out may be refused.
 
-    ``values``: the declared values, or the first of them. ``further``: how many more there are.
+    ``values``: the declared values, or the first of them. ``further``: how many more there are. ``max_length``: how
+    many letters of a text count where it is joined to another or handed on; None if the schema does not say.
     """
 
     name: str
@@ -93,6 +94,7 @@ class PublicColumn(Public):
     nulls: bool
     identifying: bool
     further: int = 0
+    max_length: int | None = None
 
 
 class PublicDataset(Public):
@@ -384,6 +386,7 @@ def show_column(column: Column) -> PublicColumn:
         nulls=column.nulls,
         identifying=column.identifying,
         description=column.description,
+        max_length=column.max_length,
     )
 
 

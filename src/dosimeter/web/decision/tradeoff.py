@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from dosimeter.risk import Candidate
+from dosimeter.risk import NO_ERROR, Candidate
 from dosimeter.show import Axis, even_axis, format_epsilon, format_number, format_percent, format_range, ratio_axis
 from dosimeter.show.charts import Bin, find_range_axis, write_bins
 from dosimeter.web.decision.offer import Offer
@@ -384,11 +384,11 @@ def draw_histogram(bins: Sequence[Bin], people: int, *, linear: bool) -> Histogr
 
 
 def write_error(typical: float | None, worst: float | None, *, in_rows: bool) -> str:
-    """Write a 95 % error: the ``typical`` one, or else the ``worst``, as in "± 12"; "none" if both are None.
+    """Write a 95 % error: the ``typical`` one, or else the ``worst``, as in "± 12"; "no bound" if both are None.
 
     ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3).
     """
     size = worst if typical is None else typical
     if size is None:
-        return "none"
+        return NO_ERROR
     return f"± {math.ceil(size):,} rows" if in_rows else f"± {format_number(size)}"

@@ -1,0 +1,103 @@
+"""The time between two dates or timestamps, compared with an interval, is what Python's own arithmetic says it is.
+
+For every pair of moments, up to both ends of the calendar, where start plus the interval exists no more.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+import sqlglot
+
+from dosimeter.schema.facts import Column, ColumnType, Schema
+from dosimeter.sql import Scope, check_condition
+from tests.shared_duckdb import ask_plain_duckdb
+
+MOMENTS = [
+    datetime.fromisoformat(text)
+    for text in (
+        "0001-01-01 00:00:00", "0001-01-31 00:00:00.000001", "1969-12-31 23:59:59.999999", "2024-02-28 12:00:00",
+        "2024-02-29 12:00:00", "2024-03-30 11:59:59.999999", "2024-03-30 12:00:00", "9999-12-01 00:00:00",
+        "9999-12-31 23:59:59.999999",
+    )
+]  # fmt: skip
+INTERVALS = {
+    "INTERVAL 30 DAY": timedelta(days=30),
+    "'1 day -1 second'::INTERVAL": timedelta(days=1, seconds=-1),
+    "INTERVAL '-4' WEEK": timedelta(weeks=-4),
+    "INTERVAL 0 SECOND": timedelta(),
+    "INTERVAL 36 HOUR": timedelta(hours=36),
+    "INTERVAL 3650000 DAY": timedelta(days=3_650_000),
+}
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne,
+}  # fmt: skip
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+KINDS = {"end": ColumnType.TIMESTAMP, "start": ColumnType.TIMESTAMP, "day": ColumnType.DATE, "eve": ColumnType.DATE}
+COLUMNS = {name: Column(name, kind) for name, kind in KINDS.items()}
+SCOPE = Scope(Schema(table="t", individuals=100, columns=COLUMNS), frozenset({"t"}))
+PAIRS = [(end, start) for end in [*MOMENTS, None] for start in [*MOMENTS, None]]
+
+
+def as_moment(value: date) -> datetime:
+    return value if isinstance(value, datetime) else datetime.combine(value, time())
+
+
+@pytest.fixture(scope="module")
+def pairs() -> pa.Table:
+    return pa.table(
+        {
+            "end": pa.array([end for end, _ in PAIRS], pa.timestamp("us")),
+            "start": pa.array([start for _, start in PAIRS], pa.timestamp("us")),
+            "day": pa.array([end and end.date() for end, _ in PAIRS], pa.date32()),
+            "eve": pa.array([start and start.date() for _, start in PAIRS], pa.date32()),
+        }
+    )
+
+
+def ask(connection: duckdb.DuckDBPyConnection, sql: str) -> list[bool | None]:
+    tree = check_condition(sqlglot.parse_one(f"SELECT {sql}", read="duckdb").expressions[0], SCOPE)
+    return [row[0] for row in connection.execute(f"SELECT {tree.sql(dialect='duckdb')} FROM pairs").fetchall()]
+
+
+@pytest.mark.parametrize("interval", INTERVALS)
+@pytest.mark.parametrize("sign", COMPARISONS)
+def test_differences_compare_as_pythons_do(pairs: pa.Table, sign: str, interval: str) -> None:
+    rows = pairs.to_pylist()
+    with ask_plain_duckdb(pairs=pairs) as connection:
+        for end, start in (("end", "start"), ("day", "eve"), ("day", "start"), ("end", "eve")):
+            expected = [
+                None
+                if row["end"] is None or row["start"] is None
+                else COMPARISONS[sign](as_moment(row[end]) - as_moment(row[start]), INTERVALS[interval])
+                for row in rows
+            ]
+            assert ask(connection, f'"{end}" - {start} {sign} {interval}') == expected
+            assert ask(connection, f'{interval} {MIRRORED[sign]} ("{end}" - {start})') == expected
+
+
+def test_between_has_both_ends(pairs: pa.Table) -> None:
+    expected = [
+        None if end is None or start is None else timedelta(days=-28) <= end - start <= timedelta(hours=36)
+        for end, start in PAIRS
+    ]
+    with ask_plain_duckdb(pairs=pairs) as connection:
+        assert ask(connection, "\"end\" - start BETWEEN INTERVAL '-28 days' AND INTERVAL 36 HOUR") == expected
+
+
+def test_a_written_out_date_may_stand_on_either_side(pairs: pa.Table) -> None:
+    noon = datetime.fromisoformat("2024-03-01 12:00:00")
+    late = date(9999, 12, 31)
+    with ask_plain_duckdb(pairs=pairs) as connection:
+        found = ask(connection, "\"end\" - TIMESTAMP '2024-03-01 12:00:00' <= INTERVAL 29 DAY")
+        assert found == [None if end is None else end - noon <= timedelta(days=29) for end, _ in PAIRS]
+        found = ask(connection, "TIMESTAMP '2024-03-01 12:00:00' - start > INTERVAL -29 DAY")
+        assert found == [None if start is None else noon - start > timedelta(days=-29) for _, start in PAIRS]
+        found = ask(connection, "\"end\" - DATE '9999-12-31' < INTERVAL 36 HOUR")
+        assert found == [None if end is None else end - as_moment(late) < timedelta(hours=36) for end, _ in PAIRS]
