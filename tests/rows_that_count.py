@@ -43,9 +43,16 @@ def _place(cell: Any) -> tuple[bool, Any]:
 
 
 def _term(name: str, facts: Mapping[str, Any], row: Row) -> int:
+    number = _number(row[name], facts["type"])
+    term = (number & _MASK) * _multiplier(name)
+    if facts["type"] in ("integer", "decimal", "timestamp"):
+        term ^= (number >> 32 & 0x7FFFFFFF) * _multiplier(f"{name} high")
+    return term & _MASK
+
+
+def _multiplier(name: str) -> int:
     named = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
-    multiplier = named % 2**30 | 2**30 | 1
-    return (_number(row[name], facts["type"]) & _MASK) * multiplier & _MASK
+    return named % 2**30 | 2**30 | 1
 
 
 def _number(cell: Any, kind: str) -> int:

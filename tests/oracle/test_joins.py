@@ -505,6 +505,26 @@ def test_a_public_table_after_grouping_names_the_form_that_works(source: str) ->
     assert plan.after.public[0].table.name == "clinics"
 
 
+def test_joins_cannot_make_very_many_rows_of_one_individuals() -> None:
+    """Whoever has the most rows could make an engine fail; grouped by individual first, a table multiplies nothing."""
+    labs = {**FACTS["tables"]["labs"], "max_rows_per_unit": 1_000}
+    facts = {**FACTS, "max_rows_per_unit": 101, "tables": {**FACTS["tables"], "labs": labs}}
+    schema = read_schema(facts)
+    joined = "SELECT COUNT(*) FROM visits JOIN labs USING (pid)"
+    with pytest.raises(QueryError, match="101,000 rows of one individual's; at most 100,000"):
+        plan_query(joined, schema)
+    with pytest.raises(QueryError, match="101,000 rows"):
+        plan_query(f"WITH j AS (SELECT visits.pid, score FROM visits JOIN labs USING (pid)) {joined[:20]} j", schema)
+    alone = "(SELECT pid, COUNT(*) AS n FROM labs GROUP BY pid) AS each"
+    plan = plan_query(f"SELECT COUNT(*) FROM visits JOIN {alone} USING (pid) WHERE each.n > 1", schema)
+    assert plan.schema.max_rows_per_unit == 101
+    fewer = read_schema({**facts, "max_rows_per_unit": 100})
+    assert plan_query(joined, fewer).schema.max_rows_per_unit == 100_000
+    eleven = ", ".join(f"({joined} WHERE score > {at}) AS c{at}" for at in range(11))
+    with pytest.raises(QueryError, match="1,100,000 rows of one individual's, all together"):
+        plan_query(f"SELECT {eleven}", fewer)
+
+
 def test_private_table_joins_individuals_only() -> None:
     facts = {key: value for key, value in FACTS.items() if key not in ("unit", "max_rows_per_unit", "row_key")}
     with pytest.raises(QueryError, match="both tables name the unit column"):

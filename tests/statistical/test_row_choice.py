@@ -141,6 +141,7 @@ NUMBERED: dict[str, tuple[str, Callable[[int], Any]]] = {
     "negative": ("integer", lambda at: -at),
     "cents": ("decimal", lambda at: at / 100),
     "tiny": ("decimal", lambda at: at * 1e-9),
+    "whole": ("decimal", lambda at: at * 4096.0),
     "large": ("decimal", lambda at: at * 1e15),
     "date": ("date", lambda at: date(2024, 1, 1) + timedelta(days=at)),
     "timestamp": ("timestamp", lambda at: datetime(2024, 1, 1) + timedelta(hours=at)),  # noqa: DTZ001
@@ -152,6 +153,8 @@ UNITS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "numbers": ("integer", lambda at: at),
     "thousands": ("integer", lambda at: at * 1000),
     "texts": ("text", lambda at: f"p{at}"),
+    "high bits": ("integer", lambda at: at * 2**32 + 7),
+    "sites": ("integer", lambda at: (at // 50 << 40) + (at % 50 << 33)),
 }
 
 

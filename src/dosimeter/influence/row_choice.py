@@ -37,6 +37,8 @@ _BASE, _UNIT, _COPY, _LIMIT, _ROWS = (
 _OWN, _LIMITS, _REPEATED = "own", "limits", "repeated"
 
 _32_BITS = 2**32 - 1
+_HIGH_BITS = 2**63 - 2**32  # without the sign, because engines shift negative numbers differently
+_LONG = frozenset({ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.TIMESTAMP})  # cells of more than 32 bits
 _NULL = 0x9E3779B9  # stands for NULL; a number that happens to be the same does no harm
 _COPIES = 0x61C88647  # odd, so that every number of a copy below 2^31 gives other bits
 # (shift, multiplier): odd multipliers below 2^31, so that no product leaves 63 bits and no two bases become one.
@@ -189,11 +191,20 @@ def _rename(relation: exp.Expression, alias: str) -> exp.Expression:
 
 
 def _mix_cells(kinds: Mapping[str, ColumnType]) -> exp.Expression:
-    """Return SQL for a row's base: every cell as a number, times an odd number of its column's own, joined by XOR."""
+    """Return SQL for a row's base: every cell as a number, times an odd number of its column's own, joined by XOR.
+
+    Of a number with more than 32 bits, the lower and the higher ones are two terms.
+    """
     terms = []
     for name, kind in kinds.items():
         cell = exp.Coalesce(this=_number_cell(_own(name), kind), expressions=[whole_number(_NULL)])
-        terms.append(_low_bits(exp.Mul(this=_low_bits(cell), expression=whole_number(_multiplier(name)))))
+        parts = {name: _low_bits(cell)}
+        if kind in _LONG:
+            kept = exp.Paren(this=exp.BitwiseAnd(this=exp.Paren(this=cell.copy()), expression=whole_number(_HIGH_BITS)))
+            parts[f"{name} high"] = exp.Paren(this=exp.BitwiseRightShift(this=kept, expression=whole_number(32)))
+        terms += [
+            _low_bits(exp.Mul(this=part, expression=whole_number(_multiplier(key)))) for key, part in parts.items()
+        ]
     return _join_by_xor(terms)
 
 
@@ -233,7 +244,7 @@ def _double(value: float) -> exp.Expression:
 
 
 def _multiplier(name: str) -> int:
-    """Return a column's multiplier: odd, between 2^30 and 2^31, from the column's name alone."""
+    """Return a term's multiplier: odd, between 2^30 and 2^31, from the column's name alone."""
     found = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
     return found % 2**30 | 2**30 | 1
 

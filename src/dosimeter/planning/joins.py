@@ -20,6 +20,8 @@ from dosimeter.problems import Hint, for_controller
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema
 from dosimeter.sql import COLUMN_TYPES, Scope, clause_of, conjunction, expect_only, flatten_connector, refusal
 
+MOST_JOINED = 100_000  # rows that joins may make of one individual's rows; an engine could fail for whoever has most
+
 
 @dataclass(frozen=True, slots=True)
 class JoinedScope(Scope):
@@ -188,6 +190,7 @@ def resolve_joins(select: exp.Select, base: Scope) -> JoinedSources:
         _require_new(node, table, names, joins, prefixes, schema)
         pairs = tuple(_pairs(node, table, names, JoinedScope(schema, base.names, prefixes, frozenset(merged))))
         rows = _rows_after(node, table, pairs, base.schema)
+        _require_few(node, schema.max_rows_per_unit, rows)
         joins.append(Join(table, _is_left(node), pairs))
         added = {f"{table.name}.{name}": replace(c, name=f"{table.name}.{name}") for name, c in table.columns.items()}
         schema = replace(schema, columns={**schema.columns, **added}, max_rows_per_unit=schema.max_rows_per_unit * rows)
@@ -381,6 +384,16 @@ def _rows_after(node: exp.Expression, table: JoinTable, pairs: tuple[tuple[str, 
             f"({base.unit} = {table.name}.{table.unit}).",
         )
     return table.max_rows_per_unit
+
+
+def _require_few(node: exp.Expression, before: int, rows: int) -> None:
+    """Refuse a join that could make too many rows of one individual's. ``before``: how many it has without the join."""
+    if rows > 1 and before * rows > MOST_JOINED:
+        raise refusal(
+            node,
+            f"This join could make {before * rows:,} rows of one individual's; at most {MOST_JOINED:,} are supported. "
+            "Group a table by individual before joining it, so that each has one row in it.",
+        )
 
 
 def joined_relation(

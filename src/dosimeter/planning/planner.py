@@ -31,6 +31,7 @@ from dosimeter.planning.expansion import require_small
 from dosimeter.planning.groups import Grouping, plan_groups
 from dosimeter.planning.joined_blocks import join_blocks, require_few
 from dosimeter.planning.joins import (
+    MOST_JOINED,
     JoinedSources,
     list_identifying,
     resolve_joins,
@@ -41,7 +42,7 @@ from dosimeter.planning.made_texts import require_few_letters
 from dosimeter.planning.outer_select import OuterSelect
 from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
 from dosimeter.planning.person_levels import PersonLevels
-from dosimeter.planning.person_stage import PersonStage
+from dosimeter.planning.person_stage import PersonStage, list_stages
 from dosimeter.planning.public_tables import add_public, arrange_public, read_relation
 from dosimeter.planning.query_plan import QueryPlan, Threshold
 from dosimeter.planning.singling_out import find_singled_out
@@ -305,10 +306,23 @@ def _complete(plan: QueryPlan, declared: Schema) -> QueryPlan:
             Option("quantiles", "noise"),
             ".",
         )
+    _require_few_joined(plan)
     require_few_letters(plan)
     plan = add_public(plan, declared)
     try_after(plan)
     return plan
+
+
+def _require_few_joined(plan: QueryPlan) -> None:
+    """Refuse a plan whose joins, all together, could make too many rows of one individual's (N4)."""
+    joined = [block.schema for block in plan.blocks if block.joins]
+    joined += [rows.schema for stage in list_stages(plan) for rows in stage.sources() if rows.joins]
+    most = sum(schema.max_rows_per_unit for schema in joined)
+    if len(joined) > 1 and most > 10 * MOST_JOINED:
+        raise QueryError(
+            f"The joins of the query could make {most:,} rows of one individual's, all together; at most "
+            f"{10 * MOST_JOINED:,} are supported. Ask several queries."
+        )
 
 
 # ---------------------------------------------------------------- the passes over the SELECT that measures
