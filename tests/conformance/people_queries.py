@@ -51,5 +51,8 @@ SELECT ward, COUNT(*), SUM(x) FROM visits WHERE LENGTH(pid || '-' || ward) > 3 A
     'Ad', '😀', 'e\u0301', '-1', 'Zo') GROUP BY ward;
 SELECT COUNT(*), SUM(n) FROM (SELECT pid, MAX(CONCAT(pid, ward, pid)) AS t, COUNT(*) AS n FROM visits GROUP BY pid) p
     WHERE t >= 'B' AND LENGTH(t) < 6;
+SELECT w, SUM(n), COUNT(*) FROM (SELECT pid, MAX(REGEXP_EXTRACT(ward, '^.')) AS w, COUNT_IF(ward ~ '[A-B]') AS n FROM
+    visits GROUP BY pid HAVING SUM(WIDTH_BUCKET(cost, 0, 100, 4)) > 2) p WHERE POSITION('A' IN w) < 1 GROUP BY w;
+SELECT b, COUNT(*) FROM (SELECT pid, WIDTH_BUCKET(SUM(cost), 0, 200, 5) AS b FROM visits GROUP BY pid) p GROUP BY b;
 """
 PEOPLE_QUERIES = [" ".join(text.split()) for text in _QUERIES.split(";") if text.strip()]
