@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -312,6 +313,29 @@ def test_contributions_and_totals_agree(dataset: Dataset, reference: Dataset, ta
         assert dataset.engine.rows_fetched - before <= 2 * moved  # the profile, and the exact totals of its groups
         if len(found.plan.measures) == 1 and not found.plan.groups:
             assert moved <= len(count_vectors(found.contributions)) + 1  # NULL and 0 are two, and move nothing
+
+
+@pytest.mark.parametrize(
+    ("column", "intervals"),
+    [
+        ("fine", "-1, 1, 20"),
+        ("fine", "0.7, -0.3, 100"),
+        ("pay", "0, 1, 8"),
+        ("pay", "1234.5, 0.025, 3"),
+        ("age", "0, 9, 4"),
+    ],
+)
+def test_intervals_are_those_of_postgres(postgres_url: str, reference: Dataset, column: str, intervals: str) -> None:
+    """Of exact numbers: PostgreSQL's own function asks itself."""
+    with psycopg.connect(postgres_url) as connection:
+        plain = f"width_bucket({column}::numeric, {intervals})"
+        rows = connection.execute(f"SELECT {plain}, COUNT(*) FROM registry.people GROUP BY 1").fetchall()
+    expected = {int(bucket): people for bucket, people in rows if bucket is not None}
+    bucket = f"WIDTH_BUCKET({column}, {intervals})"
+    measured = reference.risk(f"SELECT {bucket} AS b, COUNT(*) FROM people GROUP BY b").measured()
+    found = {key: int(people) for (key,), (people,) in zip(measured.keys, measured.values, strict=True) if people}
+    assert {each: people for each, people in expected.items() if (each,) in measured.keys} == found
+    assert len(found) > 2
 
 
 @pytest.mark.parametrize("sql", NOISY)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dosimeter.dataset import Dataset
 from dosimeter.errors import QueryError
 from dosimeter.planning import PlanOptions, digest_measured, plan_query
 from dosimeter.schema import Schema
@@ -319,3 +320,14 @@ def test_keys_of_thresholded_groups_have_a_maximal_length(key: str, tree: str | 
         plan = plan_query(sql, SCHEMA, options)
         assert tree is None or plan.groups[0].tree.sql(dialect="duckdb") == tree
     assert plan.outputs[1].name == ("note" if key == "note" else "group1")
+
+
+def test_cells_that_differ_beyond_the_maximal_length_share_a_group() -> None:
+    same = "é" * 4_096
+    cells = [same, same + "a", same + "b" * 100_000, "é", None]
+    schema = make_schema(note={"type": "text"})
+    with Dataset.open(pa.table({"note": pa.array(cells)}), schema=schema, table="t") as dataset:
+        measured = dataset.risk(
+            "SELECT note, COUNT(*) FROM t GROUP BY note", groups="thresholded", group_delta=1e-3
+        ).measured()
+    assert {key: float(row[0]) for (key,), row in zip(measured.keys, measured.values, strict=True)} == {"é": 1, same: 3}
