@@ -72,7 +72,7 @@ OF_FORMS = [
     "(form -> 'a') ->> 'b'", "form -> 0 ->> 'k'", "form ->> 0", "form ->> -1", "form ->> '$[0].k'", "form ->> '/a/b/1'",
     "form ->> 'it''s'", "form ->> '1'", "form ->> 2", "form ->> '$'", "form ->> '$.\"a.b\"'",
     "JSON_EXTRACT_STRING(form, '$.k')", "JSON_EXTRACT_STRING(form, 'k')", "JSON_EXTRACT(form, '$.a') ->> '$.b[1]'",
-    "UPPER(form ->> 'k') || '!'", "form ->> 'k' = 'x'", "(form ->> 'k') ->> 'z'",
+    "UPPER(form ->> 'k') || '!'", "LENGTH(form -> 'a' ->> 'b')", "form ->> 'k' = 'x'", "(form ->> 'k') ->> 'z'",
 ]  # fmt: skip
 
 
@@ -188,6 +188,7 @@ def test_many_patterns_of_one_query_count_together() -> None:
         ("form ->> '$[' = 'a'", "does not lead to one value"),
         ("form -> 'k' = 'a'", "Take the text of its last step"),
         ("code GLOB 'a*'", "REGEXP_FULL_MATCH"),
+        ("SUBSTRING(code FROM '^.') = 'a'", "REGEXP_EXTRACT takes a pattern"),
         ("STRING_SPLIT(code, '-')[1] = 'a'", "SPLIT_PART"),
         ("CONCAT_WS('-', code, note) = 'a'", "x || '-' || y"),
     ],

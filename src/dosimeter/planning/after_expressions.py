@@ -168,8 +168,8 @@ class ExpressionWriter:
 
     def _rebuild(self, node: exp.Expression, allowed: Mapping[type[exp.Expression], tuple[str, ...]]) -> exp.Expression:
         if type(node) not in allowed:
-            grouped = type(node) in ROW_FUNCTIONS and not finds_aggregate(node)
-            hint = f"Over rows it can be a group: GROUP BY {clause_of(node)}. " if grouped else ""
+            of_rows = type(node) in ROW_FUNCTIONS and not finds_aggregate(node)
+            hint = "Over rows it can stand in WHERE and in GROUP BY. " if of_rows else ""
             raise refusal(node, f"{clause_of(node)} is not supported here. {hint}{_SUPPORTED}")
         expect_only(node, *allowed[type(node)])
         return type(node)(**{name: self._argument(node.args.get(name)) for name in allowed[type(node)]})

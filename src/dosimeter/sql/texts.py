@@ -236,7 +236,11 @@ def check_substring(node: exp.Expression, scope: Scope) -> Checked:
     expect_only(node, "this", "start", "length")
     start, length = (read_whole(node.args.get(name)) for name in ("start", "length"))
     if start is None or (node.args.get("length") is not None and length is None):
-        raise refusal(node, f"{clause_of(node)}: SUBSTR takes written-out whole numbers: SUBSTR(x, 1, 3).")
+        raise refusal(
+            node,
+            f"{clause_of(node)}: SUBSTR takes written-out whole numbers: SUBSTR(x, 1, 3). REGEXP_EXTRACT takes "
+            "a pattern.",
+        )
 
     def build(tree: exp.Expression) -> exp.Expression:
         return exp.Substring(
