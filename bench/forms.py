@@ -26,6 +26,8 @@ GOAL_BY_ROW, GOAL_BY_UNIT = 2.0, 2.5
 BY_ROW = {
     "CORR": "SELECT CORR(age, hours_per_week), COUNT(*) FROM adult WHERE sex = 'Female'",
     "ROLLUP": "SELECT sex, race, COUNT(*), SUM(hours_per_week) FROM adult GROUP BY ROLLUP (sex, race)",
+    "patterns": "SELECT SPLIT_PART(workclass, '-', 1) AS kind, COUNT(*) FROM adult WHERE workclass ~ '^[A-Z]' "
+    "GROUP BY kind",
     "text groups": "SELECT UPPER(LEFT(workclass, 5)) AS kind, COUNT(*) FROM adult GROUP BY kind",
 }
 BY_UNIT = {

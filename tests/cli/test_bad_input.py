@@ -102,7 +102,7 @@ REFUSED_SQL = {
     "SELECT COUNT(*) FROM main.t": "",
     "SELECT COUNT(*)": "FROM",
     "SELECT COUNT(*) FROM t USING SAMPLE 1": "",
-    "SELECT DISTINCT ward FROM t": "DISTINCT",
+    "SELECT DISTINCT 1 FROM t": "DISTINCT",
     "SELECT COUNT(DISTINCT age, ward) FROM t": "one column",
     "SELECT SUM(DISTINCT age) FROM t": "DISTINCT",
     "SELECT COUNT() FROM t": "COUNT(*)",

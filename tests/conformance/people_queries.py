@@ -66,5 +66,8 @@ SELECT COUNT(*) FILTER (WHERE gap <= INTERVAL '2 days'), SUM(CASE WHEN gap BETWE
 SELECT COUNT(*), SUM(x) FROM (SELECT x, day - LAG(day) OVER (PARTITION BY pid ORDER BY day) < INTERVAL 3 DAY AS soon,
     day < LAG(day) OVER (PARTITION BY pid ORDER BY x) + INTERVAL '1' MONTH AS month FROM visits) v WHERE soon OR month;
 SELECT COUNT(*) FROM (SELECT pid FROM visits GROUP BY pid HAVING MAX(day) - MIN(day) > INTERVAL '4' DAY) p;
+SELECT w, SUM(n), COUNT(*) FROM (SELECT pid, MAX(REGEXP_EXTRACT(ward, '^.')) AS w, COUNT_IF(ward ~ '[A-B]') AS n FROM
+    visits GROUP BY pid HAVING SUM(WIDTH_BUCKET(cost, 0, 100, 4)) > 2) p WHERE POSITION('A' IN w) < 1 GROUP BY w;
+SELECT b, COUNT(*) FROM (SELECT pid, WIDTH_BUCKET(SUM(cost), 0, 200, 5) AS b FROM visits GROUP BY pid) p GROUP BY b;
 """
 PEOPLE_QUERIES = [" ".join(text.split()) for text in _QUERIES.split(";") if text.strip()]

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -170,6 +171,15 @@ WHERE = [
     "TRY_CAST(city AS INTEGER) IS NULL AND TRY_CAST(fine AS INTEGER) = 0",
     "DATE_PART('month', born) = 2 OR DATEPART('year', seen) = 2019 OR WEEKDAY(born) = 3 OR ISOYEAR(born) = 2019",
     "PREFIX(name, 'A') OR SUFFIX(name, 'lines')",
+    "POSITION('a' IN name) = 3 OR STRPOS(name, 'é') = 1 OR POSITION('nn' IN city) = 3",
+    "POSITION('lines' IN name) = 5 OR STRPOS(name, '\u0301') > 2 OR INSTR(name, '😀') = 1 OR STRPOS(name, '\\') = 5",
+    "SPLIT_PART(city, 'n', 1) = 'Bo' OR SPLIT_PART(city, 'l', -1) = 'm' OR SPLIT_PART(city, 'x', 2) = ''",
+    "REGEXP_MATCHES(city, '^[A-Z]') AND city ~ 'n+$' OR city ~* '^ü'",
+    "NOT REGEXP_FULL_MATCH(city, '.[a-z]{3}') OR REGEXP_EXTRACT(city, '(.)n', 1) = 'o'",
+    """CASE city WHEN 'Bonn' THEN '{"a": [{"k": "x''y\\\\z"}]}' WHEN 'Zug' THEN '[' ELSE '{"a": 1}' END -> 'a' -> 0 """
+    """->> '$.k' = 'x''y\\z'""",
+    "WIDTH_BUCKET(fine, 0, 1, 7) = 3 OR WIDTH_BUCKET(age, 0, 50, 5) IN (0, 2, 6) OR WIDTH_BUCKET(big, 0, 10, 3) = 3",
+    "WIDTH_BUCKET(pay, 1000, -1000, 8) = 4 OR WIDTH_BUCKET(pay + 0.5, 0, 0.7, 7) = 6",
 ]
 
 QUERIES = [
@@ -240,6 +250,9 @@ QUERIES = [
     "people WHERE age > 40 UNION ALL SELECT 'new', COUNT(*), SUM(fine) FROM people WHERE pay > 0 GROUP BY member",
     "SELECT city, COUNT(*) * 100.0 / (SELECT COUNT(*) FROM people WHERE member) FROM people WHERE age < 30 GROUP BY 1",
     "SELECT city, member, MEDIAN(pay), COUNT(DISTINCT age) FROM people WHERE age > 1 GROUP BY CUBE (city, member)",
+    "SELECT SPLIT_PART(city, 'n', 1), city ~ 'n', COUNT(*) FROM people GROUP BY 1, 2",
+    "SELECT WIDTH_BUCKET(pay, 0, 1000, 4) AS b, SUM(WIDTH_BUCKET(fine, 1, -1, 20)), COUNT(*) FROM people GROUP BY b",
+    "SELECT DISTINCT city, member FROM people WHERE age > 5",
 ]
 NOISY = [
     "SELECT MIN(pay), MEDIAN(pay), MAX(pay), QUANTILE_CONT(pay, 0.9) FROM people",
@@ -305,6 +318,29 @@ def test_contributions_and_totals_agree(dataset: Dataset, reference: Dataset, ta
         assert dataset.engine.rows_fetched - before <= 2 * moved  # the profile, and the exact totals of its groups
         if len(found.plan.measures) == 1 and not found.plan.groups:
             assert moved <= len(count_vectors(found.contributions)) + 1  # NULL and 0 are two, and move nothing
+
+
+@pytest.mark.parametrize(
+    ("column", "intervals"),
+    [
+        ("fine", "-1, 1, 20"),
+        ("fine", "0.7, -0.3, 100"),
+        ("pay", "0, 1, 8"),
+        ("pay", "1234.5, 0.025, 3"),
+        ("age", "0, 9, 4"),
+    ],
+)
+def test_intervals_are_those_of_postgres(postgres_url: str, reference: Dataset, column: str, intervals: str) -> None:
+    """Of exact numbers: PostgreSQL's own function asks itself."""
+    with psycopg.connect(postgres_url) as connection:
+        plain = f"width_bucket({column}::numeric, {intervals})"
+        rows = connection.execute(f"SELECT {plain}, COUNT(*) FROM registry.people GROUP BY 1").fetchall()
+    expected = {int(bucket): people for bucket, people in rows if bucket is not None}
+    bucket = f"WIDTH_BUCKET({column}, {intervals})"
+    measured = reference.risk(f"SELECT {bucket} AS b, COUNT(*) FROM people GROUP BY b").measured()
+    found = {key: int(people) for (key,), (people,) in zip(measured.keys, measured.values, strict=True) if people}
+    assert {each: people for each, people in expected.items() if (each,) in measured.keys} == found
+    assert len(found) > 2
 
 
 @pytest.mark.parametrize("sql", NOISY)

@@ -50,14 +50,27 @@ def topic(row: Row) -> Key | None:
     return None if row["topic"] is None else (row["topic"],)
 
 
+def part_of_topic(row: Row) -> Key | None:
+    return None if row["topic"] is None else (row["topic"][1:3],)  # letters, as in SUBSTR(topic, 2, 2)
+
+
 CASES = [
     Case("SELECT topic, COUNT(*) FROM visits GROUP BY topic", topic),
+    Case("SELECT SUBSTR(topic, 2, 2), COUNT(*) FROM visits GROUP BY 1", part_of_topic),
     Case(
         "SELECT topic, ward, COUNT(*) FROM visits GROUP BY topic, ward",  # NULL is a group of ward alone
         lambda row: None if row["topic"] is None else (row["topic"], row["ward"]),
     ),
     Case("SELECT x, COUNT(*) FROM visits WHERE urgent GROUP BY x", lambda row: (row["x"],) if row["urgent"] else None),
     Case("SELECT cost, COUNT(*) FROM visits GROUP BY cost", lambda row: (row["cost"],)),
+    Case(
+        "SELECT RIGHT(LOWER(topic), 3) AS ending, COUNT(*) FROM visits GROUP BY ending",
+        lambda row: None if row["topic"] is None else (row["topic"].lower()[-3:],),
+    ),
+    Case(
+        "SELECT DISTINCT LEFT(topic, 1) AS t FROM visits",
+        lambda row: None if row["topic"] is None else (row["topic"][:1],),
+    ),
 ]
 
 

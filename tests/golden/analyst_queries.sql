@@ -119,8 +119,9 @@ SELECT 'carrier' AS what, carrier AS which, COUNT(*) AS n FROM flights GROUP BY 
 
 SELECT origin, carrier, MEDIAN(arr_delay) AS median, GROUPING(carrier) AS all_carriers FROM flights GROUP BY GROUPING SETS ((origin, carrier), (origin)) ORDER BY origin, all_carriers, carrier;
 
--- refused: SELECT DISTINCT is not supported
-SELECT DISTINCT carrier FROM flights;
+SELECT DISTINCT carrier FROM flights ORDER BY carrier;
+
+SELECT DISTINCT origin, carrier FROM flights WHERE dep_delay > 30 ORDER BY 1, 2;
 
 -- refused: is not supported
 SELECT carrier, MODE(origin) FROM flights GROUP BY carrier;
@@ -246,6 +247,16 @@ SELECT BOOL_OR(emergency) FROM visits;
 
 -- refused: not supported
 SELECT FIRST(ward ORDER BY admitted) FROM visits;
+
+SELECT SPLIT_PART(code, '.', 1) AS disease, COUNT(*) AS visits, COUNT(DISTINCT patient_id) AS patients FROM visits GROUP BY disease ORDER BY disease;
+
+SELECT REGEXP_MATCHES(code, '^I[0-9]+') AS heart, AVG(cost) AS cost FROM visits GROUP BY heart ORDER BY heart;
+
+SELECT CASE WHEN POSITION('.' IN code) > 0 THEN 'detailed' ELSE 'plain' END AS kind, COUNT(*) AS n FROM visits GROUP BY kind ORDER BY kind;
+
+SELECT chapter, COUNT(*) AS patients FROM (SELECT patient_id, MAX(REGEXP_EXTRACT(code, '^[A-Z]')) AS chapter FROM visits WHERE code !~ '^O' GROUP BY patient_id) p GROUP BY chapter HAVING COUNT(*) > 0 ORDER BY chapter;
+
+SELECT CONCAT('{"ward": "', ward, '"}') ->> 'ward' AS ward, COUNT(*) AS n FROM visits GROUP BY 1 ORDER BY 1;
 
 -- table: survey
 

@@ -19,6 +19,7 @@ from dosimeter.release.account_terms import digest_request
 from dosimeter.release.order import ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.schema.toml import digest_schema, load_schema, read_schema
+from tests.unit.growing_sql import FACTS
 
 CLINIC = Path(__file__).parents[2] / "src" / "dosimeter" / "data" / "clinic.toml"
 TEXT = 'age,ward,cost\n34,eyes,12.50\n,burns,0\n71,"hands, feet",99.99\n'
@@ -42,26 +43,7 @@ REQUESTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-STAYS = read_schema(
-    {
-        "table": "v",
-        "individuals": 20,
-        "unit": "pid",
-        "max_rows_per_unit": 3,
-        "row_key": "vid",
-        "reviewed": True,
-        "columns": {
-            "pid": {"type": "text", "identifying": True},
-            "vid": {"type": "integer", "bounds": [0, 100]},
-            "hiv": {"type": "boolean"},
-            "ward": {"type": "category", "values": ["eyes", "burns", "hands and feet"]},
-            "cost": {"type": "integer", "bounds": [0, 100]},
-            "day": {"type": "date", "bounds": ["2024-01-01", "2024-01-31"]},
-            "note": {"type": "text"},
-            "name": {"type": "text"},
-        },
-    }
-)
+STAYS = read_schema({**FACTS, "columns": {**FACTS["columns"], "name": {"type": "text"}}})
 STAGES = [
     (
         "SELECT COUNT(*) FROM (SELECT pid, MAX(note || '!') AS n FROM v WHERE hiv GROUP BY pid) WHERE n LIKE '%x%'",

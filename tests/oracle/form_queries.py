@@ -55,7 +55,7 @@ NUMBERS = {
     "number": [
         "ABS(cost)", "ROUND(cost)", "ROUND(cost, -1)", "FLOOR(cost / 3)", "CEIL(cost)", "TRUNC(cost)", "SIGN(x)",
         "SQRT(cost)", "LN(cost + 3)", "LOG10(x)", "EXP(x / 4)", "POWER(x, 2)", "POWER(x, 3)", "x // 3", "x % 3",
-        "MOD(x, 4)", "cost / 4", "cost / x", "x / 3", "cost * x",
+        "MOD(x, 4)", "cost / 4", "cost / x", "x / 3", "cost * x", "WIDTH_BUCKET(cost, 0, 12, 5)",
     ],
     "condition": [
         "GREATEST(cost - 3, 0)", "LEAST(x, 2)", "GREATEST(x, cost)", "NULLIF(x, 6)", "COALESCE(cost, 5)",
@@ -71,7 +71,7 @@ NUMBERS = {
         "DATE_DIFF('hour', at, d)", "MONTH(d)", "WEEK(d)", "DAYOFWEEK(at)", "HOUR(at)", "DAYOFYEAR(d)",
         "at::DATE - d", "DATE_DIFF('day', d, d + INTERVAL '1' MONTH)", "DAY(LAST_DAY(d))",
     ],
-    "text": ["LENGTH(ward)", "LENGTH(code)", "LENGTH(ward || code)"],
+    "text": ["LENGTH(ward)", "LENGTH(code)", "LENGTH(ward || code)", "POSITION('s' IN ward)"],
 }  # fmt: skip
 CONDITIONS = {
     "plain": [
@@ -93,16 +93,23 @@ CONDITIONS = {
     "text": [
         "UPPER(ward) = 'ÖST'", "LOWER(note) = 'cough'", "TRIM(note) = 'a'", "note LIKE 'a%'", "note ILIKE '%OUGH%'",
         "STARTS_WITH(note, 'c')", "LENGTH(note) > 2", "REPLACE(note, 'cough', '') = ''", "SUBSTR(code, 2) = '3'",
-        "ward || code = 'A1'",
+        "ward || code = 'A1'", "ward ~ '^[A-Z]'", "POSITION('u' IN note) = 3", "REGEXP_EXTRACT(code, '[0-9]') = '3'",
     ],
 }  # fmt: skip
 KEYS = {
     "plain": ["ward", "sick", "x", "clinic_id"],
-    "number": ["x // 3", "FLOOR(cost / 4) * 4", "ROUND(cost, -1)", "x % 3"],
+    "number": ["x // 3", "FLOOR(cost / 4) * 4", "ROUND(cost, -1)", "x % 3", "WIDTH_BUCKET(cost, 10, 0, 4)"],
     "condition": ["x > 2", "COALESCE(ward, 'none')", "CASE WHEN cost > 5 THEN 'high' WHEN x > 2 THEN 'low' END"],
     "cast": ["CAST(x AS VARCHAR)", "CAST(cost AS INTEGER)", "CAST(code AS INTEGER)", "CAST(at AS DATE)"],
     "date": ["DATE_TRUNC('month', d)", "STRFTIME(at, '%Y-%m')", "DAYOFWEEK(d)", "QUARTER(d)", "DAYNAME(at)", "d"],
-    "text": ["UPPER(TRIM(ward))", "LEFT(ward, 1)", "ward || sick", "REPLACE(code, ' ', '')"],
+    "text": [
+        "UPPER(TRIM(ward))",
+        "LEFT(ward, 1)",
+        "ward || sick",
+        "REPLACE(code, ' ', '')",
+        "SPLIT_PART(ward, 's', 1)",
+        "code ~ '[0-9]'",
+    ],
 }
 
 

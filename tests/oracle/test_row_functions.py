@@ -56,6 +56,9 @@ SUMS = [
     "SUM(DATE_DIFF('day', came, went))",
     "SUM(DATE_DIFF('month', came, went))",
     "SUM(LENGTH(ward))",
+    "SUM(POSITION('t' IN ward))",
+    "SUM(CAST(ward ~ '^[A-Z]' AS INTEGER))",
+    "SUM(LENGTH(SPLIT_PART(ward, 'o', 2)) + LENGTH(REGEXP_EXTRACT(ward, '[a-z]+')))",
     "SUM(IF(came + INTERVAL '1' MONTH > went, 1, 0))",
     # GREATEST and LEAST skip NULL: what can be NULL bounds nothing, however constant it is otherwise.
     "SUM(LEAST(age, CASE WHEN urgent THEN 1 END))",
@@ -73,6 +76,12 @@ GROUPS = [
     "LEFT(ward, 1) || urgent",
     "FLOOR(cost / 300) * 300",
     "ROUND(cost, -2)",
+    "SPLIT_PART(ward, 'o', 1)",
+    "REGEXP_FULL_MATCH(ward, '[A-Z].*')",
+    "POSITION('t' IN ward)",
+    "CASE ward WHEN 'south' THEN '{\"at\": [1, 2]}' ELSE '{\"at\": 3}' END -> 'at' ->> 1",
+    "WIDTH_BUCKET(cost, 100, 800, 7)",
+    "WIDTH_BUCKET(age, 90, 10, 4)",
     "CAST(FLOOR(age / 10) AS INTEGER)",
     "STRFTIME(went, '%Y-%m')",
     "DAYOFWEEK(came)",
@@ -139,7 +148,9 @@ def without_each() -> Iterator[list[Dataset]]:
     "sql",
     [f"SELECT {total} FROM stays" for total in SUMS]
     + [f"SELECT {group} AS class, COUNT(*) FROM stays GROUP BY class" for group in GROUPS]
-    + ["SELECT ROUND(cost, -2) AS class, SUM(SQRT(age)) FROM stays WHERE LOWER(ward) <> 'south' GROUP BY class"],
+    + ["SELECT ROUND(cost, -2) AS class, SUM(SQRT(age)) FROM stays WHERE LOWER(ward) <> 'south' GROUP BY class"]
+    + ["SELECT SUM(WIDTH_BUCKET(cost, 0, 900, 9) * age) FROM stays WHERE NOT ward ~* 'N'"]
+    + ["SELECT DISTINCT urgent, LEFT(ward, 1) FROM stays WHERE age > 20"],
 )
 def test_closed_form_is_leaving_a_person_out(sql: str, everybody: Dataset, without_each: list[Dataset]) -> None:
     plan = plan_alone(everybody, sql)

@@ -203,6 +203,23 @@ def _deep_numbers(chance: random.Random) -> str:
     return f"SELECT {', '.join(parts)} FROM v"
 
 
+def _patterns(chance: random.Random) -> str:
+    atom = chance.choice([".?", "[a-z]*", "\\pL", "a|b", "(.?){9}", "\\d{4}"])
+    tests = [
+        chance.choice(
+            [
+                f"ward ~ '({atom}){{{_size(chance, 1_000)}}}{at}'",
+                f"REGEXP_EXTRACT(ward, '{f'({atom})' * _size(chance, 150)}', 1) = '{at}'",
+                f"SPLIT_PART(ward, ' ', {at + 1}) = 'x'",
+                f"ward -> 'a' ->> 'k{at}' IS NULL",
+                f"WIDTH_BUCKET(cost, 0, {at + 1}, {_size(chance, 500)}) = 1",
+            ]
+        )
+        for at in range(_size(chance, 400))
+    ]
+    return f"SELECT COUNT(*) FROM v WHERE {' OR '.join(tests)}"
+
+
 _FAMILIES: tuple[Callable[[random.Random], str], ...] = (
     _joined_in_where,
     _stages,
@@ -220,6 +237,7 @@ _FAMILIES: tuple[Callable[[random.Random], str], ...] = (
     _lists,
     _items,
     _deep_numbers,
+    _patterns,
 )
 
 

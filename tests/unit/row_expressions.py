@@ -130,6 +130,7 @@ DEEPER_INTEGERS: st.SearchStrategy[str] = st.one_of(
     st.builds("DATE_DIFF('{}', {}, {})".format, st.one_of(UNITS, CLOCK), DATES, MOMENTS),
     st.builds("({} - {})".format, DATES, DATES),
     st.builds("LENGTH({})".format, TEXTS),
+    st.builds("POSITION('{}' IN {})".format, st.sampled_from(["a", "ß", "B", "2024", "b_"]), TEXTS),
 )
 DEEPER_NUMBERS: st.SearchStrategy[str] = st.one_of(
     st.builds("({} {} {})".format, NUMBERS, st.sampled_from(["+", "-", "*"]), NUMBERS),
@@ -152,6 +153,8 @@ DEEPER_TEXTS: st.SearchStrategy[str] = st.one_of(
     st.builds("{}({}, {})".format, st.sampled_from(["LEFT", "RIGHT"]), TEXTS, st.sampled_from([0, 1, 3])),
     st.builds("SUBSTR({}, {}, {})".format, TEXTS, st.sampled_from([1, 2, 4]), st.sampled_from([0, 1, 3])),
     st.builds("SUBSTR({}, 2)".format, TEXTS),
+    st.builds("SPLIT_PART({}, '{}', {})".format, TEXTS, st.sampled_from(["a", "ß", "-"]), st.sampled_from([1, 2, -1])),
+    st.builds("REGEXP_EXTRACT({}, '{}')".format, TEXTS, st.sampled_from(["[a-z]+", "^.", "(x)?", "[0-9]{2,4}-"])),
     st.builds("REPLACE({}, 'a', '{}')".format, TEXTS, st.sampled_from(["", "o"])),
     st.builds("({} || {})".format, TEXTS, TEXTS),
     st.builds("CONCAT({}, {})".format, TEXTS, st.one_of(TEXTS, INTEGERS)),
@@ -201,6 +204,8 @@ DEEPER_CONDITIONS: st.SearchStrategy[str] = st.one_of(
     st.builds("({} ILIKE '{}')".format, TEXT_LEAVES, st.sampled_from(["%A%", "b%", "_"])),
     st.builds("{}({}, '{}')".format, st.sampled_from(["STARTS_WITH", "ENDS_WITH", "CONTAINS", "PREFIX", "SUFFIX"]),
               TEXTS, st.sampled_from(["a", "B", "", "bc"])),
+    st.builds("REGEXP_MATCHES({}, '{}')".format, TEXTS, st.sampled_from(["^[A-Z]", "[^a-z]", "", "n{2}|ß", "\\s"])),
+    st.builds("REGEXP_FULL_MATCH({}, '{}')".format, TEXTS, st.sampled_from(["[A-Z].*", ".{2,4}", "[0-9.]+"])),
     st.builds("CAST({} AS BOOLEAN)".format, NUMBERS),
     st.builds("(({}) IS NULL)".format, st.one_of(NUMBERS, TEXTS, DATES, MOMENTS)),
 )  # fmt: skip

@@ -261,7 +261,8 @@ def test_worth_naming(connection: duckdb.DuckDBPyConnection, sql: str, value: An
         ("v // 2", "FLOOR(x / y)"),
         ("CURRENT_DATE", "each time"),
         ("RANDOM()", "each time"),
-        ("REGEXP_MATCHES(s, 'a')", "Supported: columns"),
+        ("REGEXP_MATCHES(s, 'a')", "Over other text use LIKE"),
+        ("MD5(s)", "Supported: columns"),
     ],
 )
 def test_refusals_name_what_works(sql: str, words: str) -> None:

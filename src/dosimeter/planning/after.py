@@ -36,6 +36,7 @@ from dosimeter.sql import (
     check_expression,
     clause_of,
     column_tree,
+    drop_cuts,
     expect_only,
     make_total,
     refusal,
@@ -313,7 +314,7 @@ class MeasuringSelect:
         position = self._matching_group(node)
         if position is not None:
             group = self.groups[position]
-            plain = group.name if isinstance(group.tree, exp.Column) else f"group{position + 1}"
+            plain = group.name if isinstance(drop_cuts(group.tree), exp.Column) else f"group{position + 1}"
             name = free_name(alias or plain, taken)
             tree: exp.Expression = exp.column(f"g{position}")
             length = max((len(str(value)) for value in group.values or ()), default=SHORT)
@@ -384,7 +385,8 @@ class MeasuringSelect:
             tree = make_total(check_expression(node, self.scope).tree, self.scope.schema)
         except QueryError:
             return None
-        return next((at for at, group in enumerate(self.groups) if group.tree == tree), None)
+        whole = drop_cuts(tree)
+        return next((at for at, group in enumerate(self.groups) if drop_cuts(group.tree) == whole), None)
 
     def _not_grouped(self, node: exp.Expression) -> QueryError:
         if isinstance(node, exp.Column):

@@ -19,6 +19,7 @@ from dosimeter.sql import (
     COMPARISONS,
     MOST_CHARACTERS,
     MOST_ROWS,
+    ROW_FUNCTIONS,
     Scope,
     as_double,
     check_expression,
@@ -167,7 +168,9 @@ class ExpressionWriter:
 
     def _rebuild(self, node: exp.Expression, allowed: Mapping[type[exp.Expression], tuple[str, ...]]) -> exp.Expression:
         if type(node) not in allowed:
-            raise refusal(node, f"{clause_of(node)} is not supported here. {_SUPPORTED}")
+            of_rows = type(node) in ROW_FUNCTIONS and not finds_aggregate(node)
+            hint = "Over rows it can stand in WHERE and in GROUP BY. " if of_rows else ""
+            raise refusal(node, f"{clause_of(node)} is not supported here. {hint}{_SUPPORTED}")
         expect_only(node, *allowed[type(node)])
         return type(node)(**{name: self._argument(node.args.get(name)) for name in allowed[type(node)]})
 

@@ -17,9 +17,20 @@ from dosimeter.errors import QueryError
 from dosimeter.options import Groups
 from dosimeter.planning.after_expressions import finds_aggregate
 from dosimeter.planning.declared_groups import group_values, require_shareable
-from dosimeter.planning.parsing import read_whole_number, unaliased
+from dosimeter.planning.parsing import NO_STAR, read_whole_number, unaliased
 from dosimeter.planning.query_plan import Group
-from dosimeter.sql import Scope, check_expression, clause_of, expect_only, make_total, refusal
+from dosimeter.sql import (
+    Checked,
+    Scope,
+    Type,
+    check_expression,
+    clause_of,
+    expect_only,
+    limit_text,
+    make_total,
+    refusal,
+    require_short,
+)
 
 MAX_GROUPS = 10_000
 MAX_SETS = 64
@@ -85,9 +96,10 @@ def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
         for node in each:
             source = dereference(node, select, scope)
             checked = check_expression(source, scope)
-            tree = make_total(checked.tree, scope.schema)
             if mode == "thresholded":
                 require_shareable(source, checked, scope.schema)
+                checked = _limit_key(source, checked, scope)
+            tree = make_total(checked.tree, scope.schema)
             known = next((at for at, group in enumerate(groups) if group.tree == tree), None)
             if known is None:
                 known = len(groups)
@@ -105,6 +117,38 @@ def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
             clause=clause_of(clause),
         )
     return found
+
+
+def group_distinct(select: exp.Select) -> exp.Select:
+    """Return SELECT DISTINCT a, b … as SELECT a, b … GROUP BY a, b HAVING COUNT(*) > 0; any other SELECT unchanged.
+
+    Which values occur is private, so that noisy counts tell it.
+    """
+    distinct = select.args.get("distinct")
+    items = [unaliased(item) for item in select.expressions]
+    keys = [item.copy() for item in items if not isinstance(item, exp.Literal)]
+    over_rows = select.args.get("qualify") or any(item.find(exp.Window) for item in items)
+    if distinct is None or distinct.args.get("on") or over_rows or not keys:
+        return select
+    if any(isinstance(item, exp.Star) for item in items):
+        raise refusal(select, NO_STAR)
+    some = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+    grouped = select.copy()
+    grouped.set("distinct", None)
+    grouped.set("group", exp.Group(expressions=keys))
+    grouped.set("having", exp.Having(this=some))
+    return grouped
+
+
+def _limit_key(source: exp.Expression, checked: Checked, scope: Scope) -> Checked:
+    """Return a thresholded group's expression with undeclared texts cut to their maximal length: keys are handed on.
+
+    ``source``: the expression as written.
+    """
+    columns = [scope.schema.columns[node.name] for node in checked.tree.find_all(exp.Column)]
+    if checked.type is not Type.TEXT or all(column.values is not None for column in columns):
+        return checked
+    return Checked(require_short(limit_text(checked.tree, scope.schema), scope.schema, source), checked.type)
 
 
 def _reads_nulls(tree: exp.Expression, scope: Scope) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import cast
+from typing import ClassVar, cast
 
 import sqlglot
 from sqlglot import TokenType, exp
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.duckdb import DuckDBParser
 
 from dosimeter.errors import QueryError
 from dosimeter.sql import clause_of, expect_only, name_to_char, refusal
@@ -49,6 +51,19 @@ _AFTER_SET_WORD = (
 )  # fmt: skip
 _ENDS_OF_SELECT = (TokenType.VAR, TokenType.NUMBER, TokenType.STRING, TokenType.IDENTIFIER, TokenType.R_PAREN)
 _READ = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit")
+
+
+class _PlainPaths(DuckDB):
+    """DuckDB's SQL, with paths into JSON left as they are written: 'a.b' is one key, and '$.a.b' two.
+
+    UPPER(x -> 'a') reads JSON, too: the parser would take it for a function of x.
+    """
+
+    class Parser(DuckDBParser):
+        LAMBDAS: ClassVar = {kind: read for kind, read in DuckDBParser.LAMBDAS.items() if kind is not TokenType.ARROW}
+
+    def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
+        return path
 
 
 def parse_select(sql: str) -> exp.Select:
@@ -104,7 +119,7 @@ def _parse_query(sql: str) -> exp.Expression:
     try:
         sql.encode()
         _expect_one_select(sql)
-        statements = [statement for statement in sqlglot.parse(sql, read="duckdb") if statement is not None]
+        statements = [statement for statement in sqlglot.parse(sql, read=_PlainPaths) if statement is not None]
     except UnicodeEncodeError:
         raise QueryError("The SQL holds characters that are not Unicode text.") from None
     except SqlglotError as error:

@@ -28,7 +28,7 @@ from dosimeter.planning.after import (
 from dosimeter.planning.aggregates import AggregateCollector, CollectedAggregates
 from dosimeter.planning.blocks import name_released, of_block, of_sets, try_after, unite_sets, write_union
 from dosimeter.planning.expansion import require_small
-from dosimeter.planning.groups import Grouping, plan_groups
+from dosimeter.planning.groups import Grouping, group_distinct, plan_groups
 from dosimeter.planning.joined_blocks import join_blocks, require_few
 from dosimeter.planning.joins import (
     MOST_JOINED,
@@ -153,7 +153,10 @@ class _Planner:
         ``nested``: whether it stands inside another query.
         """
         query = read_scope(query)
-        if find_stage(query, self.declared, nested=nested) is not Stage.AFTER:
+        stage = find_stage(query, self.declared, nested=nested)
+        if stage is Stage.ROWS and not nested:
+            query = replace(query, select=group_distinct(query.select))
+        if stage is not Stage.AFTER:
             return self._measure(query)
         if query.parts:
             return write_union([self._relation(part, nested=True) for part in query.parts], query.select)

@@ -49,6 +49,7 @@ from dosimeter.sql.safe_arithmetic import (
 )
 from dosimeter.sql.text_lengths import (
     count_letters,
+    drop_cuts,
     is_cut,
     limit_text,
     longest_cell,
@@ -135,6 +136,7 @@ __all__ = [
     "count_letters",
     "count_nodes",
     "distinct_values",
+    "drop_cuts",
     "evaluate_row",
     "expect_only",
     "find_date_part",

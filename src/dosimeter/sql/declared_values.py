@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dosimeter.sql.embedded import ask_embedded
+from dosimeter.sql.embedded import EmbeddedError, ask_embedded, run_embedded
 from dosimeter.sql.literals import constant_tree
 from dosimeter.sql.trees import alias, column_tree
 
@@ -27,6 +27,18 @@ def evaluate_row(tree: exp.Expression, row: Mapping[str, Any]) -> Any:
 def alias_quoted(tree: exp.Expression, name: str) -> str:
     """Return the SQL of a value with a column's name: ``value AS "name"``."""
     return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True)).sql(dialect="duckdb")
+
+
+def find_failure(tree: exp.Expression, *, kind: str | None = None) -> str | None:
+    """Return why DuckDB cannot compute an expression of constants, in its words; None if it can.
+
+    ``kind``: the type that the expression must have, if that is not certain. DuckDB quotes the expression, never data.
+    """
+    try:
+        [(found,)] = run_embedded(exp.select(exp.func("TYPEOF", tree)), {})
+    except EmbeddedError as error:
+        return str(error)
+    return None if kind in (None, found) else f"it gives {found}"
 
 
 def evaluate_each(build: Callable[[exp.Expression], exp.Expression], texts: Sequence[str]) -> dict[str, Any]:

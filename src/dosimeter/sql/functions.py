@@ -8,7 +8,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.sql import casts, conditions, dates, literals, numbers, texts
+from dosimeter.sql import casts, conditions, dates, literals, numbers, patterns, texts
 from dosimeter.sql.types import COMPARISONS, Checker, clause_of, refusal
 
 ROW_FUNCTIONS: dict[type[exp.Expression], Checker] = {
@@ -36,6 +36,7 @@ ROW_FUNCTIONS: dict[type[exp.Expression], Checker] = {
     exp.Exp: numbers.check_function,
     exp.Log: numbers.check_logarithm,
     exp.Pow: numbers.check_power,
+    exp.WidthBucket: numbers.check_bucket,
     # conditions and choices
     exp.And: conditions.check_connector,
     exp.Or: conditions.check_connector,
@@ -85,6 +86,14 @@ ROW_FUNCTIONS: dict[type[exp.Expression], Checker] = {
     exp.Contains: texts.check_part_of_text,
     exp.DPipe: texts.check_joined,
     exp.Concat: texts.check_concat,
+    exp.StrPosition: patterns.check_position,
+    exp.SplitPart: patterns.check_split_part,
+    exp.RegexpLike: patterns.check_match,
+    exp.RegexpILike: patterns.check_match,
+    exp.RegexpFullMatch: patterns.check_match,
+    exp.RegexpExtract: patterns.check_extraction,
+    exp.JSONExtract: patterns.refuse_json,
+    exp.JSONExtractScalar: patterns.check_json_text,
 }
 # Functions for which the parser has no class of nodes.
 NAMED_FUNCTIONS: dict[str, Checker] = {
@@ -102,9 +111,28 @@ _INSIDE = (exp.Identifier, exp.Alias, exp.Var, exp.DataType, exp.DataTypeParam, 
 SUPPORTED = (
     "Supported: columns, numbers, 'text', + - * / // %, ABS, SIGN, FLOOR, CEIL, TRUNC, ROUND, SQRT, LN, LOG, EXP, "
     "POWER, CASE, IF, COALESCE, NULLIF, GREATEST, LEAST, comparisons, AND, OR, NOT, BETWEEN, IN (…), LIKE, ILIKE, IS "
-    "NULL, CAST, UPPER, LOWER, TRIM, LEFT, RIGHT, SUBSTR, REPLACE, LENGTH, STARTS_WITH, CONTAINS, CONCAT, EXTRACT of "
-    "a date part, DATE_TRUNC, DATE_DIFF, STRFTIME, INTERVAL, DATE '…'."
+    "NULL, CAST, UPPER, LOWER, TRIM, LEFT, RIGHT, SUBSTR, REPLACE, LENGTH, STARTS_WITH, CONTAINS, POSITION, CONCAT, "
+    "WIDTH_BUCKET, EXTRACT of a date part, DATE_TRUNC, DATE_DIFF, STRFTIME, INTERVAL, DATE '…'; of declared values "
+    "SPLIT_PART, REGEXP_MATCHES, REGEXP_EXTRACT and x ->> 'key'."
 )
+# What to write instead of a function that is not supported.
+_PARTS = "One part of a text with declared values: SPLIT_PART(x, '-', 1), REGEXP_EXTRACT(x, '[a-z]+')."
+_KEYS = "The text of a key, if the column's values are declared: x ->> 'key', x -> 'inner' ->> 'key'."
+_MATCHES = "Engines read such patterns differently. Use LIKE or, if values are declared, REGEXP_FULL_MATCH(x, 'A.*')."
+_INSTEAD: dict[type[exp.Expression] | str, str] = {
+    exp.SimilarTo: _MATCHES,
+    exp.Glob: _MATCHES,
+    exp.Split: _PARTS,
+    exp.RegexpSplit: _PARTS,
+    exp.RegexpExtractAll: _PARTS,
+    exp.RegexpReplace: f"{_PARTS} REPLACE takes plain texts.",
+    "regexp_split_to_array": _PARTS,
+    exp.JSONBExtract: _KEYS,
+    exp.JSONBExtractScalar: _KEYS,
+    "json_value": _KEYS,
+    exp.ConcatWs: "Join texts by x || '-' || y.",
+    exp.Bracket: "A part of a text is SUBSTR(x, 1, 3) or, if values are declared, SPLIT_PART(x, '-', 1).",
+}
 _CHANGING = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentDatetime, exp.Rand)
 _TIME_BETWEEN = ("age", "date_sub", "datesub")
 _CHANGING_NAMES = ("now", "today", "current_date", "get_current_timestamp", "transaction_timestamp", "uuid", "setseed")
@@ -145,4 +173,5 @@ def refuse_unknown(node: exp.Expression) -> QueryError:
             f"{clause_of(node)} is not supported: the same question would mean something else each time. Write the "
             "date or number: DATE '2024-12-31'.",
         )
-    return refusal(node, f"{clause_of(node)} is not supported. {SUPPORTED}")
+    instead = _INSTEAD.get(type(node)) or _INSTEAD.get(named)
+    return refusal(node, f"{clause_of(node)} is not supported. {instead or SUPPORTED}")

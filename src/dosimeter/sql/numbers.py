@@ -6,6 +6,8 @@ An operation that engines write differently is kept as one node here; ``make_tot
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from sqlglot import exp
 
 from dosimeter.sql.checking import check_expression, check_number, require_number
@@ -17,6 +19,7 @@ from dosimeter.sql.types import TEMPORAL, Checked, Scope, Type, clause_of, expec
 
 MAX_PLACES = 15
 MAX_EXPONENT = 10
+MAX_BUCKETS = 500
 
 
 def check_negation(node: exp.Expression, scope: Scope) -> Checked:
@@ -157,4 +160,35 @@ def check_sign(node: exp.Expression, scope: Scope) -> Checked:
         (exp.LT(this=wrap(operand.copy()), expression=zero.copy()), exp.Neg(this=one.copy())),
         (exp.EQ(this=wrap(operand.copy()), expression=zero.copy()), as_bigint(zero.copy())),
     )
+    return Checked(limit_size(tree, node), Type.INTEGER)
+
+
+def check_bucket(node: exp.Expression, scope: Scope) -> Checked:
+    """Check WIDTH_BUCKET(x, low, high, n), as in PostgreSQL: n intervals of equal width, numbered from 1.
+
+    It is 0 below low, and n + 1 at high and above. With low > high the intervals are numbered downwards, and each
+    includes its upper end. Ends are compared with x one by one: an end such as 0.29 is the same double as a cell 0.29,
+    and arithmetic would put that cell below it.
+    """
+    expect_only(node, "this", "min_value", "max_value", "num_buckets")
+    low, high = (
+        None if end is None else read_decimal(end) for end in (node.args.get("min_value"), node.args.get("max_value"))
+    )
+    count = read_whole(node.args.get("num_buckets"))
+    if low is None or high is None or count is None or low == high or not 1 <= count <= MAX_BUCKETS:
+        raise refusal(
+            node,
+            f"{clause_of(node)}: WIDTH_BUCKET takes a number, two different ends and how many intervals there are, up "
+            f"to {MAX_BUCKETS}, all written out: WIDTH_BUCKET(x, 0, 100, 5).",
+        )
+    operand = make_total(check_number(node.this, scope, node).tree, scope.schema)
+    ends = [Fraction(low) + at * (Fraction(high) - Fraction(low)) / count for at in range(count + 1)]
+    before, beyond = (exp.LT, exp.GTE) if low < high else (exp.GT, exp.LTE)
+
+    def compare(kind: type[exp.Expression], end: Fraction) -> exp.Expression:
+        value = int(end) if end.denominator == 1 else float(end)
+        return kind(this=wrap(operand.copy()), expression=constant_tree(value))
+
+    tests = [*(compare(before, end) for end in ends), compare(beyond, ends[-1])]
+    tree = case(*((test, as_bigint(exp.Literal.number(at))) for at, test in enumerate(tests)))
     return Checked(limit_size(tree, node), Type.INTEGER)

@@ -51,6 +51,14 @@ def is_cut(tree: exp.Expression) -> bool:
     return isinstance(tree, exp.Left) and bool(tree.meta.get(_CUT))
 
 
+def drop_cuts(tree: exp.Expression) -> exp.Expression:
+    """Return a tree as it was before ``limit_text``: its columns whole."""
+    if not any(is_cut(node) for node in tree.find_all(exp.Left)):
+        return tree
+    whole: exp.Expression = tree.transform(lambda node: node.this if is_cut(node) else node)
+    return whole
+
+
 def require_short(tree: exp.Expression, schema: Schema, node: exp.Expression) -> exp.Expression:
     """Return a text that ``limit_text`` limited; refuse it if it could be too long. ``node``: the same as written."""
     most = measure_text(tree, schema)

@@ -17,9 +17,20 @@ from dosimeter.sql.declared_values import evaluate_each
 from dosimeter.sql.literals import constant_tree, read_text, read_whole
 from dosimeter.sql.text_lengths import is_cut, limit_text, require_short
 from dosimeter.sql.trees import as_bigint, case, concatenated, wrap
-from dosimeter.sql.types import Checked, Scope, Type, clause_of, expect_only, limit_size, refusal
+from dosimeter.sql.types import (
+    STEPS_OF_NODE,
+    Checked,
+    Scope,
+    Type,
+    clause_of,
+    count_steps,
+    expect_only,
+    limit_size,
+    refusal,
+)
 
 LONGEST = 1000  # of a written-out argument, and of a text that a table holds: texts must not grow without end
+_ASKING = 100 * STEPS_OF_NODE  # to ask DuckDB at all
 _Build = Callable[[exp.Expression], exp.Expression]
 
 
@@ -34,17 +45,25 @@ def check_text(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Ch
 # ---------------------------------------------------------------- tables over declared values
 
 
-def tabulate(tree: exp.Expression, schema: Schema, build: _Build, node: exp.Expression) -> exp.Expression | None:
+def tabulate(
+    tree: exp.Expression, schema: Schema, build: _Build, node: exp.Expression, *, steps: int = 0
+) -> exp.Expression | None:
     """Write a function of a text as a CASE over the text's declared values; None if they are not declared or too many.
 
-    ``build`` writes the function for DuckDB. Refuses results that are too long, and a CASE that becomes too large.
+    ``build`` writes the function for DuckDB. ``steps``: how many it takes for one letter; 0 if that is too few to be
+    counted. Refuses what takes too many, results that are too long, and a CASE that becomes too large.
     """
     texts = _list_texts(tree, schema)
     if texts is None:
         return None
+    if steps:
+        count_steps(_ASKING + sum(steps * len(text) + STEPS_OF_NODE for text in texts), node)
     values = evaluate_each(build, texts)
-    if any(isinstance(value, str) and len(value) > LONGEST for value in values.values()):
+    made = [value for value in values.values() if isinstance(value, str)]
+    if any(len(value) > LONGEST for value in made):
         raise refusal(node, f"{clause_of(node)} makes texts of more than {LONGEST:,} characters.")
+    if any("\x00" in value for value in made):
+        raise refusal(node, f"{clause_of(node)} makes a text with a NUL character, which not every engine can hold.")
     return limit_size(_map_texts(tree, schema, lambda text: constant_tree(values[text])), node)
 
 
@@ -138,23 +157,33 @@ def _write_constant(tree: exp.Expression) -> str:
 # ---------------------------------------------------------------- functions of one text
 
 
-def _check(
-    node: exp.Expression, scope: Scope, build: _Build, everywhere: _Build | None, kind: Type = Type.TEXT
+def check_text_function(
+    node: exp.Expression,
+    scope: Scope,
+    build: _Build,
+    everywhere: _Build | None = None,
+    kind: Type = Type.TEXT,
+    *,
+    of: exp.Expression | None = None,
+    steps: int = 0,
+    instead: str = "",
 ) -> Checked:
     """Check a function of a text.
 
     ``build`` writes it for DuckDB, over declared values. ``everywhere`` writes it for undeclared text on any engine;
-    None where engines differ, so that undeclared text is refused. ``kind``: the type of the result.
+    None where engines differ, so that undeclared text is refused. ``kind``: the type of the result. ``of``: the text,
+    if it is not ``node.this``. ``steps``: as for ``tabulate``. ``instead``: a sentence about what undeclared text
+    allows.
     """
-    subject = check_text(node.this, scope, node)
-    table = tabulate(subject.tree, scope.schema, build, node)
+    subject = check_text(node.this if of is None else of, scope, node)
+    table = tabulate(subject.tree, scope.schema, build, node, steps=steps)
     if table is not None:
         return Checked(table, kind)
     if everywhere is None:
         raise refusal(
             node,
             f"{clause_of(node)}: engines differ here about text that is not declared. Declare the column's values in "
-            "the schema.",
+            f"the schema.{instead and ' '}{instead}",
         )
     return Checked(limit_size(everywhere(subject.tree), node), kind)
 
@@ -173,7 +202,7 @@ def check_letters(node: exp.Expression, scope: Scope) -> Checked:
     expect_only(node, "this")
     letters = (string.ascii_lowercase, string.ascii_uppercase)
     change = letters if isinstance(node, exp.Upper) else letters[::-1]
-    return _check(node, scope, lambda tree: type(node)(this=tree), lambda tree: _translate(tree, *change))
+    return check_text_function(node, scope, lambda tree: type(node)(this=tree), lambda tree: _translate(tree, *change))
 
 
 def check_trim(node: exp.Expression, scope: Scope) -> Checked:
@@ -184,7 +213,9 @@ def check_trim(node: exp.Expression, scope: Scope) -> Checked:
     def trimmed(tree: exp.Expression, mark: exp.Expression | None) -> exp.Expression:
         return exp.Trim(this=tree, expression=mark, position=position)
 
-    return _check(node, scope, lambda tree: trimmed(tree, None), lambda tree: trimmed(tree, exp.Literal.string(" ")))
+    return check_text_function(
+        node, scope, lambda tree: trimmed(tree, None), lambda tree: trimmed(tree, exp.Literal.string(" "))
+    )
 
 
 def check_ends(node: exp.Expression, scope: Scope) -> Checked:
@@ -197,7 +228,7 @@ def check_ends(node: exp.Expression, scope: Scope) -> Checked:
     def build(tree: exp.Expression) -> exp.Expression:
         return type(node)(this=tree, expression=constant_tree(count))
 
-    return _check(node, scope, build, build if count >= 0 else None)
+    return check_text_function(node, scope, build, build if count >= 0 else None)
 
 
 def check_substring(node: exp.Expression, scope: Scope) -> Checked:
@@ -205,7 +236,11 @@ def check_substring(node: exp.Expression, scope: Scope) -> Checked:
     expect_only(node, "this", "start", "length")
     start, length = (read_whole(node.args.get(name)) for name in ("start", "length"))
     if start is None or (node.args.get("length") is not None and length is None):
-        raise refusal(node, f"{clause_of(node)}: SUBSTR takes written-out whole numbers: SUBSTR(x, 1, 3).")
+        raise refusal(
+            node,
+            f"{clause_of(node)}: SUBSTR takes written-out whole numbers: SUBSTR(x, 1, 3). REGEXP_EXTRACT takes "
+            "a pattern.",
+        )
 
     def build(tree: exp.Expression) -> exp.Expression:
         return exp.Substring(
@@ -213,7 +248,7 @@ def check_substring(node: exp.Expression, scope: Scope) -> Checked:
         )
 
     agreed = start >= 1 and (length is None or length >= 0)
-    return _check(node, scope, build, build if agreed else None)
+    return check_text_function(node, scope, build, build if agreed else None)
 
 
 def check_replacement(node: exp.Expression, scope: Scope) -> Checked:
@@ -226,7 +261,7 @@ def check_replacement(node: exp.Expression, scope: Scope) -> Checked:
     def build(tree: exp.Expression) -> exp.Expression:
         return exp.Replace(this=tree, expression=exp.Literal.string(old), replacement=exp.Literal.string(new))
 
-    return _check(node, scope, build, build if len(new) <= len(old) else None)
+    return check_text_function(node, scope, build, build if len(new) <= len(old) else None)
 
 
 def check_length(node: exp.Expression, scope: Scope) -> Checked:
@@ -236,7 +271,7 @@ def check_length(node: exp.Expression, scope: Scope) -> Checked:
     def build(tree: exp.Expression) -> exp.Expression:
         return exp.Length(this=tree)
 
-    return _check(node, scope, build, lambda tree: as_bigint(build(tree)), Type.INTEGER)
+    return check_text_function(node, scope, build, lambda tree: as_bigint(build(tree)), Type.INTEGER)
 
 
 # ---------------------------------------------------------------- tests and joining

@@ -44,6 +44,8 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 PARSER_MARKS = frozenset({"typed", "safe", "big_int", "ignore_nulls", "_type", "date_part_boundary"})
 MAX_NODES = 10_000  # of one expression
 MOST_WRITTEN = 45_000  # nodes of all expressions of a query; one inside another counts again
+MOST_STEPS = 5 * 10**7  # that DuckDB takes to compute one function over all declared values
+STEPS_OF_NODE = 2_000  # take DuckDB about as long as one node takes to write
 _WRITTEN_NODES: ContextVar[list[int] | None] = ContextVar("written_nodes", default=None)
 _QUOTES = "Text goes in single quotes: '{}'."
 
@@ -141,6 +143,26 @@ def count_nodes(tree: exp.Expression) -> int:
     Raises QueryError if all that the query has written so far is too much.
     """
     number = sum(1 for _ in islice(tree.walk(), MAX_NODES + 1))
+    _count_written(number)
+    return number
+
+
+def count_steps(steps: int, node: exp.Expression) -> None:
+    """Add what DuckDB computes over declared values to what the query has written. ``node``: what asks for it.
+
+    Raises QueryError if that is too much. ``steps``: of a regular expression, the letters of the pattern times those of
+    the texts.
+    """
+    if steps > MOST_STEPS:
+        raise refusal(
+            node,
+            f"{clause_of(node)} would take too long over the declared values. Write a shorter pattern, with smaller "
+            "numbers in {…}, or use LIKE.",
+        )
+    _count_written(steps // STEPS_OF_NODE)
+
+
+def _count_written(number: int) -> None:
     written = _WRITTEN_NODES.get()
     if written is not None:
         written[0] += number
@@ -149,7 +171,6 @@ def count_nodes(tree: exp.Expression) -> int:
                 "The query is too long once its expressions are written so that every engine computes the same. Ask "
                 "fewer of them at once, or simpler ones."
             )
-    return number
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from dosimeter.planning import Group, Output, QueryPlan, read_where
 from dosimeter.release import Fixed, Found, PreparedRelease, Selected
 from dosimeter.schema import ColumnType
 from dosimeter.show import format_epsilon, format_number, join_names
+from dosimeter.sql import drop_cuts
 from dosimeter.web.figures import show_small
 from dosimeter.web.public import WITHHELD
 
@@ -128,7 +129,7 @@ def _name_group(group: Group) -> str | None:
 
     Never the name that the query gives it, which need not fit.
     """
-    written = _plain(group.tree.sql(dialect="duckdb"))
+    written = _plain(drop_cuts(group.tree).sql(dialect="duckdb"))
     if part := re.fullmatch(r"CAST\(EXTRACT\((\w+) FROM (\w+)\) AS BIGINT\)", written):
         return f"{part[1].lower()} of {part[2]}"
     return written if len(written) <= LONGEST_GROUP else None
