@@ -32,12 +32,14 @@ from dosimeter.problems import for_controller
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import (
     Scope,
+    Type,
     check_condition,
     check_expression,
     clause_of,
     conjunction,
     expect_only,
     is_not_null,
+    limit_text,
     make_total,
     refusal,
     whole_number,
@@ -214,7 +216,11 @@ class AggregateCollector:
             raise QueryError(f"{call.label} has no argument. Name a column.", clause=call.label)
         if isinstance(node, exp.Distinct):
             raise refusal(node, f"{call.label}: DISTINCT is supported in COUNT only.")
-        return self._add_source(check_expression(node, self.scope).tree, call.condition, node, distinct=distinct)
+        checked = check_expression(node, self.scope)
+        tree = checked.tree
+        if distinct and checked.type is Type.TEXT:  # engines hold the values that they tell apart
+            tree = limit_text(tree.copy(), self.schema)
+        return self._add_source(tree, call.condition, node, distinct=distinct)
 
     def take_distinct(self, call: AggregateCall, node: exp.Expression) -> Distinct:
         """Return what COUNT(DISTINCT x) reads. If x is the unit, the result is marked as counting individuals (Q3).

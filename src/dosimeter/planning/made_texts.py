@@ -16,7 +16,7 @@ from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import count_letters, is_cut, longest_cell
 
 MOST_LETTERS = 2**20  # of all texts that are made for one row; a text inside another counts again
-MOST_OF_ONE = 2**28  # of all texts that are made for the rows of one individual
+MOST_OF_ONE = 2**26  # of all texts that are made for the rows of one individual: 256 MiB, at 4 bytes a letter
 
 
 def require_few_letters(plan: QueryPlan) -> None:

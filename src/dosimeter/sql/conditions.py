@@ -8,6 +8,7 @@ from dosimeter.sql.checking import check_aligned, check_condition, check_express
 from dosimeter.sql.dates import compare_difference, is_interval
 from dosimeter.sql.literals import read_text
 from dosimeter.sql.safe_arithmetic import make_total
+from dosimeter.sql.text_lengths import limit_text
 from dosimeter.sql.texts import lower_ascii
 from dosimeter.sql.trees import case, connect, flatten_connector, is_null, wrap
 from dosimeter.sql.types import (
@@ -120,7 +121,7 @@ def check_like(node: exp.Expression, scope: Scope) -> Checked:
     if isinstance(node, exp.ILike):
         if not pattern.isascii():
             raise refusal(node, f"{clause_of(node)}: engines differ in the cases of these letters. Use LIKE.")
-        tree, pattern = lower_ascii(tree), pattern.lower()
+        tree, pattern = limit_text(lower_ascii(tree), scope.schema), pattern.lower()
     like = exp.Like(this=wrap(tree), expression=exp.Literal.string(pattern))
     return Checked(exp.Not(this=wrap(like)) if node.args.get("negate") else like, Type.BOOLEAN)
 

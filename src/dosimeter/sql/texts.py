@@ -185,7 +185,8 @@ def check_text_function(
             f"{clause_of(node)}: engines differ here about text that is not declared. Declare the column's values in "
             f"the schema.{instead and ' '}{instead}",
         )
-    return Checked(limit_size(everywhere(subject.tree), node), kind)
+    found = everywhere(subject.tree)
+    return Checked(limit_size(limit_text(found, scope.schema) if kind is Type.TEXT else found, node), kind)
 
 
 def lower_ascii(tree: exp.Expression) -> exp.Expression:
