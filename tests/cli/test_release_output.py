@@ -76,10 +76,23 @@ def test_a_denial_says_nothing(shop: Shop, json_option: tuple[str, ...]) -> None
         assert status == 1
         assert out == ('{"status": "denied"}\n' if json_option else "Denied.\n")
     assert expensive == spent
+    assert ("dosimeter ledger" in spent[2]) is not bool(json_option)
+    assert f"{shop.ledger} shows why" in spent[2] or json_option
+    shown = shop.run("ledger", str(shop.ledger))[1]
+    assert "the budget does not" in shown
     (account,) = shop.accounts()
     assert account["epsilon"] == 0.7
     assert [entry["charge"] for entry in account["entries"]] == [0.2, 0.0, 0.5, 0.0]
     assert [entry["reason"] for entry in account["entries"]] == [None, "cap", None, "budget"]
+
+
+def test_a_first_denial_says_where_its_reason_stands(shop: Shop) -> None:
+    """It opens no account, so that ``ledger`` shows none; the last record of the export has the reason."""
+    _, out, err = shop.release(COUNT, "--epsilon", "3", "--policy", "budget:1")
+    assert out == "Denied.\n"
+    assert f"{shop.ledger} export has the reason in its last record" in err
+    exported = shop.run("ledger", str(shop.ledger), "export")[1]
+    assert json.loads(exported.splitlines()[-1])["payload"]["reason"] == "budget"
 
 
 @pytest.mark.parametrize("json_option", [(), ("--json",)])
