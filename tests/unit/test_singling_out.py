@@ -145,8 +145,8 @@ def test_a_hidden_test_is_found(sql: str, column: str) -> None:
         "SELECT COUNT(DISTINCT visit) FROM visits",
         "SELECT COUNT(*) FROM (SELECT patient, ROW_NUMBER() OVER (PARTITION BY patient ORDER BY visit) AS r "
         "FROM visits) t WHERE r = 1",
-        "SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY patient ORDER BY visit) = 1) "
-        "t",
+        "SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY patient ORDER BY visit) = "
+        "1) t",
         "SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY COUNT(*) OVER (PARTITION BY patient) > 1) t WHERE age = 7",
         "SELECT COUNT(*) FROM visits WHERE name IS NOT NULL",
         "SELECT COUNT(*) FROM visits WHERE (name) IS NULL AND age = 5",

@@ -114,7 +114,8 @@ _SAME_SPREAD = (
 )
 _RANKED = (
     "drawn by rank. The RDR is the expected distance of what is drawn from the exact answer, and how far somebody "
-    "moves that; their own guarantee does not follow from it: it is close to ε for everybody whom the query reads."
+    "moves that; their own guarantee does not follow from it: it is at most ε for everybody whom the query reads, and "
+    "not 0 where the exact answer is the same without them."
 )
 _COUNT_RATIO = "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε), whatever the data."
 _NO_DEPENDENCE = (
