@@ -174,6 +174,22 @@ def test_ranks_are_off_by_rows(clinic: Dataset) -> None:
     assert "no error of their own" not in told
 
 
+def test_a_rank_meets_no_preset_and_it_is_said_why(clinic: Dataset) -> None:
+    """Whatever ε is: its error is in rows. Beside a COUNT the preset is about the COUNT."""
+    why = "An error in rows is neither an error in the number's own units nor a relative error"
+    for preset in (*PRESETS, "error:1e9"):
+        choice = clinic.risk("SELECT MEDIAN(age) FROM clinic").find(preset)
+        assert choice.epsilon is None
+        assert [note for note in choice.notes if note.startswith(why)]
+        assert not [note for note in choice.notes if "candidate may meet" in note]
+    both = clinic.risk("SELECT MEDIAN(age), COUNT(*) FROM clinic").find("balanced")
+    assert both.epsilon is not None
+    advised = clinic.risk("SELECT MEDIAN(age) FROM clinic").find("advantage:0.25")
+    assert advised.epsilon is not None
+    for choice in (both, advised):
+        assert not [note for note in choice.notes if note.startswith(why)]
+
+
 def test_no_rank_is_off_by_more_rows_than_can_count() -> None:
     """A hundred people with two rows of three each: nobody's rank is off by more than 300 rows, by public facts."""
     table = pa.table({"who": [at // 2 for at in range(200)], "cost": [at % 50 for at in range(200)]})

@@ -126,6 +126,22 @@ class Preference:
         """Return whether the preference compares RDRs, so that the choice of indicator matters."""
         return self.function is not None or any(aggregate.column in _OF_RDR for aggregate in self.aggregates)
 
+    @property
+    def about_errors(self) -> bool:
+        """Return whether a condition reads an error of the answer."""
+        return bool(self.measured & {"error", "relative_error"})
+
+    def without_errors(self) -> Preference | None:
+        """Return the preference of those conditions alone that read no error of the answer; None if there is none."""
+        kept = tuple(
+            each
+            for each in self.comparisons
+            if not any(
+                isinstance(part, AnswerNumber) for side in (each.left, each.right) for part in list_measured(side)
+            )
+        )
+        return _build(kept, self.filters) if kept else None
+
     def write_parts(self) -> tuple[str, ...]:
         """Return the text of each comparison that AND joins."""
         texts = _write_filters(self.filters)
