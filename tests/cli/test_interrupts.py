@@ -151,6 +151,31 @@ def test_a_line_now_and_then_where_there_is_no_terminal(
     assert printed.out == ""
 
 
+def test_no_line_goes_backwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An engine's share begins anew with every query: 77, 53, 0, 80 is told as 77 and 80."""
+    path = tmp_path / "t.csv"
+    path.write_text("x\n1\n", encoding="utf-8")
+    engine = open_engine(str(path), None, ReadOptions())
+    shares = iter([77.0, 53.0, 0.0])
+    monkeypatch.setattr(type(engine), "progress", lambda _: next(shares, 80.0))
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
+    said = ""
+
+    def work(_: ProgressMeter) -> None:
+        def is_said() -> bool:
+            nonlocal said
+            said += capsys.readouterr().err
+            return said.count("\n") >= 4
+
+        wait_until(is_said, "four lines")
+
+    run_with_progress(engine, "Releasing", work)
+    told = [re.findall(r"(\d+) % done", line) for line in said.splitlines()[:4]]
+    assert told == [["77"], [], [], ["80"]]
+
+
 def test_opening_says_so_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
     said = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,32 @@ def test_values_that_the_schema_does_not_list(run: Run, patients: Path, patients
     assert {note for note in notes if "declared values" in note} == expected
     clean = "SELECT COUNT(*) FROM patients WHERE ward = 'east'"
     assert run("explain", clean, "--schema", patients_schema, "--json").json["notes"] == []
+
+
+def test_what_is_drawn_is_not_said_to_get_noise(run: Run, patients: Path, patients_schema: Path) -> None:
+    """Its error counts rows, rounded up everywhere; beside a COUNT both are told apart."""
+    sql, with_schema = "SELECT MEDIAN(age) FROM patients", ("--schema", patients_schema)
+    drawn = run("explain", sql, *with_schema).out
+    assert "Laplace" not in drawn
+    assert "Gaussian" not in drawn
+    assert "with noise" not in drawn
+    assert "its ± is the 95 % error of its rank, in rows" in drawn
+    (note,) = run("explain", sql, *with_schema, "--json").json["notes"]
+    told = re.search(r"within about (\d+) rows", note)
+    assert told is not None
+    row = next(line for line in drawn.splitlines() if line.startswith("MEDIAN(age)"))
+    assert re.findall(r"(\d+) rows", row)[1] == told[1]
+    assert "drawn by rank, without noise" in run("risk", patients, sql, *with_schema).out
+    both = "SELECT MEDIAN(age), COUNT(*) FROM patients"
+    assert "± is the 95 % error of Laplace noise. What is drawn by rank" in run("explain", both, *with_schema).out
+    shown = " ".join(run("risk", patients, both, *with_schema).out.split())
+    assert "Laplace noise; MEDIAN(age) drawn by rank" in shown
+
+
+def test_advice_that_changes_nothing_is_not_listed(run: Run, patients_schema: Path) -> None:
+    out = run("explain", "SELECT MEDIAN(pay), SUM(pay) FROM patients", "--schema", patients_schema).out
+    assert "Less noise:" in out
+    assert " 1 × the" not in out
 
 
 def test_noise_beyond_the_range_is_announced(run: Run, patients_schema: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -11,6 +12,8 @@ import pytest
 from dosimeter.cli.printing import print_answer
 from dosimeter.release import Answer
 from tests.cli.small_shop import COUNT, SCHEMA, Shop
+
+OPENED = ("--epsilon", "0.5", "--policy", "budget:9")
 
 # ---------------------------------------------------------------- what the analyst gets
 
@@ -76,10 +79,23 @@ def test_a_denial_says_nothing(shop: Shop, json_option: tuple[str, ...]) -> None
         assert status == 1
         assert out == ('{"status": "denied"}\n' if json_option else "Denied.\n")
     assert expensive == spent
+    assert ("dosimeter ledger" in spent[2]) is not bool(json_option)
+    assert f"{shop.ledger} shows why" in spent[2] or json_option
+    shown = shop.run("ledger", str(shop.ledger))[1]
+    assert "the budget does not" in shown
     (account,) = shop.accounts()
     assert account["epsilon"] == 0.7
     assert [entry["charge"] for entry in account["entries"]] == [0.2, 0.0, 0.5, 0.0]
     assert [entry["reason"] for entry in account["entries"]] == [None, "cap", None, "budget"]
+
+
+def test_a_first_denial_says_where_its_reason_stands(shop: Shop) -> None:
+    """It opens no account, so that ``ledger`` shows none; the last record of the export has the reason."""
+    _, out, err = shop.release(COUNT, "--epsilon", "3", "--policy", "budget:1")
+    assert out == "Denied.\n"
+    assert f"{shop.ledger} export has the reason in its last record" in err
+    exported = shop.run("ledger", str(shop.ledger), "export")[1]
+    assert json.loads(exported.splitlines()[-1])["payload"]["reason"] == "budget"
 
 
 @pytest.mark.parametrize("json_option", [(), ("--json",)])
@@ -259,3 +275,61 @@ def test_a_dry_run_first_is_told_in_the_guarantee(shop: Shop) -> None:
     shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper", "--dry-run")
     _, out, _ = shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper", "--json")
     assert json.loads(out)["guarantee"].endswith("was looked at before.")
+
+
+# ---------------------------------------------------------------- the same file, read in the same way
+
+
+def test_options_that_change_nothing_change_no_data(shop: Shop) -> None:
+    """Said or left out, in either order: the account knows its data, and repeats its answer at no charge."""
+    again = [
+        ("--table", "shop"),
+        ("--table", "store"),
+        ("--delimiter", ","),
+        ("--encoding", "utf-8"),
+        ("--null", ""),
+        ("--delimiter", ",", "--encoding", "utf-8", "--table", "shop"),
+        ("--decimal", "."),
+        (),
+    ]
+    for opening in ((), ("--table", "shop", "--delimiter", ",")):
+        shop.ledger = shop.data.parent / f"{len(opening)}.db"
+        first = shop.release(COUNT, *OPENED, *opening, "--json")
+        assert first[0] == 0
+        for options in again:
+            answered = shop.release(COUNT, "--epsilon", "0.5", *options, "--json")
+            assert answered == first, options
+            assert shop.release(COUNT, "--epsilon", "0.5", *options, "--dry-run")[0] == 0
+        (account,) = shop.accounts()
+        assert account["epsilon"] == 0.5
+        copy = shop.data.parent / "copy.csv"
+        copy.write_bytes(shop.data.read_bytes())
+        original, shop.data = shop.data, copy
+        assert shop.release(COUNT, "--epsilon", "0.5", *opening, "--json") == first
+        shop.data = original
+
+
+def test_another_way_of_reading_is_said_to_be_one(shop: Shop) -> None:
+    """It needs --continue, and opens no second account; what is stored is compared, and not the options' names."""
+    assert shop.release(COUNT, *OPENED)[0] == 0
+    for options in (("--null", "7"), ("--decimal", ",")):
+        status, _, err = shop.release(COUNT, "--epsilon", "0.5", *options)
+        assert status == 2
+        assert "belongs to these data read in another way: what is stored did not change" in err
+        other = shop.schema.read_text().replace('table = "shop"', 'table = "shop"\naccount = "second"')
+        (shop.data.parent / "second.toml").write_text(other)
+        words = ["release", str(shop.data), COUNT, "--schema", str(shop.data.parent / "second.toml")]
+        status, _, err = shop.run(*words, "--ledger", str(shop.ledger), *OPENED, *options)
+        assert status == 2
+        assert len(shop.accounts()) == 1
+    packed = shop.data.parent / "shop.csv.gz"
+    packed.write_bytes(gzip.compress(shop.data.read_bytes()))
+    original, shop.data = shop.data, packed
+    status, _, err = shop.release(COUNT, "--epsilon", "0.5")
+    assert status == 2
+    assert "part of what is stored is the same (of a .gz, what is packed in it)" in err
+    shop.data = original
+    shop.write_data(last="48")
+    status, _, err = shop.release(COUNT, "--epsilon", "0.5")
+    assert status == 2
+    assert "belongs to other data: the data changed" in err

@@ -174,6 +174,56 @@ def test_ranks_are_off_by_rows(clinic: Dataset) -> None:
     assert "no error of their own" not in told
 
 
+def test_a_rank_meets_no_preset_and_it_is_said_why(clinic: Dataset) -> None:
+    """Whatever ε is: its error is in rows. Beside a COUNT the preset is about the COUNT."""
+    why = "An error in rows is neither an error in the number's own units nor a relative error"
+    for preset in (*PRESETS, "error:1e9"):
+        choice = clinic.risk("SELECT MEDIAN(age) FROM clinic").find(preset)
+        assert choice.epsilon is None
+        assert [note for note in choice.notes if note.startswith(why)]
+        assert not [note for note in choice.notes if "candidate may meet" in note]
+    both = clinic.risk("SELECT MEDIAN(age), COUNT(*) FROM clinic").find("balanced")
+    assert both.epsilon is not None
+    advised = clinic.risk("SELECT MEDIAN(age) FROM clinic").find("advantage:0.25")
+    assert advised.epsilon is not None
+    for choice in (both, advised):
+        assert not [note for note in choice.notes if note.startswith(why)]
+
+
+def test_no_rank_is_off_by_more_rows_than_can_count() -> None:
+    """A hundred people with two rows of three each: nobody's rank is off by more than 300 rows, by public facts."""
+    table = pa.table({"who": [at // 2 for at in range(200)], "cost": [at % 50 for at in range(200)]})
+    schema = {
+        "table": "t", "individuals": 100, "unit": "who", "max_rows_per_unit": 3, "reviewed": True,
+        "columns": {"who": {"type": "integer"}, "cost": {"type": "integer", "bounds": [0, 49]}},
+    }  # fmt: skip
+    with Dataset.open(table, schema=schema) as dataset:
+        lines = dataset.risk("SELECT MEDIAN(cost) FROM t", candidates=[10.0, 0.01]).list_candidates()
+        notes = dataset.risk("SELECT MEDIAN(cost) FROM t").risk_notes()
+    assert 0.0 < (lines[0].rank_errors[0] or 0.0) < 20.0
+    assert lines[1].rank_errors == (300.0,)
+    most = [line.absolute.own_epsilon / line.epsilon for line in lines if line.absolute is not None]
+    assert most == pytest.approx([2 / 3, 2 / 3])  # below ε, so that the note must not say close to ε
+    assert any("it is at most ε for everybody whom the query reads" in note for note in notes)
+
+
+def test_a_suspicion_names_the_epsilon_that_bounds_it() -> None:
+    """One row of the ten that count: private as by ε/10, while P3 is a bound of ε, for anybody."""
+    table = pa.table({"who": list(range(50)), "cost": [at % 5 for at in range(50)]})
+    schema = {
+        "table": "t", "individuals": 50, "unit": "who", "max_rows_per_unit": 10, "reviewed": True,
+        "columns": {"who": {"type": "integer"}, "cost": {"type": "integer", "bounds": [0, 9]}},
+    }  # fmt: skip
+    with Dataset.open(table, schema=schema) as dataset:
+        risk = dataset.risk("SELECT COUNT(*) FROM t")
+        told, spent = (list(word_absolute(risk.absolute(0.5, charge=charge))) for charge in (None, 0.75))
+    assert told[0] == "For the most exposed person the answer is as private as ε = 0.05."
+    bound = 0.01 * np.exp(0.5) / (0.99 + 0.01 * np.exp(0.5))
+    assert f"at most {np.ceil(1e4 * bound) / 1e2:g} %: that follows from ε = 0.5 alone." in told[2]
+    assert told[2].startswith("Whoever it is about, an attacker who knows everybody else")
+    assert "that follows from ε = 0.75 alone." in spent[2]
+
+
 def test_ranks_have_no_cell_indicator(clinic: Dataset) -> None:
     with pytest.raises(OptionError, match="gets no noise, which is what the cell indicator counts"):
         clinic.risk("SELECT MEDIAN(age) FROM clinic", indicator="cell")

@@ -273,6 +273,15 @@ def test_files_of_different_columns(tmp_path: Path) -> None:
     assert "same columns" in fail(str(tmp_path / "*.csv"), only("age", ColumnType.INTEGER))
 
 
+def test_moments_as_text_name_the_way_to_read_them() -> None:
+    table = pa.table({"admitted_at": ["2025-03-05 08:17:37"]})
+    for kind in (ColumnType.TIMESTAMP, ColumnType.DATE):
+        message = fail(table, only("admitted_at", kind))
+        assert 'parse_dates=["admitted_at"]' in message
+        assert f"cast it to {kind}" in message
+    assert "parse_dates" not in fail(table, only("admitted_at", ColumnType.INTEGER))
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [

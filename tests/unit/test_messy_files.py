@@ -177,6 +177,14 @@ def test_cells_in_another_form_are_remarked_on(cells: list[str], remark: str, tm
     assert not any(cell in found for cell in cells if not cell.isalpha() and cell != "n/a" and len(cell) > 1)
 
 
+@pytest.mark.parametrize("cells", [["01067", "80331"], ["01067", "NA", "80331"]])
+def test_codes_with_leading_zeros_are_no_numbers_with_missing_values(cells: list[str], tmp_path: Path) -> None:
+    found = draft(write(tmp_path / "t.csv", "zip", cells))
+    (remark,) = [remark for remark in found.remarks if remark.startswith("zip ")]
+    assert remark == "zip holds codes with leading zeros: kept as text, since numbers would lose the zeros."
+    assert found.schema.columns["zip"].type in (ColumnType.TEXT, ColumnType.CATEGORY)
+
+
 @pytest.mark.parametrize("cells", [["yes", "no"], ["A1", "B2"], ["1,5 kg", "2"], ["1", "2", "many"]])
 def test_other_text_is_not(cells: list[str], tmp_path: Path) -> None:
     assert draft(write(tmp_path / "t.csv", "x", cells * 10)).remarks == ()

@@ -230,6 +230,31 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("source", "meant"),
+    [
+        ("cautios", "cautious"),
+        ("Balnced", "balanced"),
+        ("ratio95", "ratio:0.95"),
+        ("ratio=0.9", "ratio:0.9"),
+        ("ratio 0.9", "ratio:0.9"),
+        ("ratoi:0.9", "ratio:0.9"),
+        ("own <= 2", "own:2"),
+        ("ratio", "ratio:0.95"),
+        ("ratio:0.9,cautios", "cautious"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_one_meant(source: str, meant: str) -> None:
+    parse_preference(meant)
+    with pytest.raises(PreferenceError) as refusal:
+        parse_preference(source)
+    assert f" Is {meant} meant?" in str(refusal.value)
+    assert "FILTER" not in str(refusal.value)
+    with pytest.raises(PreferenceError, match="presets are cautious, balanced, exploratory; the short names are ratio"):
+        parse_preference("nothing")
+    assert parse_preference("error <= 10").text == parse_preference("error:10").text
+
+
 @pytest.mark.parametrize(("source", "message"), REFUSED, ids=[r[0][:60] for r in REFUSED])
 def test_refused_text(source: str, message: str) -> None:
     with pytest.raises(PreferenceError, match=message) as refusal:

@@ -118,6 +118,12 @@ def test_a_test_of_an_identifying_column_is_found(condition: str, column: str) -
          "WHERE k = 7", "visit"),
         ("SELECT COUNT(*) FROM (SELECT patient, LAG(visit) OVER (PARTITION BY patient ORDER BY age) AS m "
          "FROM visits) t WHERE m = 7", "m"),
+        ("SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY LAG(visit) OVER (PARTITION BY patient ORDER BY age) = 7) "
+         "t", "LAG(visit) OVER (PARTITION BY patient ORDER BY age)"),
+        ("SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY MAX(salary) OVER (PARTITION BY patient) = 7) t",
+         "MAX(salary) OVER (PARTITION BY patient)"),
+        ("SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY patient ORDER BY "
+         "CASE WHEN visit = 7 THEN 0 ELSE 1 END) = 1) t", "visit"),
         ("WITH w AS (SELECT * FROM visits WHERE name = 'x') SELECT COUNT(*) FROM w", "name"),
         ("SELECT name = 'x' AS who, COUNT(*) FROM visits GROUP BY who", "name"),
         ("SELECT SUM(ABS(patient - 217) + ABS(patient - 219) - 2 * ABS(patient - 218)) FROM visits", "patient"),
@@ -139,6 +145,9 @@ def test_a_hidden_test_is_found(sql: str, column: str) -> None:
         "SELECT COUNT(DISTINCT visit) FROM visits",
         "SELECT COUNT(*) FROM (SELECT patient, ROW_NUMBER() OVER (PARTITION BY patient ORDER BY visit) AS r "
         "FROM visits) t WHERE r = 1",
+        "SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY patient ORDER BY visit) = "
+        "1) t",
+        "SELECT COUNT(*) FROM (SELECT * FROM visits QUALIFY COUNT(*) OVER (PARTITION BY patient) > 1) t WHERE age = 7",
         "SELECT COUNT(*) FROM visits WHERE name IS NOT NULL",
         "SELECT COUNT(*) FROM visits WHERE (name) IS NULL AND age = 5",
         "SELECT COUNT(*) FROM visits WHERE name = doctor",

@@ -266,6 +266,39 @@ def test_audit_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["audit", "export", "--config", config]) == 2
 
 
+@pytest.mark.parametrize("name", ["site.db", "dosimeter.toml", "secret", "clinic.csv", "clinic.toml", "linked.jsonl"])
+def test_an_export_writes_over_nothing_that_the_server_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    config = str(write_configuration(tmp_path))
+    assert main(["user", "add", "ada", "--role", "analyst", "--config", config]) == 0
+    (tmp_path / "linked.jsonl").symlink_to("site.db")
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.suffix != ".db-shm"}
+    capsys.readouterr()
+    assert main(["audit", "export", "--config", config, "-o", str(tmp_path / name)]) == 2
+    assert "would be overwritten" in capsys.readouterr().err
+    assert {each: (tmp_path / each).read_bytes() for each in before} == before
+    if name.endswith(".db"):
+        assert main(["audit", "export", "--database", str(tmp_path / name), "-o", str(tmp_path / name)]) == 2
+        assert main(["audit", "verify", "--config", config]) == 0
+
+
+def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = str(write_configuration(tmp_path))
+    assert main(["user", "add", "ada", "--role", "analyst", "--config", config]) == 0
+    log = tmp_path / "log.jsonl"
+    assert main(["audit", "export", "--config", config, "-o", str(log)]) == 0
+    earlier = log.read_text()
+    assert earlier.count("\n") == 2
+    database = Database(str(tmp_path / "site.db"))
+    drop_guards(database)
+    execute(database, "UPDATE web_audit SET detail = 'eve, analyst' WHERE id = 2")
+    database.close()
+    assert main(["audit", "export", "--config", config, "-o", str(log)]) == 2
+    assert log.read_text() == earlier
+    assert not list(tmp_path.glob(".log*"))
+
+
 def test_a_ledger_without_a_log_is_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from dosimeter.ledger import Ledger
 

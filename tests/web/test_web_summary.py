@@ -102,6 +102,19 @@ def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(
     assert "Answered" in carol.approve(query_id, "0.4", fields["text"]).text
 
 
+def test_what_fails_by_its_error_does_not_fail_by_risk(start_site: Callable[..., Site]) -> None:
+    """tanh(ε/2) is at most 0.25 up to ε = 0.51: at 0.5 only the error fails, which a rank has in rows; at 2 both do."""
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="find", quantiles="ranks")})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask("SELECT MEDIAN(visits) FROM clinic")
+        fields = {"preset": "own", "text": "MAX(advantage) <= 0.25 AND relative_error <= 0.5"}
+        near, far = (carol.get(f"/decide/{query_id}", params={**fields, "epsilon": each}).text for each in ("0.5", "2"))
+    assert "Risk: the preference fails by accuracy, not by risk." in read_part(near, "cost")
+    assert "An error in rows has no relative error, so no ε meets it." in read_part(near, "cost")
+    assert "✗ Risk" not in read_part(near, "cost")
+    assert "✗ Risk: does not meet the preference." in read_part(far, "cost")
+
+
 def test_a_preference_over_errors_alone_is_no_tick_for_risk(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask(SMOKERS)
     fields = {"preset": "own", "text": "error <= 50"}

@@ -189,6 +189,7 @@ def test_what_is_drawn_by_rank_is_told_in_rows(start_site: Callable[..., Site]) 
     assert answer["error_95"][:2] == [None, None]
     assert set(answer["rank_errors"]) == {"median_visits", "min_visits"}
     assert " rows" in decided
+    assert "Laplace noise; MEDIAN(visits) and MIN(visits) drawn by rank" in decided
     assert "no bound" not in page
     assert f"± {answer['error_95'][2]:,.0f}" in page
     assert all(sentence in page.replace("\xa0", " ") for sentence in answer["about"] if "below 0" not in sentence)

@@ -75,7 +75,6 @@ def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | N
     preference.
     """
     epsilons = [rdrs.epsilon for rdrs in many]
-    all_ranks = len(risk.plan.ranks) == len(risk.plan.all_measures)
     in_rows: list[tuple[float | None, ...]] = [()] * len(epsilons)
     if risk.plan.ranks:
         columns = [output.name for output in risk.plan.outputs if output.is_aggregate]
@@ -83,7 +82,7 @@ def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | N
         in_rows = [tuple(each.get(name) for name in columns) if each else () for each in by_name]
     return build_candidates(
         many,
-        noise_scales=[None if all_ranks else risk.noise_scale(epsilon) for epsilon in epsilons],
+        noise_scales=[None if risk.plan.only_ranks else risk.noise_scale(epsilon) for epsilon in epsilons],
         accuracies=foresee_each(risk, epsilons),
         verdicts=verdicts,
         absolutes=measure_absolutes(risk, epsilons),
@@ -144,6 +143,7 @@ def measure_absolutes(
             posterior=posterior_probability(prior, epsilon if charge is None else charge) if pure else None,
             advantage=tests[at],
             people=people,
+            charge=epsilon if charge is None else charge,
         )
         for at, epsilon in enumerate(epsilons)
     ]

@@ -315,8 +315,7 @@ class Risk:
         limit = self.limit_of(preference, classes)
         notes = self._write_notes(classes, [line.epsilon for line in lines], preference, found, limit)
         at = [line for line in lines if line.epsilon == found.epsilon]
-        about_errors = bool(preference.measured & {"error", "relative_error"})
-        untold = [note for line in at if about_errors for note in note_untold(line)]
+        untold = [note for line in at if preference.about_errors for note in note_untold(line)]
         accuracy = [*untold, *(note for line in at for note in note_accuracy(line))]
         return Choice(
             preference=preference.text,

@@ -65,12 +65,25 @@ def export(
     ] = None,
 ) -> int:
     """Write every record as one line of JSON, oldest first."""
-    o.check_writable(output)
     with _open(config, database) as opened:
         from dosimeter.web.store import export_audit
 
+        if output is not None:
+            _check_output(output, config, opened.target)
         o.write_to(output, lambda stream: export_audit(opened, stream))
     return 0
+
+
+def _check_output(output: Path, config: Path | None, database: str) -> None:
+    """Refuse to write over the database, the configuration, or a file that the configuration names."""
+    o.check_writable(output, inputs=o.Inputs(others=[("the database", database)]))
+    if config is None:
+        return
+    from dosimeter.web.settings import load_settings, locate_secret
+
+    o.Inputs(others=[("the configuration", config), ("the secret", locate_secret(config))]).check_apart(output)
+    for dataset in load_settings(config).datasets.values():
+        o.Inputs(data=dataset.data, schema=dataset.schema).check_apart(output)
 
 
 @contextmanager

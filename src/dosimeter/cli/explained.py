@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -31,7 +32,8 @@ def print_explanation(explanation: Explanation) -> None:
     console.print(Text(_describe_rows(explanation.stages)))
     if explanation.stages.people is not None:
         console.print(Text(_describe_people(explanation.stages)))
-    console.print(Text("3 measured, with noise:"))
+    only_ranks = all(number.in_rows for number in explanation.stages.measured)
+    console.print(Text(f"3 measured, {'drawn by rank' if only_ranks else 'with noise'}:"))
     _print_measured(console, explanation)
     after = "; ".join(explanation.stages.after) or "nothing"
     console.print(Text(f"4 after the noise, at no cost: {after}."))
@@ -92,9 +94,10 @@ def _print_measured(console: Console, explanation: Explanation) -> None:
     for measure, number in zip(explanation.measures, stages.measured, strict=True):
         grid = format_number(measure.grid) if measure.grid else "none"
         share = "all" if number.share == 1.0 else f"1/{round(1 / number.share)}"
-        unit = " rows" if number.in_rows else ""
-        errors = [format_number(error) + unit for error in number.errors["laplace"]]
-        table.add_row(Text(measure.measure), measure.kind, format_number(measure.sensitivity), grid, share, *errors)
+        found = number.errors["laplace"]
+        errors = [f"{math.ceil(error):,} rows" if number.in_rows else format_number(error) for error in found]
+        sensitivity = "–" if number.in_rows else format_number(measure.sensitivity)
+        table.add_row(Text(measure.measure), measure.kind, sensitivity, grid, share, *errors)
     console.print(table)
     totals = [asked for asked in stages.asked if asked.total_errors is not None]
     for asked in totals:
@@ -109,11 +112,14 @@ def _print_measured(console: Console, explanation: Explanation) -> None:
 def _print_whole(console: Console, explanation: Explanation) -> None:
     delta = explanation.sensitivity
     several = ", every measure divided by its own first" if len(explanation.measures) > 1 else ""
-    console.print(
-        f"Sensitivity of the whole answer: {format_number(delta['laplace'])} for Laplace, "
-        f"{format_number(delta['gaussian'])} for Gaussian noise{several}."
-    )
-    console.print("± is the 95 % error of Laplace noise. What is computed from several numbers depends on these, too.")
+    drawn = [number.in_rows for number in explanation.stages.measured]
+    gaussian = "" if any(drawn) else f", {format_number(delta['gaussian'])} for Gaussian noise"
+    if not all(drawn):
+        whole = f"{format_number(delta['laplace'])} for Laplace{gaussian or ' noise'}"
+        console.print(f"Sensitivity of the whole answer: {whole}{several}.")
+    noise = "" if all(drawn) else "± is the 95 % error of Laplace noise. "
+    ranks = "What is drawn by rank gets no noise: its ± is the 95 % error of its rank, in rows. " if any(drawn) else ""
+    console.print(f"{noise}{ranks}What is computed from several numbers depends on these, too.")
     _print_costs(console, explanation)
     if explanation.additive:
         console.print(
@@ -150,13 +156,14 @@ def _print_advice(console: Console, explanation: Explanation) -> None:
     if found.advice:
         console.print()
         console.print("Less noise:")
+    drawn = {number.measure for number in explanation.stages.measured if number.in_rows}
     for advice in found.advice:
-        console.print(Text(f"  {_word_advice(advice)}"))
+        console.print(Text(f"  {_word_advice(advice, drawn)}"))
 
 
-def _word_advice(advice: NoiseAdvice) -> str:
-    """Return one piece of advice on how to ask for less noise, as a sentence."""
-    factors = "; ".join(_word_factors(advice))
+def _word_advice(advice: NoiseAdvice, drawn: Collection[str]) -> str:
+    """Return one piece of advice on how to ask for less noise, as a sentence. ``drawn``: measures drawn by rank."""
+    factors = "; ".join(_word_factors(advice, drawn))
     match advice.change:
         case Change.COUNT_KNOWN:
             known = (advice.instead or "").removeprefix("COUNT(").removesuffix(")")
@@ -174,14 +181,16 @@ def _word_advice(advice: NoiseAdvice) -> str:
             return f"{known} its bounds {advice.given}: {factors}."
 
 
-def _word_factors(advice: NoiseAdvice) -> Iterator[str]:
+def _word_factors(advice: NoiseAdvice, drawn: Collection[str]) -> Iterator[str]:
     """Yield texts such as "0.5 × the noise of COUNT(*)": by which factor the advice would shrink which noise.
 
-    Measures with the same factor share a text. Measures whose noise would not shrink are left out.
+    Measures with the same factor share a text. Measures whose noise would hardly shrink are left out. ``drawn``: the
+    measures drawn by rank, which have no noise but an error.
     """
-    by_factor: dict[str, list[str]] = {}
+    by_factor: dict[tuple[str, str], list[str]] = {}
     for label, factor in advice.factors.items():
-        if factor < 1.0:
-            by_factor.setdefault(format_number(factor), []).append(label)
-    for shown, labels in by_factor.items():
-        yield f"{shown} × the noise of {', '.join(labels)}"
+        shown = format_number(factor)
+        if factor < 1.0 and shown != "1":
+            by_factor.setdefault((shown, "error" if label in drawn else "noise"), []).append(label)
+    for (shown, what), labels in by_factor.items():
+        yield f"{shown} × the {what} of {', '.join(labels)}"

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from dosimeter.risk import Candidate
 
 
-def check_output(path: Path | None) -> None:
-    o.check_writable(path, (".csv", ".parquet"), "the distribution is written")
+def check_output(path: Path | None, inputs: o.Inputs) -> None:
+    o.check_writable(path, (".csv", ".parquet"), "the distribution is written", inputs=inputs)
 
 
-def check_picture(path: Path | None) -> None:
-    o.check_writable(path, (".svg", ".png", ".html"), "a picture is saved")
+def check_picture(path: Path | None, inputs: o.Inputs) -> None:
+    o.check_writable(path, (".svg", ".png", ".html"), "a picture is saved", inputs=inputs)
 
 
 def write_distribution(found: Risk, path: Path | None) -> None:

@@ -55,7 +55,7 @@ def find(
     if method == "recompute" and preference.filters:
         raise OptionError("A preference with FILTER needs the closed form. Leave --method recompute out.")
     looks.check_ledger_options(ledger, None, schema)
-    check_picture(plot)
+    check_picture(plot, o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger))
     look = LookOptions(
         mechanism, delta, calibration, indicator, candidates,
         groups, method, sensitivity, min_rows, quantiles, group_delta,

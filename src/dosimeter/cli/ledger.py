@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dosimeter.cli import options as o
+from dosimeter.cli.files import check_picture
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -86,8 +87,9 @@ def ledger(
         raise OptionError("--by and --reason go with clear.")
     if name is not None and action not in (o.LedgerAction.CLEAR, o.LedgerAction.ANSWERS):
         raise OptionError(f"{action.value} takes no dataset here. To show one account only, use --dataset {name}.")
-    o.check_writable(plot, (".svg", ".png", ".html"), "a picture is saved")
-    o.check_writable(output)
+    inputs = o.Inputs(ledger=target)
+    check_picture(plot, inputs)
+    o.check_writable(output, inputs=inputs)
     with Ledger.open(target, create=False) as open_ledger:
         match action:
             case o.LedgerAction.VERIFY:

@@ -6,8 +6,10 @@ import errno
 import importlib.util
 import json
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -131,10 +133,46 @@ def split_list(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",")]
 
 
-def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "") -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a command reads, as it was given, so that it writes over none of it. ``others``: further files, with names.
+
+    A database that is reached by a URL is no file.
+    """
+
+    data: str | None = None
+    sql: str = ""
+    schema: Path | None = None
+    ledger: str | None = None
+    others: Sequence[tuple[str, str | Path]] = ()
+
+    def check_apart(self, *paths: Path) -> None:
+        """Refuse to write over a file that is read, whatever it is called: by a link or by another path too."""
+        for what, given in self._list_files():
+            for path in paths:
+                if path.samefile(given) if path.exists() and given.exists() else path.resolve() == given.resolve():
+                    raise OptionError(
+                        f"{path} is {what}, which would be overwritten. Choose another name for what is written."
+                    )
+
+    def _list_files(self) -> Iterator[tuple[str, Path]]:
+        from dosimeter.engines import list_files
+        from dosimeter.schema import load_schema
+
+        tables = () if self.schema is None else load_schema(self.schema).tables.values()
+        sources = [(f"the table {table.name}", table.source) for table in tables]
+        for what, source in (("the data", self.data), *sources):
+            yield from ((what, Path(path)) for path in list_files(re.sub(r"^(duckdb:|file:(//)?)", "", source or "")))
+        query = self.sql[1:] if self.sql.startswith("@") else None
+        single = (("the schema", self.schema), ("the ledger", self.ledger), ("the query", query), *self.others)
+        yield from ((what, Path(path)) for what, path in single if path and "://" not in str(path))
+
+
+def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "", *, inputs: Inputs) -> None:
     """Refuse a folder, a path in a folder that does not exist, and an ending that is not among ``kinds`` (empty: any).
 
-    None is accepted. ``what``: how the message about the ending begins, such as "a picture is saved".
+    Refuse one of ``inputs`` too. None is accepted. ``what``: how the message about the ending begins, such as "a
+    picture is saved".
     """
     if path is None:
         return
@@ -144,6 +182,7 @@ def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "
         raise OptionError(f"{path} is a folder. Name a file in it.")
     if not path.absolute().parent.is_dir():
         raise OptionError(f"{path} cannot be written: there is no folder {path.parent}. Make it, or choose another.")
+    inputs.check_apart(path)
 
 
 def confirm_written(*paths: Path | None) -> None:
@@ -160,35 +199,35 @@ def unwritable(path: Path, error: OSError | None = None) -> OptionError:
     return OptionError(f"{path} cannot be written. Choose a folder that exists and may be written to.")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file wholly or not at all: where that fails, a file of this name stays as it was."""
-    if path.exists() and not path.is_file():  # a pipe or a device, which nothing can take the place of
-        beside = path
-    else:
-        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        if beside is not path:
-            beside.replace(path.resolve())
-    except OSError as error:
-        if beside is not path:
-            beside.unlink(missing_ok=True)
-        raise unwritable(path, error) from None
-
-
 def write_to(output: Path | None, write: Callable[[TextIO], object]) -> None:
-    """Call ``write`` with the opened file ``output``, or with standard output if that is None.
+    """Call ``write`` with a stream that becomes the file ``output``, or with standard output if that is None.
 
-    Refuses a path that cannot be written.
+    A file is written wholly or not at all: where that fails, a file of this name stays as it was. Refuses a path that
+    cannot be written.
     """
     if output is None:
         write(sys.stdout)
         return
+    if output.exists() and not output.is_file():  # a pipe or a device, which nothing can take the place of
+        beside = output
+    else:
+        beside = output.with_name(f".{output.name}.{os.getpid()}.part")
     try:
-        with output.open("w", encoding="utf-8") as stream:
+        with beside.open("w", encoding="utf-8") as stream:
             write(stream)
-    except OSError:
-        raise unwritable(output) from None
+        if beside is not output:
+            beside.replace(output.resolve())
+    except BaseException as error:
+        if beside is not output:
+            beside.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise unwritable(output, error) from None
+        raise
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file wholly or not at all: where that fails, a file of this name stays as it was."""
+    write_to(path, lambda stream: stream.write(text))
 
 
 def report_verification(result: Verification, *, as_json: bool) -> int:

@@ -25,6 +25,7 @@ from dosimeter.show import (
     format_percent,
     note_accuracy,
     word_advice,
+    word_mechanism,
 )
 from dosimeter.show.terminal import (
     candidate_table,
@@ -143,15 +144,15 @@ def print_notes(console: Console, notes: Sequence[str]) -> None:
 
 def _print_question(console: Console, found: Risk) -> None:
     console.print(Text(found.plan.sql.strip(), style="bold"))
-    noise = f"{found.mechanism.name.capitalize()} noise"
+    noise = word_mechanism(found.plan, found.mechanism)
     if found.mechanism.calibration:
-        noise += f" ({found.mechanism.calibration}, δ = {found.mechanism.delta:.3g})"
+        noise += f", δ = {found.mechanism.delta:.3g}"
     facts = (
         f"{found.present:,} individuals"
         if found.matched is None
         else f"touches {found.matched:,} of {found.present:,} people",
         f"{found.k:,} noisy {'number' if found.k == 1 else 'numbers'}",
-        f"sensitivity {format_number(found.sensitivity)}",
+        *(() if found.plan.only_ranks else (f"sensitivity {format_number(found.sensitivity)}",)),
         noise,
         f"RDR by the {found.indicator} indicator",
         "for the controller only",

@@ -123,10 +123,14 @@ def _show_until_ended(ended: threading.Event, noted: NotedSignals, meter: Progre
         if goes_on_until(FIRST_BAR):
             _draw_bar(goes_on_until, meter, title)
         return
+    most = 0.0
     for seconds in _list_moments():
         if not goes_on_until(seconds):
             return
-        _write_line(title, seconds, meter.share())
+        share = meter.share()
+        # The share of the engine's running query begins anew with the next: a smaller one would seem to go backwards.
+        _write_line(title, seconds, share if share is not None and share >= most else None)
+        most = max(most, share or 0.0)
 
 
 @contextlib.contextmanager

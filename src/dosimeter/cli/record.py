@@ -25,16 +25,13 @@ def record(
     from dosimeter.ledger import Ledger
     from dosimeter.release import write_record
 
-    o.check_writable(output, (".html",), "a record is written")
+    o.check_writable(output, (".html",), "a record is written", inputs=o.Inputs(ledger=ledger))
     with Ledger.open(ledger, create=False) as open_ledger:
         found = open_ledger.entry(open_ledger.complete_entry(entry))
         assert found is not None, "its record was just found"
         if found.status == "denied" and not controller:
             raise OptionError("A denial is not explained to anybody but the controller. Add --controller.")
         page = write_record(found, open_ledger.account(found.dataset), open_ledger.verify(), controller=controller)
-    try:
-        output.write_text(page, encoding="utf-8")
-    except OSError:
-        raise o.unwritable(output) from None
+    o.write_whole(output, page)
     o.confirm_written(output)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,9 +93,11 @@ def release(
             "A release needs a reviewed schema: --schema FILE. Draft one with: dosimeter schema DATA -o FILE"
         )
     if output is not None:
-        from dosimeter.release import check_target, save_answer
+        from dosimeter.release import check_target, find_companion, save_answer
 
         check_target(output)
+        inputs = o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
+        inputs.check_apart(output, find_companion(output))
     query = o.read_sql(sql)
     opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
     with opened as dataset, Ledger.open(ledger) as open_ledger:
@@ -117,7 +120,7 @@ def release(
             return _print_stopped(stopped, json=json)
         plan = dataset.plan(query, look.plan_options())
         columns = [each.name for each in plan.outputs if each.is_aggregate]
-        _print_answer(answer, columns, json=json)
+        _print_answer(answer, columns, ledger, json=json)
         if output is not None and answer.status == "released":
             o.confirm_written(*save_answer(answer, open_ledger, output))
     for note in (*answer.notes, *note_singled_out(plan)):
@@ -153,25 +156,29 @@ def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
     return stopped.exit_code
 
 
-def _print_answer(answer: Answer, columns: Sequence[str], *, json: bool) -> None:
+def _print_answer(answer: Answer, columns: Sequence[str], ledger: str, *, json: bool) -> None:
     if json:
         o.print_json(answer.describe())
         return
     from dosimeter.cli.printing import print_answer
 
     print_answer(answer, columns)
-    note = _note_for_controller(answer)
+    note = _note_for_controller(answer, ledger)
     if note is not None:
         sys.stderr.write(f"For the controller: {note}\n")
 
 
-def _note_for_controller(answer: Answer) -> str | None:
+def _note_for_controller(answer: Answer, ledger: str) -> str | None:
     """Return a sentence for the controller about a denial, or about an earlier answer to the same query.
 
-    None if there was neither. The sentence goes to standard error, because the analyst sees standard output.
+    None if there was neither. The sentence goes to standard error, because the analyst sees standard output. It names
+    where the reason stands, and never the reason: reading the ledger costs nothing and is no look at the data.
     """
     if answer.status == "denied":
-        return "dosimeter find or --dry-run shows why."
+        command = f"dosimeter ledger {'LEDGER' if '://' in ledger else shlex.quote(ledger)}"
+        if answer.entry is None:  # a first request that opened no account: only the record of its end has the reason
+            return f"{command} export has the reason in its last record."
+        return f"{command} shows why."
     if answer.repeated:
         return f"this was answered before (entry {answer.entry}). The same numbers again: it cost nothing."
     if answer.earlier is not None:

@@ -77,8 +77,9 @@ def risk(
     looks.check_ledger_options(
         ledger, release, schema, epsilon=epsilon, candidates=candidates, top=top, by=by, plot=plot, output=output
     )
-    check_output(output)
-    check_picture(plot)
+    inputs = o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
+    check_output(output, inputs)
+    check_picture(plot, inputs)
     look = LookOptions(
         mechanism, delta, calibration, indicator, epsilon or candidates,
         groups, method, sensitivity, min_rows, quantiles, group_delta,

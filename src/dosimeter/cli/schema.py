@@ -41,7 +41,7 @@ def schema(
     if check is not None and output is not None:
         raise OptionError("--check compares and writes nothing. Leave -o out, or draft without --check.")
     facts = load_schema(check) if check is not None else None
-    o.check_writable(output)
+    o.check_writable(output, inputs=o.Inputs(data=data))
     if output is not None and not force:
         check_replaceable(output)
     with o.open_data(data, None, table, engine, delimiter, encoding, null, decimal, date_format) as dataset:

@@ -69,7 +69,7 @@ def serve(
     if not chosen or not set(chosen) <= set(GROUPS) or len(set(chosen)) < len(chosen):
         raise OptionError(f"--groups takes some of {', '.join(GROUPS)}, each once.")
     ordered = tuple(group for group in GROUPS if group in chosen)
-    o.check_writable(store)
+    o.check_writable(store, inputs=o.Inputs())
     instrument = build_instrument(load_adult(data, split="all"), seed=seed)
     opened = StudyStore(store)
     try:
@@ -101,7 +101,9 @@ def export(
     from dosimeter.research.study.store import StudyStore
     from dosimeter.show.charts import write_page
 
-    o.check_writable(output, (".csv",), "Answers are written")
+    o.check_writable(
+        output, (".csv",), "Answers are written", inputs=o.Inputs(others=[("the store of the study", store)])
+    )
     opened = StudyStore(store, existing=True)
     try:
         text = write_answers(opened.list_answers())

@@ -9,6 +9,7 @@ from dosimeter.engines.arrow_columns import fetch_rows, read_booleans, read_code
 from dosimeter.engines.base import ClosableEngine, Engine, EngineInFront, ReadOptions
 from dosimeter.engines.cells import FORMS
 from dosimeter.engines.few_rows import FewRows
+from dosimeter.engines.files import list_files
 from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.engines.own_functions import (
     DAY_NUMBER,
@@ -35,6 +36,7 @@ __all__ = [
     "ReadOptions",
     "call_own",
     "fetch_rows",
+    "list_files",
     "open_engine",
     "read_booleans",
     "read_codes",

@@ -6,12 +6,14 @@ Each engine's own file translates its driver's errors.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from dosimeter.engines.file_digests import digest_bytes
+from dosimeter.engines.files import find_delimiter, name_table, read_first_line
 from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
 from dosimeter.schema import ColumnType, JoinTable, Schema
 
@@ -47,6 +49,21 @@ class ReadOptions:
         """
         later = (None if self.decimal == "." else self.decimal, self.date_format)
         return (self.table, self.delimiter, self.encoding, self.null, *(later if any(later) else ()))
+
+    def spell_alike(self, path: str) -> Iterator[ReadOptions]:
+        """Yield these options, and every other spelling by which the file ``path`` is read in the same way.
+
+        An option may be left out or say what holds without it: the file's own name, the delimiter that its first line
+        shows, UTF-8, an empty cell for a missing value. Any name for the table is as good as another.
+        """
+        shown = find_delimiter(read_first_line(path).decode("latin-1"))
+        given = (self.delimiter, self.encoding, self.null)
+        spellings = [
+            {None, unsaid} if said in (None, unsaid) else {said}
+            for said, unsaid in zip(given, (shown, "utf-8", ""), strict=True)
+        ]
+        for table, delimiter, encoding, null in itertools.product({None, name_table(path), self.table}, *spellings):
+            yield replace(self, table=table, delimiter=delimiter, encoding=encoding, null=null)
 
 
 class Engine(Protocol):
@@ -161,8 +178,15 @@ class Engine(Protocol):
         """Return a digest of the content of the table and of the tables declared beside it, to notice changed data."""
         ...
 
+    def equal_fingerprints(self) -> frozenset[str]:
+        """Return the fingerprints that the same files have with options that say what holds without them.
+
+        Whoever wrote such an option, or left it out, read the same data.
+        """
+        ...
+
     def is_still(self, digest: str) -> bool:
-        """Return whether the data still have this fingerprint. Cheap where the engine holds a snapshot."""
+        """Return whether the data still have this fingerprint or an equal one. Cheap where there is a snapshot."""
         ...
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
@@ -247,6 +271,9 @@ class EngineInFront:
     def fingerprint(self) -> str:
         return self._engine.fingerprint()
 
+    def equal_fingerprints(self) -> frozenset[str]:
+        return self._engine.equal_fingerprints()
+
     def is_still(self, digest: str) -> bool:
         return self._engine.is_still(digest)
 
@@ -329,6 +356,11 @@ def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
             raise unreadable(path) from None
     digest.update(repr((kind, options.wording())).encode())
     return digest.hexdigest()
+
+
+def digest_alike(kind: str, paths: Sequence[str], options: ReadOptions) -> frozenset[str]:
+    """Return the digests of the same files with options that are spelled in another way and mean the same."""
+    return frozenset(digest_files(kind, paths, each) for each in options.spell_alike(paths[0]))
 
 
 def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:

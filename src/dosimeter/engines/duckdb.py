@@ -20,6 +20,7 @@ from dosimeter.engines.base import (
     ReadOptions,
     changed_columns,
     combine_fingerprints,
+    digest_alike,
     digest_files,
     joined_with_itself,
     unreadable,
@@ -42,7 +43,6 @@ from dosimeter.engines.duckdb_files import (
     quote_identifier,
     quote_path,
     quote_text,
-    read_first_line,
     sniff_csv,
     write_csv_reader,
     write_parquet_reader,
@@ -52,7 +52,7 @@ from dosimeter.engines.duckdb_kept import KeptTables
 from dosimeter.engines.duckdb_trees import write_query
 from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.file_digests import State, read_state, read_states
-from dosimeter.engines.files import name_table
+from dosimeter.engines.files import name_table, read_first_line
 from dosimeter.engines.identities import identify_files
 from dosimeter.engines.written_cells import CellWriting, infer_types, inference_query
 from dosimeter.errors import DataError, OptionError, SchemaError
@@ -445,11 +445,22 @@ class DuckDBEngine:
         return [read_first_line(path) for path in self._files.paths]
 
     def is_still(self, digest: str) -> bool:
-        return self.fingerprint() == digest
+        return self.fingerprint() == digest or digest in self.equal_fingerprints()
 
     def fingerprint(self) -> str:
+        return combine_fingerprints(self._digest(), self._digest_all_joined())
+
+    def equal_fingerprints(self) -> frozenset[str]:
+        """Return the fingerprints of the same files with other options that mean the same; none for other sources."""
+        if self._files is None or self._files.kind == "duckdb":
+            return frozenset()
+        joined = self._digest_all_joined()
+        alike = digest_alike(self._files.kind, self._list_paths(), self._options)
+        return frozenset(combine_fingerprints(each, joined) for each in alike)
+
+    def _digest_all_joined(self) -> Mapping[str, str]:
         beside = [table for table in self._declared.values() if not self._is_in_same_file(table)]
-        return combine_fingerprints(self._digest(), {table.name: self._digest_joined(table) for table in beside})
+        return {table.name: self._digest_joined(table) for table in beside}
 
     def _digest_joined(self, table: JoinTable) -> str:
         try:

@@ -95,11 +95,14 @@ def match_columns(
         reading = {column.name: require_column(column, find(column.name), natives) for column in columns.values()}
     else:
         found = {name: NativeColumn(_bare(native), _bare(native)) for name, native in natives.items()}
-        reading = _TYPES.match(columns, found, find, _advise_days)
+        reading = _TYPES.match(columns, found, find, _advise_cast)
     return {column.name: (reading[column.name], column.type) for column in columns.values()}
 
 
-def _advise_days(column: Column, native: NativeColumn) -> str:
+def _advise_cast(column: Column, native: NativeColumn) -> str:
+    """Return how to read the column in its declared type, where that is known: moments as days, text as either."""
+    if native.kind == "VARCHAR" and column.type in (ColumnType.DATE, ColumnType.TIMESTAMP):
+        return f' With pandas: read_csv(…, parse_dates=["{column.name}"]); elsewhere cast it to {column.type}.'
     return _DAYS.format(column.name) if column.type is ColumnType.DATE and native.kind in _MOMENTS else ""
 
 

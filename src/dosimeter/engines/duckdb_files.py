@@ -10,7 +10,6 @@ import contextlib
 import csv
 import gzip
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,6 @@ from dosimeter.errors import DataError, OptionError
 from dosimeter.options import check_option
 from dosimeter.problems import CHECK_SCHEMA, Option
 
-_LONGEST_HEADER = 1_000_000  # bytes
 # The encodings that DuckDB reads without an extension, by Python's name, which all aliases lead to.
 # cp1252 is read as latin-1: DuckDB refuses the bytes in which they differ, and explain_error says so.
 _ENCODINGS = {
@@ -133,14 +131,6 @@ def _sniff_first(
     if not form.skipped:
         return form
     return CsvForm(form.delimiter, _read_header(path, form.delimiter, options))  # otherwise cells would be names
-
-
-def read_first_line(path: str) -> bytes:
-    """Return the first line's bytes; no bytes for a missing or broken file, which raises an error when it is read."""
-    opening = gzip.open if path.lower().endswith(".gz") else open
-    with contextlib.suppress(OSError, EOFError, zlib.error), opening(path, "rb") as stream:
-        return bytes(stream.readline(_LONGEST_HEADER))
-    return b""
 
 
 def _read_header(path: str, delimiter: str, options: ReadOptions) -> dict[str, str]:

@@ -5,8 +5,11 @@ A source that looks like a database URL is refused here and never quoted: it can
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import gzip
 import re
+import zlib
 from pathlib import Path
 
 from dosimeter.errors import OptionError
@@ -16,6 +19,7 @@ _CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 _PARQUET_ENDINGS = (".parquet", ".pq")
 _POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?:", re.IGNORECASE)
 _PASSWORD = re.compile(r":(?!//)[^@]*@")  # abfss://container@account is an address without a password
+_LONGEST_HEADER = 1_000_000  # bytes
 _SECRET = re.compile(r"(?i)(^jdbc:|\b(ssl)?(password|passwd|pwd)\s*=)")
 
 
@@ -64,6 +68,20 @@ def name_table(path: str) -> str:
     """Return the name for the table of a file: the file's name without its folder and ending."""
     stem = re.split(r"[/\\]", path.rstrip("/"))[-1]
     return re.sub(r"\.(csv|tsv|txt|parquet|pq)(\.gz)?$", "", stem, flags=re.IGNORECASE)
+
+
+def read_first_line(path: str) -> bytes:
+    """Return the first line's bytes; no bytes for a missing or broken file, which raises an error when it is read."""
+    opening = gzip.open if path.lower().endswith(".gz") else open
+    with contextlib.suppress(OSError, EOFError, zlib.error), opening(path, "rb") as stream:
+        return bytes(stream.readline(_LONGEST_HEADER))
+    return b""
+
+
+def find_delimiter(header: str) -> str:
+    """Return the most frequent of , ; tab and | in the header, outside quotes."""
+    bare = re.sub(r'"[^"]*"', "", header)
+    return max(",;\t|", key=bare.count)
 
 
 def say_how(start: str) -> Hint:

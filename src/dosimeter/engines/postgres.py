@@ -237,6 +237,10 @@ class PostgresEngine:
         self._snapshot_digest = combine_fingerprints(self._digest(self._relation, self._attributes), joined)
         return self._snapshot_digest
 
+    def equal_fingerprints(self) -> frozenset[str]:
+        """Return none: there are no options that a table of a server could be read with."""
+        return frozenset()
+
     def is_still(self, digest: str) -> bool:
         return self._snapshot_digest == digest or self.fingerprint() == digest
 

@@ -22,6 +22,7 @@ from dosimeter.engines.base import (
     ReadOptions,
     changed_columns,
     combine_fingerprints,
+    digest_alike,
     digest_files,
     joined_with_itself,
 )
@@ -326,7 +327,15 @@ class SparkEngine:
             frame.createOrReplaceTempView(self._view)
 
     def is_still(self, digest: str) -> bool:
-        return self.fingerprint() == digest
+        return self.fingerprint() == digest or digest in self.equal_fingerprints()
+
+    def equal_fingerprints(self) -> frozenset[str]:
+        """Return the fingerprints of the same files with other options that mean the same; none for other sources."""
+        if self._files is None or not self._files.local:
+            return frozenset()
+        joined = {name: self._digest_joined(table) for name, table in self._declared.items()}
+        alike = digest_alike(self._files.kind, self._files.paths, self._options)
+        return frozenset(combine_fingerprints(each, joined) for each in alike)
 
     def fingerprint(self) -> str:
         """Return a digest of local files' bytes, the same as DuckDBEngine returns, or of a table's content.

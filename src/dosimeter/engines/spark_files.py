@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
 from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.files import find_kind, list_files, name_table, say_how
+from dosimeter.engines.files import find_delimiter, find_kind, list_files, name_table, say_how
 from dosimeter.engines.identities import identify_files, name_digests
 from dosimeter.errors import DataError, OptionError
 from dosimeter.options import check_option
@@ -27,7 +27,6 @@ from dosimeter.problems import Option
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_DELIMITERS = ",;\t|"
 _ENCODINGS = {
     "utf-8": "UTF-8",
     "utf-8-sig": "UTF-8",
@@ -102,7 +101,7 @@ def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataF
         schema = ", ".join(f"`{name.replace('`', '``')}` STRING" for name in names)
         return reader.option("sep", delimiter).schema(schema).csv(paths)
     lines = session.read.text(paths).head(1)
-    return reader.option("sep", options.delimiter or _find_delimiter(str(lines[0][0]) if lines else "")).csv(paths)
+    return reader.option("sep", options.delimiter or find_delimiter(str(lines[0][0]) if lines else "")).csv(paths)
 
 
 def _spark_paths(session: SparkSession, files: Files) -> list[str]:
@@ -161,7 +160,7 @@ def _read_header(path: str, options: ReadOptions) -> tuple[str, list[str]]:
             stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if packed else raw
             text = io.TextIOWrapper(stream, encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="")
             first = text.readline()
-            delimiter = options.delimiter or _find_delimiter(first)
+            delimiter = options.delimiter or find_delimiter(first)
             names = next(csv.reader(itertools.chain([first], text), delimiter=delimiter), [])
     except (OSError, EOFError, UnicodeError, csv.Error):
         raise DataError(f"{path} cannot be read as CSV. Is it what its name says?", say_how("If so,")) from None
@@ -169,9 +168,3 @@ def _read_header(path: str, options: ReadOptions) -> tuple[str, list[str]]:
     if not names or not all(lowered) or len(set(lowered)) != len(lowered):
         raise DataError(f"{path}: the first line must name every column, and no two alike.")
     return delimiter, names
-
-
-def _find_delimiter(header: str) -> str:
-    """Return the most frequent of , ; tab and | in the header, outside quotes."""
-    bare = re.sub(r'"[^"]*"', "", header)
-    return max(_DELIMITERS, key=bare.count)

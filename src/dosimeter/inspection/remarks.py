@@ -133,12 +133,14 @@ def text_remarks(engine: Engine) -> list[Problem]:
 def _counts(at: int, name: str) -> list[tuple[str, exp.Expression]]:
     """Return the counts that are taken of the column ``name``: each is a pair of a label and an SQL expression.
 
-    They count its cells with a value, matches of each pattern of ``_LOOKS``, numbers, and words for a missing value.
+    They count its cells with a value, matches of each pattern of ``_LOOKS``, numbers, numbers with leading zeros, and
+    words for a missing value.
     ``at``: the column's index, which is part of the labels: present0, number0 ….
     """
     column = column_tree(name)
     tests = {f"look{at}_{place}": _matches(column, pattern) for place, (pattern, _) in enumerate(_LOOKS)}
     tests[f"number{at}"] = _matches(column, f"^{_NUMBER}$")
+    tests[f"padded{at}"] = _matches(column, "^0[0-9]+$")
     tests[f"missing{at}"] = exp.In(this=column.copy(), expressions=[exp.Literal.string(word) for word in _MISSING])
     return [(f"present{at}", exp.Count(this=column)), *((label, count_if(test)) for label, test in tests.items())]
 
@@ -157,7 +159,11 @@ def _what_it_looks_like(engine: Engine, name: str, at: int, row: Mapping[str, ob
     for place, (_, words) in enumerate(_LOOKS):
         if there * 9 <= count(f"look{at}_{place}") * 10:
             return words
-    if count(f"number{at}") == there:  # otherwise it would have been read as numbers
+    if count(f"number{at}") != there:
+        return None
+    if count(f"padded{at}"):
+        return ("holds codes with leading zeros: kept as text, since numbers would lose the zeros.",)
+    if count(f"missing{at}"):  # otherwise it would have been read as numbers
         return (
             "looks like numbers, with missing values written as a word, and is read as text. A CSV can be read with ",
             Option("null", _find_missing_word(engine, name)),

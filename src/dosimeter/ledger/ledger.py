@@ -235,6 +235,10 @@ class Ledger(LedgerTransactions):
 
         self._look(check)
 
+    def share_held(self, dataset: str, identities: frozenset[str]) -> float:
+        """Return which share of these identities of stored tables or files the account holds or ever held."""
+        return self._look(lambda checked: checked.of(dataset).share_held(identities))
+
     def people_key(self) -> str:
         """Return the key of this ledger's digests of individuals. The first call of all makes one."""
         with self._store.reading() as transaction:

@@ -444,6 +444,10 @@ class DatasetReplay:
         """Return whether the account holds, or ever held, a stored table or file with one of these identities."""
         return not self._identities.isdisjoint(identities)
 
+    def share_held(self, identities: frozenset[str]) -> float:
+        """Return which share of these identities the account holds or ever held; 0 if there are none."""
+        return len(identities & self._identities) / max(1, len(identities))
+
     def calls_public(self, identities: frozenset[str]) -> bool:
         """Return whether a schema of the account ever declared a table with one of these identities public."""
         return not self._public.isdisjoint(identities)

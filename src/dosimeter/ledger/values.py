@@ -322,10 +322,13 @@ class AccountSummary:
         """Return the digest of the latest data that the account agreed to under this schema; None without any."""
         return next((source for schema, source in reversed(self.agreed) if schema == schema_digest), None)
 
-    def refuse_change(self, schema_digest: str, source_digest: str) -> LedgerError:
-        """Return the error to raise for a release with a schema or a source that the account has not agreed to."""
+    def refuse_change(self, schema_digest: str, source_digest: str, *, held: float = 0.0) -> LedgerError:
+        """Return the error to raise for a release with a schema or a source that the account has not agreed to.
+
+        ``held``: which share of the stored data the account knows; with 1, only the way they are read is new.
+        """
         return LedgerError(
-            self._tell_change(schema_digest, source_digest),
+            self._tell_change(schema_digest, source_digest, held),
             Hint(
                 "If the people are the same, give ", Option("continued", True), ": the account and its reading go on. "
                 "If they are others, give the dataset another name.", surfaces=ASKING,
@@ -336,10 +339,17 @@ class AccountSummary:
             ),
         )  # fmt: skip
 
-    def _tell_change(self, schema_digest: str, source_digest: str) -> str:
+    def _tell_change(self, schema_digest: str, source_digest: str, held: float) -> str:
         """Return a sentence that says whether the data, the schema or both are new to the account."""
         head = f"The account of {self.dataset!r} belongs to"
         if any(schema_digest == schema for schema, _ in self.agreed):
+            if held == 1.0:
+                return f"{head} these data read in another way: what is stored did not change, the options did."
+            if held > 0.0:
+                return (
+                    f"{head} other data: part of what is stored is the same (of a .gz, what is packed in it), part is "
+                    "not. The schema did not change."
+                )
             return f"{head} other data: the data changed since it was last used, the schema did not."
         if any(source_digest == source for _, source in self.agreed):
             return f"{head} another schema: the schema changed since it was last used, the data did not."

@@ -203,14 +203,16 @@ class Rank(OrderStatistic):
         values = self.candidates.astype(np.float64) * float(self.unit)
         return expected_distances(values, self.chances(counts, epsilon), points)
 
-    def rank_error(self, epsilon: float, cells: int = 1) -> float:
+    def rank_error(self, epsilon: float, individuals: int | None, cells: int = 1) -> float:
         """Return the 95 % error of a drawn candidate's rank, as a number of rows (E3).
 
         If the best candidate's rank misses the rank sought by x rows, the drawn one's misses it by at most x plus this
-        error, with a probability of at least 95 %. ``epsilon``: the share of ε that this draw gets. ``cells``: for how
+        error, with a probability of at least 95 %. No rank is off by more rows than can count. ``epsilon``: the share
+        of ε that this draw gets. ``individuals``: how many are declared; None if that is not known. ``cells``: for how
         many draws the error holds, all at once.
         """
-        return score_error(self.scale(epsilon), cells * self.candidate_count) / self.parts
+        error = score_error(self.scale(epsilon), cells * self.candidate_count) / self.parts
+        return error if individuals is None else min(error, float(individuals * self.rows))
 
     # ------------------------------------------------------------ own guarantees
 
@@ -277,16 +279,13 @@ class Rank(OrderStatistic):
         side = "below" if self.fraction == 0 else "above"
         return f"{self.label} is the value that about {self.rows_from_end(epsilon):,} rows lie at or {side}."
 
-    def describe_error(self, epsilon: float, cells: int, counted: str) -> str:
-        """Return the rank error E3 as a sentence.
-
-        ``cells``: for how many draws at once it holds. ``counted``: the word for what is counted, rows or people.
-        """
-        error = f"within about {math.ceil(self.rank_error(epsilon, cells)):,} {counted} of"
+    def describe_error(self, error: float, counted: str) -> str:
+        """Return this rank error (E3) as a sentence. ``counted``: the word for what is counted, rows or people."""
+        error_words = f"within about {math.ceil(error):,} {counted} of"
         if self.is_end:
-            return f"{self.label}: {error} that rank (with 95 %)."
+            return f"{self.label}: {error_words} that rank (with 95 %)."
         rank = "the middle" if self.fraction == Fraction(1, 2) else f"the rank of {float(100 * self.fraction):g} %"
-        return f"{self.label}: {error} {rank} (with 95 %)."
+        return f"{self.label}: {error_words} {rank} (with 95 %)."
 
 
 def find_ranks(measures: Sequence[Measure]) -> Mapping[int, Rank]:

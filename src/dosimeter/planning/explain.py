@@ -235,7 +235,7 @@ def _note_ranks(plan: QueryPlan) -> Iterator[str]:
         meant = "" if target is None else f" {target}"
         yield (
             f"{rank.label} is drawn by rank from {rank.candidate_count:,} values within its bounds. At ε = 1 its rank "
-            f"is within about {math.ceil(rank.rank_error(share)):,} rows of the one sought (with 95 %).{meant}"
+            f"is within about {math.ceil(plan.rank_error(rank, 1.0)):,} rows of the one sought (with 95 %).{meant}"
         )
 
 

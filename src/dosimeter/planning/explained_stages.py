@@ -231,7 +231,7 @@ def _find_errors(
     ranks, found = plan.ranks, {}
     if measure in ranks:
         pure = [mechanism.name for mechanism in mechanisms if mechanism.pure]
-        errors = tuple(ranks[measure].rank_error(plan.rank_share(epsilon)) for epsilon in EXAMPLES)
+        errors = tuple(plan.rank_error(ranks[measure], epsilon) for epsilon in EXAMPLES)
         return dict.fromkeys(pure, errors)
     for mechanism in mechanisms:
         own_errors = []

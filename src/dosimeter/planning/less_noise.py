@@ -124,7 +124,7 @@ def _scales(plan: QueryPlan) -> dict[tuple[str, str], float]:
         for each, weight in zip(plan.all_measures, plan.weights(mechanism.norm), strict=True)
     }
     ranks = plan.ranks.values()
-    return scales | {(rank.name, rank.label): rank.rank_error(plan.rank_share(1.0)) for rank in ranks}
+    return scales | {(rank.name, rank.label): rank.rank_error(plan.rank_share(1.0), None) for rank in ranks}
 
 
 def _plan_other(plan: QueryPlan, sql: str, schema: Schema | None = None) -> QueryPlan | None:

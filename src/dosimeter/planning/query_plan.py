@@ -301,9 +301,21 @@ class QueryPlan:
         """Return the measures that are drawn by rank, by their index among the measures of all blocks (M4)."""
         return find_ranks(self.all_measures)
 
+    @property
+    def only_ranks(self) -> bool:
+        """Return whether every measured number is drawn by rank, so that none gets noise (M4)."""
+        return len(self.ranks) == len(self.all_measures)
+
     def rank_share(self, epsilon: float | Decimal) -> float:
         """Return how much of this ε each measure gets, ε divided by ``shares`` (S5); for measures drawn by rank."""
         return float(Fraction(str(epsilon)) / self.shares)
+
+    def rank_error(self, rank: Rank, epsilon: float | Decimal, cells: int = 1) -> float:
+        """Return the 95 % error, in rows, of a number drawn by rank in an answer at this ε (E3).
+
+        ``cells``: for how many draws the error holds, all at once.
+        """
+        return rank.rank_error(self.rank_share(epsilon), self.schema.individuals, cells)
 
     def sensitivity(self, norm: Norm) -> float:
         """Return Δ of all measured numbers together, in this norm; several measures are scaled by ``weights`` (S5)."""

@@ -2,8 +2,8 @@
 
 Takes a parsed query and the names of identifying columns; gives those that it tests. `name = 'Yusuf Demir'` asks about
 one person, and so does everything that could stand for it: IN, LIKE, BETWEEN, CASE name WHEN …, NULLIF, or a function
-such as ABS(id - 7) that treats one value differently. Counting different persons, joining by them and asking whether a
-name is NULL are fine. Never opens a connection.
+such as ABS(id - 7) that treats one value differently. Counting different persons, joining by them, one window for
+each of them and asking whether a name is NULL are fine. Never opens a connection.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def find_singled_out(select: exp.Select, scope: Scope, watched: Collection[str])
 def _find_test(column: exp.Column) -> exp.Expr | None:
     """Return the test that a column is part of, or a function that could stand for one, such as ABS(id - 7).
 
-    None if the column is only counted, added up or grouped by, compared with another column, or tested for NULL.
+    None if the column is only counted, added up, grouped by, compared with another column, tested for NULL, or says
+    whose rows a window has and in which order.
     """
     child: exp.Expr = column
     parent, bent = column.parent, None
@@ -58,7 +59,7 @@ def _find_test(column: exp.Column) -> exp.Expr | None:
             return None if _is_about_plain_columns(parent) else parent
         if _is_truth(child, parent):
             return child
-        if isinstance(parent, (exp.AggFunc, exp.Window)):  # PARTITION BY and ORDER BY test nothing
+        if isinstance(parent, exp.AggFunc) or (isinstance(parent, exp.Window) and parent.this is not child):
             break
         if isinstance(parent, exp.Case) and parent.this is child:
             return parent

@@ -28,9 +28,10 @@ def find_rank_columns(plan: QueryPlan) -> Mapping[str, tuple[Rank, ...]]:
 
 def rank_errors(plan: QueryPlan, epsilon: float | Decimal) -> dict[str, float]:
     """Return the 95 % error, in rows, of each column that is drawn by rank (E3)."""
-    share, cells = plan.rank_share(epsilon), _count_selectable(plan)
+    cells = _count_selectable(plan)
     return {
-        name: max(rank.rank_error(share, cells) for rank in ranks) for name, ranks in find_rank_columns(plan).items()
+        name: max(plan.rank_error(rank, epsilon, cells) for rank in ranks)
+        for name, ranks in find_rank_columns(plan).items()
     }
 
 
@@ -45,7 +46,10 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
     told: list[str] = []
     for rank in plan.ranks.values():
         target = rank.describe_target(share)
-        told += [*([] if target is None else [target]), rank.describe_error(share, cells, counted)]
+        told += [
+            *([] if target is None else [target]),
+            rank.describe_error(plan.rank_error(rank, epsilon, cells), counted),
+        ]
     return tuple(dict.fromkeys(told))
 
 

@@ -53,6 +53,7 @@ __all__ = [
     "ex_post_risk",
     "expect_charges",
     "find_charges",
+    "find_companion",
     "find_people",
     "group_delta",
     "is_two_valued",
@@ -77,7 +78,7 @@ __all__ = [
 if TYPE_CHECKING:
     from dosimeter.release.dry_run import DryRun, preview_release
     from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look
-    from dosimeter.release.files import check_target, save_answer
+    from dosimeter.release.files import check_target, find_companion, save_answer
     from dosimeter.release.record_page import write_record
 
 __getattr__ = load_late(
@@ -87,6 +88,7 @@ __getattr__ = load_late(
         "ExPostRisk": "ex_post",
         "check_target": "files",
         "ex_post_risk": "ex_post",
+        "find_companion": "files",
         "preview_release": "dry_run",
         "recall_look": "ex_post",
         "save_answer": "files",

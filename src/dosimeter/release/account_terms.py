@@ -41,10 +41,12 @@ from dosimeter.schema import Schema
 from dosimeter.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from decimal import Decimal
 
     from dosimeter.engines import Engine
     from dosimeter.ledger import Reading
+    from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import PreparedRelease
 
 
@@ -92,6 +94,16 @@ def require_running(ledger: Ledger, schema: Schema) -> AccountSummary | None:
     return account
 
 
+def recognise_data(dataset: Measurable, account: AccountSummary | None) -> str:
+    """Return the digest of the data as they are now, by which the account knows them if it does.
+
+    The account may know them by other options that mean the same, such as the delimiter that the file has.
+    """
+    source = dataset.renew()
+    known = {each for _, each in account.agreed} if account is not None else set()
+    return source if source in known else min(known & dataset.engine.equal_fingerprints(), default=source)
+
+
 def check_account(
     ledger: Ledger, prepared: PreparedRelease, source: str, engine: Engine, account: AccountSummary | None = None
 ) -> tuple[AccountSummary | None, Agreement, frozenset[str] | None]:
@@ -103,7 +115,10 @@ def check_account(
     when the release began; None to read it now. ``source``: the digest of the data.
     """
     account = account or ledger.summary(prepared.dataset)
-    agree_on_terms(account, prepared, source, None)  # first what can be refused without a scan
+    # First what can be refused without a scan; only a refusal of changed data takes one, to say what changed.
+    agree_on_terms(
+        account, prepared, source, None, held=lambda: ledger.share_held(prepared.dataset, engine.identities())
+    )
     identities = None
     if account is None or (prepared.schema_digest, source) not in account.identified:
         identities = engine.identities()
@@ -161,13 +176,19 @@ def _require_apart(private: frozenset[str], public: frozenset[str]) -> None:
 
 
 def agree_on_terms(
-    account: AccountSummary | None, prepared: PreparedRelease, source: str, identities: frozenset[str] | None
+    account: AccountSummary | None,
+    prepared: PreparedRelease,
+    source: str,
+    identities: frozenset[str] | None,
+    *,
+    held: Callable[[], float] | None = None,
 ) -> Agreement:
     """Return the terms that the release is charged under, and what must be recorded in the account first.
 
     Without an account, these are the terms to open one. ``source``: the digest of the data. ``identities``: the
-    identities of the data; None if they are not known, or need not be. Refuses terms that contradict the account's, and
-    changed data or a changed schema unless the order says ``continued``.
+    identities of the data; None if they are not known, or need not be. ``held``: tells which share of the stored
+    data the account knows, however they are read. Refuses terms that contradict the account's, and changed data or a
+    changed schema unless the order says ``continued``.
     """
     order, terms = prepared.order, prepared.order.terms
     schema = prepared.schema_digest
@@ -207,7 +228,7 @@ def agree_on_terms(
         found = Identification(schema_digest=schema, source_digest=source, identities=identities)
         return Agreement(account, identification=found)
     if not order.continued:
-        raise account.refuse_change(schema, source)
+        raise account.refuse_change(schema, source, held=0.0 if held is None else held())
     by = order.approved_by or order.analyst
     continuation = Continuation(schema_digest=schema, source_digest=source, by=by, identities=identities)
     return Agreement(account, continuation=continuation)

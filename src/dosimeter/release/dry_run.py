@@ -16,7 +16,13 @@ from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import Algorithm, Entry, Incident, Ledger, RequestCharges
 from dosimeter.planning import digest_measured
 from dosimeter.problems import Command, Problem, Surface
-from dosimeter.release.account_terms import check_account, digest_request, find_charges, recall_number
+from dosimeter.release.account_terms import (
+    check_account,
+    digest_request,
+    find_charges,
+    recall_number,
+    recognise_data,
+)
 from dosimeter.release.order import PreparedRelease, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import STOPPED, Cost, Preview
@@ -96,9 +102,10 @@ def preview_release(dataset: Measurable, sql: str, look: LookOptions, order: Rel
     stop the dataset (N4).
     """
     prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
-    source = dataset.renew()
+    begun = ledger.summary(prepared.dataset)
+    source = recognise_data(dataset, begun)
     prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
-    account, agreement, _ = check_account(ledger, prepared, source, dataset.engine)
+    account, agreement, _ = check_account(ledger, prepared, source, dataset.engine, begun)
     ledger.record_view(prepared.dataset, digest_measured(prepared.plan), "dry-run", analyst=order.analyst)
     earlier = None
     if account is not None and not order.again:

@@ -123,7 +123,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> E
         )
     if plan.digest != request.plan_digest:
         raise LedgerError(f"Entry {entry.id} answers another query, or one under another schema: {request.query}")
-    if dataset.engine.fingerprint() != request.source_digest:
+    if not dataset.engine.is_still(request.source_digest):
         raise LedgerError(f"Entry {entry.id} was released from other data: give the data as they were then.")
     risk = dataset.assess_plan(plan, look)
     epsilon = float(entry.epsilon)

@@ -51,6 +51,7 @@ from dosimeter.release.account_terms import (
     find_charges,
     keep_number,
     recall_number,
+    recognise_data,
     require_running,
     write_request,
 )
@@ -87,7 +88,7 @@ def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrde
     """
     begun = require_running(ledger, dataset.schema)
     prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
-    source = dataset.renew()
+    source = recognise_data(dataset, begun)
     prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
     account, entered, identities = check_account(ledger, prepared, source, dataset.engine, begun)
     request = write_request(prepared, source)

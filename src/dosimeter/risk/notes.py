@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.measures import Count, CountRows, Measure
+from dosimeter.measures import Count, CountRows, Measure, Rank
 from dosimeter.mechanisms import Mechanism, RatioWarning
 from dosimeter.options import Indicator
 from dosimeter.risk.absolute import own_epsilon
@@ -75,7 +75,10 @@ def write_notes(
             )
     notes += _note_level(preference, shifts_alike)
     notes += _note_groups(preference, sensitivities)
-    notes += _note_outcome(found, limit or ExactLimit(), rising=bool(preference.measured & {"error", "relative_error"}))
+    if preference.about_errors and all(issubclass(each, Rank) for each in measures):
+        notes.append(_NO_ERROR_IN_ROWS)
+    else:
+        notes += _note_outcome(found, limit or ExactLimit(), rising=preference.about_errors)
     if indicator == "cell":
         notes += _note_reach(sensitivities.k, len(measures))
     elif ranked or not preference.about_rdr:
@@ -114,7 +117,12 @@ _SAME_SPREAD = (
 )
 _RANKED = (
     "drawn by rank. The RDR is the expected distance of what is drawn from the exact answer, and how far somebody "
-    "moves that; their own guarantee does not follow from it: it is close to ε for everybody whom the query reads."
+    "moves that; their own guarantee does not follow from it: it is at most ε for everybody whom the query reads, and "
+    "not 0 where the exact answer is the same without them."
+)
+_NO_ERROR_IN_ROWS = (
+    "An error in rows is neither an error in the number's own units nor a relative error: here no ε meets a condition "
+    "on these, nor a preset, which holds one. Use advantage:0.25 or own:0.5."
 )
 _COUNT_RATIO = "A COUNT with somebody in it and somebody out of it has the ratio k/(k + ε), whatever the data."
 _NO_DEPENDENCE = (

@@ -17,6 +17,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 import sqlglot
@@ -125,6 +126,22 @@ class Preference:
         """Return whether the preference compares RDRs, so that the choice of indicator matters."""
         return self.function is not None or any(aggregate.column in _OF_RDR for aggregate in self.aggregates)
 
+    @property
+    def about_errors(self) -> bool:
+        """Return whether a condition reads an error of the answer."""
+        return bool(self.measured & {"error", "relative_error"})
+
+    def without_errors(self) -> Preference | None:
+        """Return the preference of those conditions alone that read no error of the answer; None if there is none."""
+        kept = tuple(
+            each
+            for each in self.comparisons
+            if not any(
+                isinstance(part, AnswerNumber) for side in (each.left, each.right) for part in list_measured(side)
+            )
+        )
+        return _build(kept, self.filters) if kept else None
+
     def write_parts(self) -> tuple[str, ...]:
         """Return the text of each comparison that AND joins."""
         texts = _write_filters(self.filters)
@@ -168,7 +185,10 @@ def parse_preference(source: str | PreferenceFunction, *, threshold: float | Non
     if isinstance(source, str):
         if threshold is not None:
             raise PreferenceError("A threshold goes with a Python callable. In text, write it into the condition.")
-        return _parse_short_names(source) or _parse_condition(source)
+        found = _parse_short_names(source)
+        if found is None:
+            _refuse_misspelt(source)
+        return found or _parse_condition(source)
     if not callable(source):
         raise PreferenceError(f"A preference is text or a callable, not {type(source).__name__}. {EXAMPLE}")
     if threshold is not None and not math.isfinite(threshold):
@@ -209,6 +229,39 @@ def _parse_short_names(source: str) -> Preference | None:
 
 
 _SHORT_NAME = re.compile(r"([A-Za-z_]\w*)\s*:\s*([^\s:=]*)")
+_LIKE_A_NAME = re.compile(r"([A-Za-z_]+)\s*([=<>]*)\s*([\d.]*)")
+
+
+def _refuse_misspelt(source: str) -> None:
+    """Refuse a word that is no name and no column, alone or with a number (cautios, ratio=0.95); say what is meant.
+
+    Such a text is no condition either: the word would be read as a column of the data.
+    """
+    for part in source.split(","):
+        match = _LIKE_A_NAME.fullmatch(part.strip())
+        if match is None or match[1].lower() in (*COLUMNS, *TERMS, *PRESETS, "true", "false", "null"):
+            continue
+        meant = _guess_name(match[1], match[3])
+        if meant or not match[2]:
+            raise PreferenceError(
+                f"There is no preference {part.strip()!r}.{meant} The presets are {', '.join(PRESETS)}; the short "
+                f"names are {', '.join(_SHORT)}. Anything else is a condition such as MIN(rdr) / MAX(rdr) >= 0.95."
+            )
+
+
+def _guess_name(word: str, number: str) -> str:
+    """Return a question for the preset or short name that a misspelt word may mean; "" if none is near.
+
+    The short name is written with this number, or with its example where that is none for it.
+    """
+    near = get_close_matches(word.lower(), [*PRESETS, *SHORT_NAMES], 1)
+    if not near:
+        return ""
+    short = SHORT_NAMES.get(near[0])
+    if short is None:
+        return f" Is {near[0]} meant?"
+    fits = re.fullmatch(r"\d*\.?\d+", number) is not None and short.admits(float(number))
+    return f" Is {near[0]}:{number if fits else short.example} meant?"
 
 
 def _read_short_name(part: str) -> Comparison:
@@ -217,7 +270,8 @@ def _read_short_name(part: str) -> Comparison:
     name, number = match[1].lower(), match[2]
     short = SHORT_NAMES.get(name)
     if short is None:
-        raise PreferenceError(f"There is no short name {match[1]}. The short names are {', '.join(_SHORT)}.")
+        meant = _guess_name(name, number)
+        raise PreferenceError(f"There is no short name {match[1]}.{meant} The short names are {', '.join(_SHORT)}.")
     try:
         value = float(number)
     except ValueError:

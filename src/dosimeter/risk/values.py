@@ -140,6 +140,7 @@ class AbsoluteRisk:
     picked out of ``people``; ``identification_exact``: whether it was computed from the exact largest distance between
     the contributions of two individuals, and not from an upper bound of it. ``prior``: how probable somebody thinks it
     beforehand that a person is in the data; ``posterior``: the largest probability that this can become by the answer.
+    It follows from ``charge``, the ε that the answer costs in all, and holds for anybody, whatever their rows are.
     ``identification`` and ``posterior`` are None unless the answer is purely differentially private; ``identification``
     is also None if something is drawn by rank. ``advantage``: the membership advantage. All hold for an ε that was
     fixed beforehand or selected by a noisy test: an ε found by algorithm 1 tells something by itself (G2).
@@ -153,6 +154,7 @@ class AbsoluteRisk:
     posterior: float | None
     advantage: float
     people: int
+    charge: float
 
     def describe(self) -> JsonObject:
         """Return the numbers as JSON has them; null for one that does not apply."""

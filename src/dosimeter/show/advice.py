@@ -14,6 +14,8 @@ from dosimeter.show.candidates import format_error, order_candidates
 from dosimeter.show.numbers import format_epsilon, format_number, format_people, format_percent, format_times
 
 if TYPE_CHECKING:
+    from dosimeter.mechanisms import Mechanism
+    from dosimeter.planning import QueryPlan
     from dosimeter.risk import AbsoluteRisk, Advice, AnswerAccuracy, Candidate, ConditionRange, RiskAndAccuracy
 
 _IDENTIFIED, _SUSPECTED = 0.95, 0.5
@@ -198,8 +200,9 @@ def word_absolute(absolute: AbsoluteRisk) -> Iterator[str]:
     yield f"{guesses[0].upper()}{guesses[1:]}."
     if absolute.posterior is not None:
         yield (
-            f"An attacker who knows everybody else and starts with a {100 * absolute.prior:g} % suspicion ends with at "
-            f"most {_round_up(100 * absolute.posterior, most=100)} %."
+            f"Whoever it is about, an attacker who knows everybody else and starts with a {100 * absolute.prior:g} % "
+            f"suspicion ends with at most {_round_up(100 * absolute.posterior, most=100)} %: that follows from ε = "
+            f"{format_number(absolute.charge, 6)} alone."
         )
     if absolute.identification is not None:
         exact = "" if absolute.identification_exact else ", by a cautious estimate"
@@ -212,6 +215,16 @@ def word_absolute(absolute: AbsoluteRisk) -> Iterator[str]:
         "These limits hold for an ε that was fixed beforehand or found with noise. Where ε is found from the data, the "
         "amount of noise tells something by itself."
     )
+
+
+def word_mechanism(plan: QueryPlan, mechanism: Mechanism) -> str:
+    """Say how the numbers of an answer are made uncertain: by which noise, or drawn by rank (M4), which adds none."""
+    if plan.only_ranks:
+        return "drawn by rank, without noise"
+    calibration = f" ({mechanism.calibration})" if mechanism.calibration else ""
+    labels = list(dict.fromkeys(rank.label for rank in plan.ranks.values()))
+    drawn = f"; {join_names(labels)} drawn by rank" if labels else ""
+    return f"{mechanism.name.capitalize()} noise{calibration}{drawn}"
 
 
 def _word_guesses(absolute: AbsoluteRisk, who: str) -> str:

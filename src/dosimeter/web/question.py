@@ -10,7 +10,7 @@ from dosimeter.ledger import exact_decimal
 from dosimeter.planning import Group, Output, QueryPlan, read_where
 from dosimeter.release import Fixed, Found, PreparedRelease, Selected
 from dosimeter.schema import ColumnType
-from dosimeter.show import format_epsilon, format_number, join_names
+from dosimeter.show import format_epsilon, format_number, join_names, word_mechanism
 from dosimeter.sql import drop_cuts
 from dosimeter.web.figures import show_small
 from dosimeter.web.public import WITHHELD
@@ -46,15 +46,14 @@ class QueryInWords:
 def describe_question(prepared: PreparedRelease) -> QueryInWords:
     plan, mechanism = prepared.plan, prepared.mechanism
     k = f"{len(plan.measures):,} in each group that is shown" if plan.k is None else f"{plan.k:,}"
-    noise = f"{mechanism.name.capitalize()} noise" + (f" ({mechanism.calibration})" if mechanism.calibration else "")
     return QueryInWords(
         words=_put_in_words(plan),
         sql=plan.sql,
         n=f"{prepared.n:,}",
         k=k,
         delta="" if mechanism.delta == 0 else show_small(mechanism.delta),
-        sensitivity=format_number(plan.sensitivity(mechanism.norm), 6),
-        mechanism=noise,
+        sensitivity="" if plan.only_ranks else format_number(plan.sensitivity(mechanism.norm), 6),
+        mechanism=word_mechanism(plan, mechanism),
         alarm=_warn_of_singling_out(plan),
     )
 

@@ -137,13 +137,16 @@ class Settings(ServerSettings):
 def load_settings(path: str | Path) -> Settings:
     """Read dosimeter.toml. Relative paths in it are relative to the file. Refuse a file that cannot be used."""
     file = Path(path)
+    return read_settings(_read_document(file), file.absolute().parent)
+
+
+def _read_document(file: Path) -> Mapping[str, Any]:
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise OptionError(f"There is no configuration file {file}. {EXAMPLE}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise OptionError(f"{file} cannot be read as TOML: {error}.") from None
-    return read_settings(document, file.absolute().parent)
 
 
 def read_settings(document: Mapping[str, Any], folder: Path) -> Settings:
@@ -158,6 +161,11 @@ def read_settings(document: Mapping[str, Any], folder: Path) -> Settings:
 def read_database(path: str | Path) -> str:
     """Return the database's address, for ``dosimeter user`` and ``audit``, after checking the whole configuration."""
     return load_settings(path).database
+
+
+def locate_secret(path: Path) -> Path:
+    """Return where the secret is that a configuration names, without reading it."""
+    return path.absolute().parent / _read_table(Document, _read_document(path), "the configuration").secret_file
 
 
 def _read_dataset(name: str, table: object, folder: Path) -> DatasetSettings:

@@ -125,8 +125,9 @@ def _sum_up_risk(measured: MeasuredQuery, offer: Offer, choice: Choice, epsilon:
         return SummaryLine("Risk", Sign.OPEN, f"the preference does not limit it. {guesses}")
     if epsilon in (offer.meeting or ()):
         return SummaryLine("Risk", Sign.GOOD, f"meets the preference. {guesses}")
-    if _lacks_accuracy(offer, choice, epsilon):
-        return SummaryLine("Risk", Sign.OPEN, f"the preference fails by accuracy, not by risk. {guesses}")
+    if _lacks_accuracy(measured, offer, choice, epsilon):
+        rows = " An error in rows has no relative error, so no ε meets it." if measured.risk.plan.only_ranks else ""
+        return SummaryLine("Risk", Sign.OPEN, f"the preference fails by accuracy, not by risk.{rows} {guesses}")
     return SummaryLine("Risk", Sign.BAD, f"does not meet the preference. {guesses}")
 
 
@@ -136,10 +137,16 @@ def _limits_risk(choice: Choice) -> bool:
     return preference.about_rdr or bool(preference.measured & {"own_epsilon", "advantage"})
 
 
-def _lacks_accuracy(offer: Offer, choice: Choice, epsilon: float) -> bool:
-    """Return whether an ε fails a preference over errors because it is too small: larger candidates meet it."""
-    about_errors = parse_preference(choice.preference).measured & {"error", "relative_error"}
-    return bool(about_errors and offer.meeting) and epsilon < min(offer.meeting or (0.0,))
+def _lacks_accuracy(measured: MeasuredQuery, offer: Offer, choice: Choice, epsilon: float) -> bool:
+    """Return whether an ε fails a preference only by conditions on errors: it meets the others, or larger ones all."""
+    preference = parse_preference(choice.preference)
+    people = preference.without_errors()
+    if not preference.about_errors or people is None:
+        return False
+    if offer.meeting and epsilon < min(offer.meeting):
+        return True
+    found = measured.recall(people)
+    return found is not None and any(line.satisfied for line in found.candidates if line.epsilon == epsilon)
 
 
 def _sum_up_answer(measured: MeasuredQuery, offer: Offer, epsilon: float, wanted: float | None) -> SummaryLine:

@@ -154,5 +154,5 @@ def export_audit(database: Database, stream: TextIO) -> None:
                 stream.write(record.to_json_line() + "\n")
         except BadAuditRecord as bad:
             raise LedgerError(
-                f"The audit log was altered at record {bad.number}: {bad.reason}. What is written so far is sound."
+                f"The audit log was altered at record {bad.number}: {bad.reason}. The records before it are sound."
             ) from None

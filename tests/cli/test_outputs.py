@@ -1,0 +1,80 @@
+"""No command writes over a file that it reads: nothing is measured, charged or written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.small_shop import COUNT, SCHEMA, Shop
+
+OPENED = ("--epsilon", "0.5", "--policy", "budget:9")
+JOINED = """
+[tables.cities]
+source = "cities.csv"
+public = true
+key = "city"
+
+[tables.cities.columns.city]
+type = "category"
+values = ["Bern", "Rome", "Ulm"]
+"""
+
+
+def read_all(folder: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
+
+
+@pytest.mark.parametrize("name", ["shop.csv", "link.csv", "hard.csv", "cities.csv", "facts.csv", "ledger.csv"])
+def test_a_release_is_not_written_over_what_it_reads(shop: Shop, name: str) -> None:
+    folder = shop.data.parent
+    (folder / "cities.csv").write_text("city\nBern\nRome\n")
+    shop.schema = folder / "facts.json"  # the companion of facts.csv
+    shop.schema.write_text(SCHEMA + JOINED)
+    shop.ledger = folder / "ledger.csv"  # it does not exist yet
+    (folder / "link.csv").symlink_to(shop.data)
+    os.link(shop.data, folder / "hard.csv")
+    before = read_all(folder)
+    status, out, err = shop.release(COUNT, *OPENED, "-o", str(folder / name))
+    assert (status, out) == (2, "")
+    assert "would be overwritten. Choose another name" in err
+    assert read_all(folder) == before
+    status, _, _ = shop.release(COUNT, *OPENED, "-o", str(folder / "answer.csv"))
+    assert status == 0
+    assert (folder / "answer.csv").read_text().startswith('"n"')
+
+
+def test_an_older_answer_is_replaced(shop: Shop) -> None:
+    answer = shop.data.parent / "answer.csv"
+    answer.write_text("old")
+    assert shop.release(COUNT, *OPENED, "-o", str(answer))[0] == 0
+    assert "old" not in answer.read_text()
+
+
+def test_no_other_command_writes_over_what_it_reads(shop: Shop, tmp_path: Path) -> None:
+    entry = shop.release(COUNT, *OPENED)
+    assert entry[0] == 0
+    data, schema, ledger = (str(each) for each in (shop.data, shop.schema, shop.ledger))
+    (tmp_path / "page.html").symlink_to(shop.ledger)
+    (tmp_path / "picture.svg").symlink_to(shop.schema)
+    (tmp_path / "query.svg").write_text(COUNT)
+    page, picture, query = (str(tmp_path / name) for name in ("page.html", "picture.svg", "query.svg"))
+    before = read_all(tmp_path)
+    with_schema = ("--schema", schema)
+    find = ("find", data, "@" + query, "--prefer", "ratio:0.9", *with_schema)
+    for words in (
+        ("risk", data, COUNT, "-o", data),
+        ("risk", data, COUNT, *with_schema, "--plot", picture),
+        (*find, "--plot", picture),
+        (*find, "--plot", query),
+        (*find, "--ledger", ledger, "--plot", page),
+        ("schema", data, "-o", data, "--force"),
+        ("ledger", ledger, "export", "-o", ledger),
+        ("ledger", ledger, "--plot", page),
+        ("record", "0", "--ledger", ledger, "-o", page),
+    ):
+        status, out, err = shop.run(*words)
+        assert (status, out) == (2, ""), words
+        assert "would be overwritten" in err, words
+        assert {name: content for name, content in read_all(tmp_path).items() if name in before} == before, words
