@@ -38,7 +38,8 @@ def check_text(node: exp.Expression, scope: Scope, parent: exp.Expression) -> Ch
     """Check an operand of ``parent`` that must be a text."""
     checked = check_expression(node, scope)
     if checked.type is not Type.TEXT:
-        raise refusal(parent, f"{clause_of(parent)} needs a text, and {clause_of(node)} is {checked.type}.")
+        fix = f" Write CAST({clause_of(node)} AS VARCHAR)." if checked.type is Type.INTEGER else ""
+        raise refusal(parent, f"{clause_of(parent)} needs a text, and {clause_of(node)} is {checked.type}.{fix}")
     return checked
 
 
