@@ -43,7 +43,8 @@ REQUESTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-STAYS = read_schema({**FACTS, "columns": {**FACTS["columns"], "name": {"type": "text"}}})
+COLUMNS = {name: facts for name, facts in FACTS["columns"].items() if name != "code"} | {"name": {"type": "text"}}
+STAYS = read_schema({**FACTS, "columns": COLUMNS})
 STAGES = [
     (
         "SELECT COUNT(*) FROM (SELECT pid, MAX(note || '!') AS n FROM v WHERE hiv GROUP BY pid) WHERE n LIKE '%x%'",

@@ -18,6 +18,7 @@ import pytest
 
 from dosimeter.errors import DatasetStopped, Interrupted, LedgerError, OptionError
 from dosimeter.ledger import Ledger
+from dosimeter.ledger.backends import choose_backend
 from dosimeter.ledger.checked_chain import MOST_FOLLOWING
 from dosimeter.ledger.store import Transaction
 from tests.ledger.ledger_worker import NOBODY, decide_on, measure
@@ -167,6 +168,20 @@ def test_an_end_that_is_written_while_somebody_looks_is_seen(target: str) -> Non
             other.end(running)
             measuring.__exit__(None, None, None)
         assert ledger.stopped("clinic") is None
+
+
+def test_a_second_name_of_the_ledger_is_refused(tmp_path: Path) -> None:
+    """Its locks would be found beside the other name, and a live measurement taken for dead."""
+    path, other = tmp_path / "l.db", tmp_path / "other.db"
+    Ledger.open(path).close()
+    os.link(path, other)
+    for each in (path, other):
+        with pytest.raises(LedgerError, match=r"second name \(a hard link\).*Remove the other name"):
+            choose_backend(each, 1).take_lock("0" * 32)
+    other.unlink()
+    lock = choose_backend(path, 1).take_lock("0" * 32)
+    assert lock is not None
+    lock.release(forget=True)
 
 
 def test_a_link_to_the_ledger_is_the_same_ledger(tmp_path: Path) -> None:

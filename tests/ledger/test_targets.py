@@ -33,6 +33,18 @@ def test_a_new_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["ledger.db"]
 
 
+def test_a_relative_path_names_the_same_file_in_another_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Ledger.open("ledger.db") as ledger:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        ledger.reserve("clinic", decide_on("0.1"))
+        assert ledger.verify().records > 0
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["ledger.db"]
+
+
 def test_odd_file_names(tmp_path: Path) -> None:
     for name in ("a?b#c.db", "ä %20.db", ":memory:"):
         with Ledger.open(tmp_path / name) as ledger:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from dosimeter.errors import QueryError
+from dosimeter.planning import explain_plan
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.planner import plan_query
 from dosimeter.schema.toml import read_schema
@@ -33,6 +34,7 @@ FACTS: dict[str, Any] = {
         "vid": {"type": "integer", "bounds": [0, 100]},
         "hiv": {"type": "boolean"},
         "ward": {"type": "category", "values": ["eyes", "burns", "hands and feet"]},
+        "code": {"type": "category", "values": [f"value {at}" for at in range(900)]},
         "cost": {"type": "integer", "bounds": [0, 100]},
         "day": {"type": "date", "bounds": ["2024-01-01", "2024-01-31"]},
         "note": {"type": "text"},
@@ -203,7 +205,7 @@ def _deep_numbers(chance: random.Random) -> str:
     return f"SELECT {', '.join(parts)} FROM v"
 
 
-def _patterns(chance: random.Random) -> str:
+def _regular_expressions(chance: random.Random) -> str:
     atom = chance.choice([".?", "[a-z]*", "\\pL", "a|b", "(.?){9}", "\\d{4}"])
     tests = [
         chance.choice(
@@ -218,6 +220,51 @@ def _patterns(chance: random.Random) -> str:
         for at in range(_size(chance, 400))
     ]
     return f"SELECT COUNT(*) FROM v WHERE {' OR '.join(tests)}"
+
+
+def _written_dates(chance: random.Random) -> str:
+    moved = "day" + " + INTERVAL 1 DAY" * _size(chance, 10)
+    pattern = "".join(chance.choice(["%B", "%A", "%Y", "%d", "-"]) for _ in range(_size(chance, 20_000)))
+    written = chance.choice([f"STRFTIME({moved}, '{pattern}')", f"MONTHNAME({moved})", f"DAYNAME({moved})"])
+    tests = [f"{written} = 'x'"] * _size(chance, 20)
+    return f"SELECT COUNT(*) FROM v WHERE {' OR '.join(tests)}"
+
+
+def _after_noise(chance: random.Random) -> str:
+    query = "SELECT ward, COUNT(*) AS c FROM v GROUP BY ward"
+    forms = ["c + c", "CASE WHEN c > 3 THEN c * 2 ELSE c + ROUND(c, 1) END", "c / 3"]
+    for at in range(_size(chance, 20)):
+        query = f"SELECT ward, {chance.choice(forms)} AS c FROM ({query}) AS t{at}"
+    copies = ", ".join(f"c AS c{at}" for at in range(_size(chance, 900)))
+    order = ", ".join(f"c{at % 2} + {at}" for at in range(_size(chance, 5_000)))
+    return f"SELECT ward, {copies}, c AS c1 FROM ({query}) AS t ORDER BY {order}"
+
+
+def _having(chance: random.Random) -> str:
+    tests = ["SUM(cost) > {}", "cost = {}", "cost + cost + cost + cost <> {}", "ward = 'eyes' OR MAX(cost) = {}"]
+    parts = [chance.choice(tests).format(at) for at in range(_size(chance, 2_500))]
+    having = chance.choice([" AND ", " OR "]).join(parts)
+    return f"SELECT COUNT(*) FROM (SELECT pid FROM v GROUP BY pid, cost, ward HAVING {having})"
+
+
+def _declared_texts(chance: random.Random) -> str:
+    chosen = f"COALESCE({', '.join(['code'] * _size(chance, 9_000))})"
+    unlisted = ", ".join(f"'valeu {at}'" for at in range(_size(chance, 4_000)))
+    tests = [f"UPPER({chosen}) = 'x'", f"code IN ({unlisted})", f"code || ward = '{'x' * _size(chance, 20_000)}'"]
+    return f"SELECT COUNT(*) FROM v WHERE {chance.choice(tests)}"
+
+
+def _patterns(chance: random.Random) -> str:
+    test = chance.choice(["note LIKE '%{}_b'", "CONTAINS(note, '{}')", "PREFIX(note, '{}')"])
+    return f"SELECT COUNT(*) FROM v WHERE pid = 'p0' AND {test.format('a' * _size(chance, 60_000))}"
+
+
+def _computed_lists(chance: random.Random) -> str:
+    many = _size(chance, 9_000)
+    if chance.random() < 0.5:
+        return f"SELECT COUNT(*) FROM v WHERE vid IN ({', '.join(['cost+1'] * many)})"
+    subject = "+".join(["cost"] * _size(chance, 40))
+    return f"SELECT SUM(CASE {subject} {' '.join(f'WHEN {at} THEN 1' for at in range(many))} END) FROM v"
 
 
 _FAMILIES: tuple[Callable[[random.Random], str], ...] = (
@@ -237,18 +284,26 @@ _FAMILIES: tuple[Callable[[random.Random], str], ...] = (
     _lists,
     _items,
     _deep_numbers,
+    _regular_expressions,
+    _written_dates,
+    _after_noise,
+    _having,
+    _declared_texts,
     _patterns,
+    _computed_lists,
 )
 
 
 def _plan_many(seed: int, many: int) -> dict[str, float | str]:
-    """Plan and digest this many queries, and return the most processor time that one took, and the most memory."""
+    """Plan, digest and explain this many queries; return the most processor time that one took, and the memory."""
     plan_query("SELECT COUNT(*), MIN(cost) FROM (SELECT ward, cost FROM v)", SCHEMA)  # loads what is loaded late
     slowest, longest = 0.0, ""
     for sql in grow_queries(seed, many):
         start = time.process_time()
         with suppress(QueryError):
-            digest_measured(plan_query(sql, SCHEMA))
+            plan = plan_query(sql, SCHEMA)
+            digest_measured(plan)
+            explain_plan(plan)
         taken = time.process_time() - start
         if taken > slowest:
             slowest, longest = taken, sql[:300]

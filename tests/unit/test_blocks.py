@@ -38,6 +38,7 @@ def test_at_a_large_epsilon_the_answer_is_sqls(stays: Dataset, ledger: Ledger) -
         {"ward": "urgent", "n": 3},
         {"ward": "nobody", "n": 0},
     ]
+    assert ask("SELECT (SELECT COUNT(*) FROM stays WHERE urgent) AS c") == [{"c": 3}]
     assert [row["percent"] for row in ask(SHARE)] == pytest.approx([100 / 3, 100 / 3, 100 / 3, 0.0])
     totals = ask(MEDIANS)
     assert [(row["ward"], row["n"]) for row in totals] == [

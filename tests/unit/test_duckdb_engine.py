@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.opening import open_engine
 from dosimeter.errors import DataError, DosimeterError, OptionError
 from dosimeter.influence.rows.profile import count_individuals, measure_answer, measure_profile
 from dosimeter.planning.planner import PlanOptions, plan_query
@@ -439,6 +440,12 @@ def test_whole_numbers_with_gaps_in_pandas_are_read(tmp_path: Path) -> None:
         engine = open_duckdb(source)
         engine.impose(only("age", ColumnType.INTEGER))
         assert engine.fetch(exp.select("*").from_(engine.relation())).column("age").to_pylist() == [1, None, 3]
+
+
+def test_a_number_beyond_64_bits_in_pandas_is_one_clear_error() -> None:
+    with pytest.raises(DataError, match="Give every column one type first") as refused:
+        open_engine(pd.DataFrame({"age": [1, 2**70]}), None, ReadOptions())
+    assert str(2**70) not in str(refused.value)
 
 
 def test_a_column_whose_name_has_a_line_break(tmp_path: Path) -> None:

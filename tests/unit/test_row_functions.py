@@ -246,7 +246,7 @@ def test_worth_naming(connection: duckdb.DuckDBPyConnection, sql: str, value: An
         ("SUBSTR(s, a, 1)", "written-out whole numbers"),
         ("REPLACE(s, 'a', 'bb')", "Declare the column's values"),
         ("REPLACE(c, s, 'bb')", "two written-out texts"),
-        ("UPPER(a)", r"needs a text.* Write CAST\(a AS VARCHAR\)"),
+        ("UPPER(a)", "needs a text, and a is integer. Write CAST(a AS VARCHAR)."),
         ("s ILIKE 'É%'", "Use LIKE"),
         ("CAST(s AS INTEGER)", "Declare the column's values, or its type"),
         ("CAST(v AS VARCHAR)", "engines write a number in different ways"),

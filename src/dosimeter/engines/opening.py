@@ -115,7 +115,7 @@ def _as_arrow(source: Any) -> pa.Table:
             return pa.Table.from_pandas(source, preserve_index=False)
         if kind.startswith("polars."):
             return source.collect().to_arrow() if hasattr(source, "collect") else source.to_arrow()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, AttributeError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, AttributeError, OverflowError):
         # Arrow's own message quotes the cell it stumbled on.
         raise DataError(
             f"The {kind} cannot be read as a table: a column mixes types, or holds what has no type here. "

@@ -199,9 +199,10 @@ class SQLite:
 
     def prepare(self, *, create: bool) -> None:
         try:
+            self._path = self._path.absolute()  # the process may change its directory later
             if self._path.is_dir():
                 raise LedgerError(
-                    f"{self.label} is a directory. Name a file in it, such as {self._path / 'ledger.db'}."
+                    f"{self.label} is a directory. Name a file in it, such as {Path(self.label) / 'ledger.db'}."
                 )
             if self._path.exists():
                 self._check_size()
@@ -209,7 +210,7 @@ class SQLite:
             if not create:
                 raise LedgerError(f"There is no ledger at {self.label}. A first release creates one.")
             if not self._path.parent.is_dir():
-                raise LedgerError(f"The ledger cannot be created: there is no directory {self._path.parent}.")
+                raise LedgerError(f"The ledger cannot be created: there is no directory {Path(self.label).parent}.")
             # Created here and not by SQLite, so that nobody else can ever read it; the journal inherits its mode.
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except FileExistsError:
@@ -271,6 +272,12 @@ class SQLite:
     def _find_lock(self, name: str) -> Path:
         """Return the file of a lock. Links are followed, as SQLite does for its journal: all see the same file."""
         path = self._path.resolve()
+        with suppress(FileNotFoundError):
+            if path.stat().st_nlink > 1:
+                raise LedgerError(
+                    f"The ledger {self.label} has a second name (a hard link), and locks and journals are found by "
+                    "name. Remove the other name, or copy the file to another directory and use the copy alone."
+                )
         return path.with_name(f"{path.name}-measuring-{name}")
 
     def _tell_full(self) -> str:

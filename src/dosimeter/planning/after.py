@@ -36,6 +36,7 @@ from dosimeter.sql import (
     check_expression,
     clause_of,
     column_tree,
+    count_nodes,
     drop_cuts,
     expect_only,
     make_total,
@@ -381,6 +382,7 @@ class MeasuringSelect:
     def _matching_group(self, node: exp.Expression) -> int | None:
         if finds_aggregate(node) or node.find(exp.Window) is not None:
             return None
+        count_nodes(node)  # it is checked here, and again where a part of it may be a group
         try:
             tree = make_total(check_expression(node, self.scope).tree, self.scope.schema)
         except QueryError:

@@ -41,8 +41,8 @@ def try_after(plan: QueryPlan) -> None:
 
 
 def _make_up(block: QueryPlan) -> dict[str, Values]:
-    alone = block.is_part and not block.groups  # then a subquery may stand for its one number
-    rows = range((1 if alone else 2) if all(group.values is not None for group in block.groups) else 0)
+    many = 2 if block.groups else 1  # without groups there is one row, which a subquery may stand for
+    rows = range(many if all(group.values is not None for group in block.groups) else 0)
     table = {CELL: Values(Type.INTEGER, rows)}
     for at, group in enumerate(block.groups):
         table[f"g{at}"] = Values(group.type, [(group.values or ())[row % len(group.values or ())] for row in rows])

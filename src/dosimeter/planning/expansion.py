@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.sql import refusal
+from dosimeter.errors import QueryError
 
 MAX_SELECTS = 1_000
-MAX_TERMS = 50_000  # nodes of the parsed tree
+MAX_TERMS = 20_000  # nodes of the parsed tree
 MAX_CHAIN = 40
 MAX_ITEMS = 1_000
+_LISTS = {exp.Select: "A SELECT", exp.Group: "A GROUP BY", exp.Order: "An ORDER BY"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +36,19 @@ class _Size:
 
 def require_small(query: exp.Expression) -> None:
     """Refuse a query that becomes too large, or is nested too deeply, with its subqueries written in."""
-    for select in query.find_all(exp.Select):
-        if len(select.expressions) > MAX_ITEMS:
-            raise refusal(
-                select,
-                f"A SELECT lists {len(select.expressions):,} columns; at most {MAX_ITEMS:,} are supported. Ask several "
-                "queries.",
+    for clause in query.find_all(*_LISTS):
+        if len(clause.expressions) > MAX_ITEMS:
+            raise QueryError(
+                f"{_LISTS[type(clause)]} lists {len(clause.expressions):,} columns; at most {MAX_ITEMS:,} are "
+                "supported. Ask several queries.",
             )
     size = _measure(query, {})
     if size.nesting > MAX_CHAIN:
-        raise refusal(
-            query,
+        raise QueryError(
             f"The query is nested too deeply: at most {MAX_CHAIN} SELECTs may read one from another. Leave some out.",
         )
     if size.selects > MAX_SELECTS or size.terms > MAX_TERMS:
-        raise refusal(
-            query,
+        raise QueryError(
             f"The query is too long with its subqueries written in: {_tell(size.selects)} SELECTs and "
             f"{_tell(size.terms)} terms; at most {MAX_SELECTS:,} and {MAX_TERMS:,} are supported. A query of WITH "
             "counts again each time that it is named. Ask several queries.",

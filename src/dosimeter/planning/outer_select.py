@@ -28,7 +28,7 @@ from dosimeter.planning.named_windows import write_out_windows
 from dosimeter.planning.parsing import NO_SUBQUERIES, UNION, read_whole_number, unaliased
 from dosimeter.planning.public_tables import join_by_key, refuse_join, select_public
 from dosimeter.schema import Schema
-from dosimeter.sql import clause_of, conjunction, expect_only, refusal, wrap
+from dosimeter.sql import clause_of, conjunction, count_nodes, expect_only, refusal, wrap
 
 OUTER_SELECT = "an outer SELECT"
 MAX_AFTER_NODES = 20_000
@@ -250,6 +250,7 @@ class OuterSelect:
                 formula = known[0][1].formula
                 if formula is None:
                     raise _OtherCells
+                count_nodes(formula)  # each level may write the formula below it several times
                 return wrap(formula.copy())
             if isinstance(part, (exp.Window, exp.AggFunc, exp.Filter, exp.Subquery, exp.Select, exp.Exists)):
                 raise _OtherCells

@@ -129,7 +129,7 @@ def _parse_query(sql: str) -> exp.Expression:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise QueryError("The SQL does not parse. Ask for example: SELECT COUNT(*) FROM table.") from None
     statements = [statement for statement in statements if not isinstance(statement, exp.Semicolon)]
-    statements = [statement.transform(name_to_char) for statement in statements]
+    statements = [statement.transform(name_to_char, copy=False) for statement in statements]
     if len(statements) != 1:
         raise QueryError(_ONE_STATEMENT)
     statement = statements[0]

@@ -17,7 +17,16 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.planning.person_columns import OwnValue, hand_on, is_own_aggregate, read_aggregate, read_key
 from dosimeter.planning.person_windows import read_choice, read_window, refuse_chosen
-from dosimeter.sql import Scope, check_expression, clause_of, column_tree, make_total, refusal
+from dosimeter.sql import (
+    Scope,
+    check_expression,
+    clause_of,
+    column_tree,
+    count_nodes,
+    flatten_connector,
+    make_total,
+    refusal,
+)
 
 MOST_IN_A_NAME = 60  # bytes: PostgreSQL cuts longer names
 
@@ -63,15 +72,19 @@ class Level(ABC):
 
         ``items``: the rewritten SELECT list, whose aliases the expression may use.
         """
+        return self._rewrite_copy(node.copy(), items)
+
+    def _rewrite_copy(self, node: exp.Expression, items: Sequence[exp.Expression]) -> exp.Expression:
+        """Rewrite an expression in place. A chain of ANDs or ORs is looked at as a whole, and then part by part."""
         found = self._replace(node, "")
         if found is not None:
             return found
         if isinstance(node, exp.Column):
             return self._column(node, items)
-        copied = node.copy()
-        for child in list(copied.iter_expressions()):
-            child.replace(self.rewrite(child, items))
-        return copied
+        chained = isinstance(node, (exp.And, exp.Or))
+        for part in flatten_connector(node) if chained else list(node.iter_expressions()):
+            part.replace(self._rewrite_copy(part, items))
+        return node
 
     @abstractmethod
     def _replace(self, node: exp.Expression, name: str) -> exp.Expression | None:
@@ -160,6 +173,7 @@ class GroupedLevel(Level):
             return self._add(node, name, lambda: read_aggregate(node, self.scope, lambda tree: tree, windowed=False))
         if node.find(exp.Column) is None or node.find(exp.AggFunc, exp.Window) is not None:
             return None
+        count_nodes(node)  # it is checked here, and again where a part of it may be a key
         with suppress(QueryError):
             tree = total_tree(node, self.scope)
             for key, grouped in self._grouped.items():

@@ -37,6 +37,8 @@ def find_singled_out(select: exp.Select, scope: Scope, watched: Collection[str])
     watched: full names of the columns that identify people.
     """
     found: dict[str, str] = {}
+    if not watched:
+        return ()
     for node in select.find_all(exp.Column):
         with suppress(QueryError):  # an alias, or what the planner refuses by name
             name = scope.resolve(node).name

@@ -9,7 +9,7 @@ from dosimeter.sql.dates import compare_difference, is_interval
 from dosimeter.sql.literals import read_text
 from dosimeter.sql.safe_arithmetic import make_total
 from dosimeter.sql.text_lengths import limit_text
-from dosimeter.sql.texts import lower_ascii
+from dosimeter.sql.texts import lower_ascii, require_short_pattern
 from dosimeter.sql.trees import case, connect, flatten_connector, is_null, wrap
 from dosimeter.sql.types import (
     COLUMN_TYPES,
@@ -117,6 +117,7 @@ def check_like(node: exp.Expression, scope: Scope) -> Checked:
         raise refusal(node, f"{clause_of(node)}: LIKE compares a text column with a pattern such as 'A%'.")
     if "\\" in pattern:
         raise refusal(node, f"{clause_of(node)}: a backslash in a LIKE pattern means different things in engines.")
+    require_short_pattern(pattern, node)
     tree = subject.tree
     if isinstance(node, exp.ILike):
         if not pattern.isascii():
@@ -130,6 +131,8 @@ def check_case(node: exp.Expression, scope: Scope) -> Checked:
     expect_only(node, "this", "ifs", "default")
     subject = node.args.get("this")
     branches = node.args.get("ifs") or []
+    if subject is not None:
+        limit_size(subject, node, len(branches))  # it is checked and written for each of them
     conditions = [
         check_condition(exp.EQ(this=subject.copy(), expression=branch.this.copy()) if subject else branch.this, scope)
         for branch in branches

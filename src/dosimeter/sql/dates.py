@@ -410,6 +410,7 @@ def compare_difference(node: exp.Expression, scope: Scope) -> Checked:
 
 # ---------------------------------------------------------------- written dates
 
+_LONGEST_PATTERN = 100  # letters: the date is written out for each code
 # strftime's codes that DuckDB knows, with the parts that they are made of: part, digits, added.
 _NUMBER_CODES = {
     "Y": ("YEAR", 4), "G": ("ISOYEAR", 4), "m": ("MONTH", 2), "d": ("DAY", 2), "H": ("HOUR", 2), "M": ("MINUTE", 2),
@@ -469,12 +470,11 @@ def write_day(subject: Checked, node: exp.Expression) -> exp.Expression:
 
 
 def _write(subject: Checked, pattern: str, node: exp.Expression) -> exp.Expression:
-    parts = [
-        exp.Literal.string(other) if other else _write_code(code, subject, node)
-        for code, other in re.findall(r"%(-?.|$)|([^%]+)", pattern, re.DOTALL)
-    ]
-    if not parts:
-        raise refusal(node, f"{clause_of(node)}: the pattern is empty.")
+    if not 0 < len(pattern) <= _LONGEST_PATTERN:
+        raise refusal(node, f"{clause_of(node)}: a pattern has 1 to {_LONGEST_PATTERN} letters.")
+    codes = re.findall(r"%(-?.|$)|([^%]+)", pattern, re.DOTALL)
+    limit_size(subject.tree, node, sum(len(_NAME_CODES[code][1]) if code in _NAME_CODES else 1 for code, _ in codes))
+    parts = [exp.Literal.string(other) if other else _write_code(code, subject, node) for code, other in codes]
     tree = concatenated(*parts)
     return limit_size(exp.Paren(this=tree) if len(parts) > 1 else tree, node)
 
@@ -511,4 +511,4 @@ def check_day_name(node: exp.Expression, scope: Scope) -> Checked:
     """Check DAYNAME(x) and MONTHNAME(x)."""
     expect_only(node, "this")
     code = "A" if isinstance(node, exp.Dayname) else "B"
-    return Checked(_name(check_moment(node.this, scope, node), *_NAME_CODES[code]), Type.TEXT)
+    return Checked(_write(check_moment(node.this, scope, node), f"%{code}", node), Type.TEXT)

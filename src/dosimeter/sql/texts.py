@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
+from dosimeter.errors import QueryError
 from dosimeter.schema import Schema
 from dosimeter.sql.checking import check_expression
 from dosimeter.sql.declared_values import evaluate_each
@@ -18,6 +19,7 @@ from dosimeter.sql.literals import constant_tree, read_text, read_whole
 from dosimeter.sql.text_lengths import is_cut, limit_text, require_short
 from dosimeter.sql.trees import as_bigint, case, concatenated, wrap
 from dosimeter.sql.types import (
+    MAX_NODES,
     STEPS_OF_NODE,
     Checked,
     Scope,
@@ -97,12 +99,23 @@ def _list_texts(tree: exp.Expression, schema: Schema) -> list[str] | None:
 
 
 def _join(lists: Iterable[list[str] | None]) -> list[str] | None:
-    joined: list[str] = []
+    """Return the texts of all lists, each text once; None if a list is None. Refuse too many, counted in every list.
+
+    A table is written for each list.
+    """
+    joined: dict[str, None] = {}
+    written = 0
     for each in lists:
         if each is None:
             return None
-        joined += each
-    return joined
+        written += len(each)
+        if written > MAX_NODES:
+            raise QueryError(
+                f"The query chooses among columns that have {written:,} declared values together; at most "
+                f"{MAX_NODES:,} can be computed with. Choose among fewer columns."
+            )
+        joined |= dict.fromkeys(each)
+    return list(joined)
 
 
 def _map_texts(tree: exp.Expression, schema: Schema, result: Callable[[str], exp.Expression]) -> exp.Expression:
@@ -279,6 +292,16 @@ def check_length(node: exp.Expression, scope: Scope) -> Checked:
 # ---------------------------------------------------------------- tests and joining
 
 
+def require_short_pattern(pattern: str, node: exp.Expression) -> None:
+    """Refuse a text that others are searched for if it is long: an engine may take as many steps for each letter."""
+    if len(pattern) > LONGEST:
+        raise refusal(
+            node,
+            f"{clause_of(node)}: {len(pattern):,} letters are searched for; at most {LONGEST:,} are supported. Search "
+            "for a shorter part, or compare the whole text by =.",
+        )
+
+
 def check_part_of_text(node: exp.Expression, scope: Scope) -> Checked:
     """Check STARTS_WITH, ENDS_WITH and CONTAINS, and PREFIX and SUFFIX, for which the parser has no class."""
     named = isinstance(node, exp.Anonymous)
@@ -288,6 +311,7 @@ def check_part_of_text(node: exp.Expression, scope: Scope) -> Checked:
     part = read_text(part_node if isinstance(part_node, exp.Expression) else None)
     if part is None or not isinstance(subject_node, exp.Expression):
         raise refusal(node, f"{clause_of(node)} takes a text and a written-out part of it.")
+    require_short_pattern(part, node)
     subject = check_text(subject_node, scope, node).tree
     if isinstance(node, exp.Contains):
         found = exp.StrPosition(this=subject, substr=exp.Literal.string(part))

@@ -47,6 +47,9 @@ MOST_WRITTEN = 45_000  # nodes of all expressions of a query; one inside another
 MOST_STEPS = 5 * 10**7  # that DuckDB takes to compute one function over all declared values
 STEPS_OF_NODE = 2_000  # take DuckDB about as long as one node takes to write
 _WRITTEN_NODES: ContextVar[list[int] | None] = ContextVar("written_nodes", default=None)
+_MOST_NOTED = 5  # texts: looking for a close value takes long
+_MOST_COMPARED = 2_000  # declared values
+_LONGEST_COMPARED = 100  # letters
 _QUOTES = "Text goes in single quotes: '{}'."
 
 
@@ -126,13 +129,14 @@ def expect_only(node: exp.Expression, *allowed: str) -> None:
         raise refusal(node, f"{clause_of(node)} uses an option that is not supported ({name}). Leave it out.")
 
 
-def limit_size(tree: exp.Expression, node: exp.Expression) -> exp.Expression:
+def limit_size(tree: exp.Expression, node: exp.Expression, times: int = 1) -> exp.Expression:
     """Return the tree unchanged; refuse it if it has too many nodes.
 
-    ``tree``: an expression as it was written anew. ``node``: what it was written from, for the message. Some functions
-    write their operand out twice, so that nesting them doubles the tree each time.
+    ``tree``: an expression as it was written anew. ``node``: what it was written from, for the message. ``times``: how
+    often it is about to be written. Some functions write their operand out twice, so that nesting them doubles the tree
+    each time.
     """
-    if count_nodes(tree) > MAX_NODES:
+    if count_nodes(tree) * times > MAX_NODES:
         raise refusal(node, f"{clause_of(node)} is nested too deeply, or its columns have too many values.")
     return tree
 
@@ -188,18 +192,23 @@ def note_unlisted(trees: Iterable[exp.Expression | None], schema: Schema) -> tup
 
     Takes rebuilt trees, or None for a clause that the query lacks. Depends on SQL and schema only.
     """
-    notes: dict[str, None] = {}
+    found: dict[tuple[str, str], None] = {}
+    declared = {name: frozenset(column.values) for name, column in schema.columns.items() if column.values}
     for tree in trees:
         for node in tree.find_all(exp.EQ, exp.NEQ, exp.In) if tree is not None else ():
             sides = [node.this, *(node.expressions if isinstance(node, exp.In) else [node.expression])]
-            for name in (side.name for side in sides if isinstance(side, exp.Column)):
-                values = schema.columns[name].values if name in schema.columns else None
-                texts = [side.this for side in sides if isinstance(side, exp.Literal) and side.is_string]
-                notes |= dict.fromkeys(_unlisted(name, text, values) for text in texts if values and text not in values)
+            texts = [side.this for side in sides if isinstance(side, exp.Literal) and side.is_string]
+            for name in (side.name for side in sides if isinstance(side, exp.Column) and side.name in declared):
+                found |= dict.fromkeys((name, text) for text in texts if text not in declared[name])
+    notes = [_unlisted(name, text, schema.columns[name].values or ()) for name, text in islice(found, _MOST_NOTED)]
+    if len(found) > _MOST_NOTED:
+        notes.append(f"{len(found) - _MOST_NOTED:,} more texts are not among the declared values of their columns.")
     return tuple(notes)
 
 
 def _unlisted(name: str, text: str, values: Sequence[str]) -> str:
-    near = get_close_matches(text.strip().lower(), [value.lower() for value in values], 1, 0.7)
+    """Return the sentence for one text. A close value is looked for among the first values, if the text is short."""
+    compared = values[:_MOST_COMPARED] if len(text) <= _LONGEST_COMPARED else ()
+    near = get_close_matches(text.strip().lower(), [value.lower() for value in compared], 1, 0.7)
     meant = f" Is '{next(value for value in values if value.lower() == near[0])}' meant?" if near else ""
     return f"'{text}' is not among the declared values of {name}.{meant}"
