@@ -28,7 +28,7 @@ from dosimeter.sql import clause_of
 
 _SMALLER = 0.99
 _MOST_TRIED = 12
-_LONGEST_TRIED = 4_000  # characters of SQL
+_LONGEST_TRIED = 1_000  # characters of SQL
 _OVER_KNOWN_ROWS = (exp.Avg, exp.VariancePop, exp.Variance, exp.StddevPop, exp.StddevSamp, exp.Stddev)
 
 
