@@ -28,7 +28,8 @@ from dosimeter.sql import clause_of
 
 _SMALLER = 0.99
 _MOST_TRIED = 12
-_LONGEST_TRIED = 4_000  # characters of SQL
+_LONGEST_TRIED = 1_000  # characters of SQL
+_MOST_WRITTEN = 1_000  # nodes of what is measured
 _OVER_KNOWN_ROWS = (exp.Avg, exp.VariancePop, exp.Variance, exp.StddevPop, exp.StddevSamp, exp.Stddev)
 
 
@@ -87,7 +88,8 @@ def find_less_noise(plan: QueryPlan) -> LessNoise:
     """
     found: list[NoiseAdvice] = []
     groups_matter = None
-    if len(plan.sql) > _LONGEST_TRIED:
+    written = sum(1 for block in plan.blocks for argument in block.arguments for _ in argument.tree.walk())
+    if len(plan.sql) > _LONGEST_TRIED or written > _MOST_WRITTEN:
         return LessNoise((), None)
     if OUTER_SELECT not in plan.after.steps and not plan.further:
         select = parse_select(plan.sql)
