@@ -129,5 +129,5 @@ def test_the_tables_have_something_to_choose_from() -> None:
             ties += len(rows) - len({row["d"] for row in rows})
             for each in found:
                 chosen[each.__name__] += len(each(rows))
-    assert ties > 5
-    assert min(chosen.values()) > 5
+    assert ties >= 3
+    assert min(chosen.values()) >= 3

@@ -105,18 +105,22 @@ def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
                 known = len(groups)
                 values = group_values(source, checked, scope.schema) if mode == "declared" else None
                 groups.append(Group(name=_group_name(source, select), tree=tree, values=values, type=checked.type))
+                _require_few(Grouping(tuple(groups)).cells, clause)  # before further columns are looked at
             places.append(known)
         kept.append(tuple(dict.fromkeys(places)))
     left_out = [group.tree for group in groups if mode == "thresholded" and not _reads_nulls(group.tree, scope)]
     found = Grouping(tuple(groups), tuple(kept) if several else (), tuple(left_out))
-    total = max(found.cells, found.rows)
+    _require_few(found.rows, clause)
+    return found
+
+
+def _require_few(total: int, clause: exp.Expression) -> None:
     if total > MAX_GROUPS:
         raise QueryError(
-            f"The GROUP BY has {total:,} declared groups; at most {MAX_GROUPS:,} are supported. "
+            f"The GROUP BY has {total:,} declared groups or more; at most {MAX_GROUPS:,} are supported. "
             "Group by fewer columns or by a coarser expression.",
             clause=clause_of(clause),
         )
-    return found
 
 
 def group_distinct(select: exp.Select) -> exp.Select:

@@ -173,6 +173,9 @@ class GroupedLevel(Level):
             return self._add(node, name, lambda: read_aggregate(node, self.scope, lambda tree: tree, windowed=False))
         if node.find(exp.Column) is None or node.find(exp.AggFunc, exp.Window) is not None:
             return None
+        computed = any(not isinstance(tree, exp.Column) for tree in self._grouped.values())
+        if not computed and not isinstance(node.unnest(), exp.Column):
+            return None
         count_nodes(node)  # it is checked here, and again where a part of it may be a key
         with suppress(QueryError):
             tree = total_tree(node, self.scope)
