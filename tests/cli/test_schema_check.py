@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -116,14 +115,24 @@ def test_why_a_draft_cannot_be_written_is_told_truly(
     folder = run("schema", patients, "-o", tmp_path)
     assert (folder.status, folder.err.count("is a folder")) == (2, 1)
 
-    def fill_disk(path: Path, text: str, encoding: str) -> int:
-        with path.open("w", encoding=encoding) as file:
-            file.write(text[:10])
-        raise OSError(errno.ENOSPC, "No space left on device")
+    opened = Path.open
 
-    monkeypatch.setattr(Path, "write_text", fill_disk)
+    def fill_disk(path: Path, mode: str = "r", **options: Any) -> Any:
+        if mode == "w":
+            path.write_bytes(b"the beginning")
+        return opened(Path("/dev/full") if mode == "w" else path, mode, **options)
+
+    monkeypatch.setattr(Path, "open", fill_disk)
     full = run("schema", patients, "-o", earlier)
     assert (full.status, full.err.count("the disk is full")) == (2, 1)
     assert "folder" not in full.err
     assert earlier.read_text(encoding="utf-8") == before
     assert [path.name for path in tmp_path.glob("*.part")] + [path.name for path in tmp_path.glob(".*.part")] == []
+
+
+def test_a_file_that_is_written_again_keeps_who_may_read_it(run: Run, patients: Path, tmp_path: Path) -> None:
+    draft = tmp_path / "draft.toml"
+    assert run("schema", patients, "-o", draft).status == 0
+    draft.chmod(0o640)
+    assert run("schema", patients, "-o", draft).status == 0
+    assert draft.stat().st_mode & 0o777 == 0o640

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -214,6 +215,8 @@ def write_to(output: Path | None, write: Callable[[TextIO], object]) -> None:
         beside = output.with_name(f".{output.name}.{os.getpid()}.part")
     try:
         with beside.open("w", encoding="utf-8") as stream:
+            if beside is not output and output.exists():
+                shutil.copymode(output, beside)
             write(stream)
         if beside is not output:
             beside.replace(output.resolve())
