@@ -86,7 +86,7 @@ class Contributions:
             k=groups * changes.shape[1],
             people=people,
             starts=np.concatenate([[0], np.cumsum(per_row)]).astype(np.int64),
-            cells=(group[entries] * changes.shape[1] + columns).astype(np.int64),
+            cells=(group[entries] * changes.shape[1] + columns).astype(np.int64, copy=False),
             changes=changes[entries, columns],
             attributes=dict(attributes),
             shares=None if shares is None else _sum_by_owner(shares, owners, len(people)),

@@ -24,7 +24,7 @@ from dosimeter.engines import (
     Engine,
     call_own,
 )
-from dosimeter.schema import ColumnType, Schema
+from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import as_bigint, as_double, case, column_tree, conjunction, is_not_null, is_null, whole_number
 
 _BASE, _UNIT, _COPY, _LIMIT, _ROWS = (
@@ -39,6 +39,7 @@ _OWN, _LIMITS, _REPEATED = "own", "limits", "repeated"
 _32_BITS = 2**32 - 1
 _HIGH_BITS = 2**63 - 2**32  # without the sign, because engines shift negative numbers differently
 _LONG = frozenset({ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.TIMESTAMP})  # cells of more than 32 bits
+_FEW = 16  # declared values
 _NULL = 0x9E3779B9  # stands for NULL; a number that happens to be the same does no harm
 _COPIES = 0x61C88647  # odd, so that every number of a copy below 2^31 gives other bits
 # (shift, multiplier): odd multipliers below 2^31, so that no product leaves 63 bits and no two bases become one.
@@ -75,7 +76,7 @@ def choose_rows(engine: Engine, schema: Schema, relation: exp.Expression, rows: 
 def _hash_rows(schema: Schema, relation: exp.Expression) -> exp.Subquery:
     """Return all rows with their base as one more column."""
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    base = _mix_cells({name: column.type for name, column in schema.columns.items()})
+    base = _mix_cells(schema.columns)
     hashed = exp.select(*columns, exp.alias_(call_own(ONCE_A_ROW, base), _BASE))
     return hashed.from_(_rename(relation, _OWN), copy=False).subquery("hashed", copy=False)
 
@@ -190,16 +191,16 @@ def _rename(relation: exp.Expression, alias: str) -> exp.Expression:
 # ---------------------------------------------------------------- mixing
 
 
-def _mix_cells(kinds: Mapping[str, ColumnType]) -> exp.Expression:
+def _mix_cells(columns: Mapping[str, Column]) -> exp.Expression:
     """Return SQL for a row's base: every cell as a number, times an odd number of its column's own, joined by XOR.
 
     Of a number with more than 32 bits, the lower and the higher ones are two terms.
     """
     terms = []
-    for name, kind in kinds.items():
-        cell = exp.Coalesce(this=_number_cell(_own(name), kind), expressions=[whole_number(_NULL)])
+    for name, column in columns.items():
+        cell = exp.Coalesce(this=_number_cell(_own(name), column), expressions=[whole_number(_NULL)])
         parts = {name: _low_bits(cell)}
-        if kind in _LONG:
+        if column.type in _LONG:
             kept = exp.Paren(this=exp.BitwiseAnd(this=exp.Paren(this=cell.copy()), expression=whole_number(_HIGH_BITS)))
             parts[f"{name} high"] = exp.Paren(this=exp.BitwiseRightShift(this=kept, expression=whole_number(32)))
         terms += [
@@ -208,9 +209,9 @@ def _mix_cells(kinds: Mapping[str, ColumnType]) -> exp.Expression:
     return _join_by_xor(terms)
 
 
-def _number_cell(cell: exp.Column, kind: ColumnType) -> exp.Expression:
+def _number_cell(cell: exp.Column, column: Column) -> exp.Expression:
     """Return SQL for a cell as a whole number of 64 bits, the same on every engine; NULL where the cell is NULL."""
-    match kind:
+    match column.type:
         case ColumnType.INTEGER:
             return cell
         case ColumnType.BOOLEAN:
@@ -220,9 +221,24 @@ def _number_cell(cell: exp.Column, kind: ColumnType) -> exp.Expression:
         case ColumnType.TIMESTAMP:
             return call_own(MOMENT_NUMBER, cell)
         case ColumnType.TEXT | ColumnType.CATEGORY:
-            return call_own(TEXT_NUMBER, cell)
+            return _number_text(cell, column.values or ())
         case ColumnType.DECIMAL:
             return _number_double(cell)
+
+
+def _number_text(cell: exp.Column, values: Sequence[str]) -> exp.Expression:
+    """Return SQL for a text as a number. Of a few declared values the numbers are written out: digests are slow."""
+    digest = call_own(TEXT_NUMBER, cell)
+    if not 0 < len(values) <= _FEW:
+        return digest
+    known = [
+        (
+            exp.EQ(this=cell.copy(), expression=exp.Literal.string(value)),
+            whole_number(int(hashlib.md5(value.encode(), usedforsecurity=False).hexdigest()[:8], 16)),
+        )
+        for value in values
+    ]
+    return case(*known, default=digest)
 
 
 def _number_double(cell: exp.Column) -> exp.Expression:

@@ -145,7 +145,9 @@ def _merge_attributes(contributions: Contributions) -> Contributions:
     are merged into one.
     """
     people = np.flatnonzero(contributions.people > 0)
-    rows = replace(contributions.take(people, contributions.people[people]), attributes={})
+    everybody = len(people) == len(contributions.people)
+    rows = contributions if everybody else contributions.take(people, contributions.people[people])
+    rows = replace(rows, attributes={})
     if not contributions.attributes:
         return rows
     return summarise_sensitivities(rows, 1, keep_vectors=True).vectors or rows
