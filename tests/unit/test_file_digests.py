@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from dosimeter.engines import file_digests
+from dosimeter.engines import ReadOptions, file_digests
+from dosimeter.engines.base import digest_alike, digest_files
 from dosimeter.engines.file_digests import digest_bytes
 
 
@@ -108,3 +109,12 @@ def test_few_digests_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (tmp_path / str(number)).write_text(str(number))
         digest_bytes(str(tmp_path / str(number)))
     assert len(file_digests._kept) <= 2
+
+
+def test_options_that_mean_the_same_read_a_file_that_was_just_written_once(tmp_path: Path, reads: list[int]) -> None:
+    path = tmp_path / "data.csv"
+    path.write_bytes(b"x;y\n1;2\n")
+    alike = digest_alike("csv", [str(path)], ReadOptions())
+    assert reads == [1]
+    assert digest_files("csv", [str(path)], ReadOptions(table="data", delimiter=";", encoding="utf-8")) in alike
+    assert digest_files("csv", [str(path)], ReadOptions(delimiter=",")) not in alike

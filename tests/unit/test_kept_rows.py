@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -97,3 +98,24 @@ def test_a_table_of_very_many_columns() -> None:
     facts = {**FACTS, "columns": columns}
     with Dataset.open(pa.Table.from_pylist(rows), schema=facts, table="t") as dataset:
         assert keep(dataset) == count_rows(rows_that_count(rows, columns, "who", 3))
+
+
+def test_an_interrupt_between_the_halves_leaves_no_rows_behind() -> None:
+    """A server would hold half a table for every first look that somebody stopped."""
+
+    class Stopped:
+        def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+            self._connection = connection
+
+        def execute(self, sql: str) -> duckdb.DuckDBPyConnection:
+            if sql.startswith("INSERT"):
+                raise duckdb.InterruptException("stopped")
+            return self._connection.execute(sql)
+
+    connection = duckdb.connect()
+    kept = KeptTables(cast("duckdb.DuckDBPyConnection", Stopped(connection)))
+    with pytest.raises(duckdb.InterruptException):
+        kept.keep("SELECT range AS a FROM range(10)", cells=10, by="a")
+    assert connection.execute("SELECT COUNT(*) FROM duckdb_tables()").fetchall() == [(0,)]
+    name = KeptTables(connection).keep("SELECT range AS a FROM range(10)", cells=10, by="a")
+    assert connection.execute(f"SELECT COUNT(DISTINCT a) FROM {name}").fetchall() == [(10,)]

@@ -348,19 +348,28 @@ def digest_files(kind: str, paths: Iterable[str], options: ReadOptions) -> str:
 
     ``kind``: csv, parquet or duckdb. Raises SourceUnreachable for a file that cannot be read.
     """
-    digest = hashlib.sha256()
-    for path in paths:
-        try:
-            digest.update(digest_bytes(path))
-        except OSError:
-            raise unreadable(path) from None
-    digest.update(repr((kind, options.wording())).encode())
-    return digest.hexdigest()
+    return _digest_reading(kind, _digest_content(paths), options)
 
 
 def digest_alike(kind: str, paths: Sequence[str], options: ReadOptions) -> frozenset[str]:
     """Return the digests of the same files with options that are spelled in another way and mean the same."""
-    return frozenset(digest_files(kind, paths, each) for each in options.spell_alike(paths[0]))
+    content = _digest_content(paths)
+    return frozenset(_digest_reading(kind, content, each) for each in options.spell_alike(paths[0]))
+
+
+def _digest_content(paths: Iterable[str]) -> bytes:
+    """Return the digests of the files' bytes, one after the other."""
+    digests = []
+    for path in paths:
+        try:
+            digests.append(digest_bytes(path))
+        except OSError:
+            raise unreadable(path) from None
+    return b"".join(digests)
+
+
+def _digest_reading(kind: str, content: bytes, options: ReadOptions) -> str:
+    return hashlib.sha256(content + repr((kind, options.wording())).encode()).hexdigest()
 
 
 def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:

@@ -40,9 +40,11 @@ class KeptTables:
                     half = f"SELECT * FROM ({select}) WHERE hash({column}) % 2 = {{}} ORDER BY {column}"
                     self._connection.execute(f"CREATE TEMP TABLE {name} AS {half.format(0)}")
                     self._connection.execute(f"INSERT INTO {name} {half.format(1)}")
-            except duckdb.OutOfMemoryException:  # long texts
+            except duckdb.Error as error:  # no room for long texts, or an interrupt between the halves
                 self._connection.execute(f"DROP TABLE IF EXISTS {name}")
-                return None
+                if isinstance(error, duckdb.OutOfMemoryException):
+                    return None
+                raise
             self._names[select] = name
         return self._names[select]
 

@@ -101,7 +101,9 @@ def recognise_data(dataset: Measurable, account: AccountSummary | None) -> str:
     """
     source = dataset.renew()
     known = {each for _, each in account.agreed} if account is not None else set()
-    return source if source in known else min(known & dataset.engine.equal_fingerprints(), default=source)
+    if not known or source in known:
+        return source
+    return min(known & dataset.engine.equal_fingerprints(), default=source)
 
 
 def check_account(
