@@ -14,7 +14,6 @@ import pytest
 from sqlglot import exp
 
 from dosimeter import Dataset
-from dosimeter.engines import duckdb_trees
 from dosimeter.engines.duckdb_kept import KeptTables
 from tests.rows_that_count import rows_that_count
 
@@ -81,14 +80,6 @@ def test_without_room_the_same_rows_count(monkeypatch: pytest.MonkeyPatch) -> No
         assert dataset.risk("SELECT COUNT(*) FROM t").measured().values[0][0] == 24
 
 
-def test_the_limit_of_very_many_rows_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DuckDB's aggregate of the n smallest takes no n of a million; what stands in for it is tried at 3."""
-    rows = draw_rows(4)
-    monkeypatch.setattr(duckdb_trees, "_MOST_SMALLEST", 3)
-    with Dataset.open(pa.Table.from_pylist(rows), schema=FACTS, table="t") as dataset:
-        assert keep(dataset) == expect(rows)
-
-
 @pytest.mark.long
 def test_a_table_of_very_many_columns() -> None:
     names = [f"c{at}" for at in range(1_100)]
@@ -100,8 +91,9 @@ def test_a_table_of_very_many_columns() -> None:
         assert keep(dataset) == count_rows(rows_that_count(rows, columns, "who", 3))
 
 
-def test_an_interrupt_between_the_halves_leaves_no_rows_behind() -> None:
+def test_an_interrupt_between_the_parts_leaves_no_rows_behind() -> None:
     """A server would hold half a table for every first look that somebody stopped."""
+    halves = [f"SELECT range AS a FROM range(10) WHERE range % 2 = {part}" for part in (0, 1)]
 
     class Stopped:
         def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -115,7 +107,14 @@ def test_an_interrupt_between_the_halves_leaves_no_rows_behind() -> None:
     connection = duckdb.connect()
     kept = KeptTables(cast("duckdb.DuckDBPyConnection", Stopped(connection)))
     with pytest.raises(duckdb.InterruptException):
-        kept.keep("SELECT range AS a FROM range(10)", cells=10, by="a")
+        kept.keep(halves, cells=10, by="a")
     assert connection.execute("SELECT COUNT(*) FROM duckdb_tables()").fetchall() == [(0,)]
-    name = KeptTables(connection).keep("SELECT range AS a FROM range(10)", cells=10, by="a")
-    assert connection.execute(f"SELECT COUNT(DISTINCT a) FROM {name}").fetchall() == [(10,)]
+    name = KeptTables(connection).keep(halves, cells=10, by="a")
+    assert connection.execute(f"SELECT LIST(a) FROM {name}").fetchall() == [([0, 2, 4, 6, 8, 1, 3, 5, 7, 9],)]
+
+
+def test_connections_to_one_duckdb_keep_rows_apart() -> None:
+    connection = duckdb.connect()
+    tables = [KeptTables(cursor) for cursor in (connection, connection.cursor())]
+    names = [kept.keep([f"SELECT {at} AS a"], cells=1) for at, kept in enumerate(tables)]
+    assert [connection.execute(f"FROM {name}").fetchall() for name in names] == [[(0,)], [(1,)]]

@@ -13,9 +13,8 @@ from dosimeter.engines.files import list_files
 from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.engines.own_functions import (
     DAY_NUMBER,
-    EACH_UP_TO,
+    IN_PART,
     MOMENT_NUMBER,
-    NTH_SMALLEST,
     ONCE_A_ROW,
     TEXT_NUMBER,
     call_own,
@@ -23,10 +22,9 @@ from dosimeter.engines.own_functions import (
 
 __all__ = [
     "DAY_NUMBER",
-    "EACH_UP_TO",
     "FORMS",
+    "IN_PART",
     "MOMENT_NUMBER",
-    "NTH_SMALLEST",
     "ONCE_A_ROW",
     "TEXT_NUMBER",
     "ClosableEngine",

@@ -49,7 +49,7 @@ from dosimeter.engines.duckdb_files import (
 )
 from dosimeter.engines.duckdb_identities import identify_relation, identify_stored
 from dosimeter.engines.duckdb_kept import KeptTables
-from dosimeter.engines.duckdb_trees import write_query
+from dosimeter.engines.duckdb_trees import write_parts, write_query
 from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.file_digests import State, read_state, read_states
 from dosimeter.engines.files import name_table, read_first_line
@@ -366,7 +366,8 @@ class DuckDBEngine:
         self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
     ) -> exp.Expression:
         with self._translated():
-            name = self._kept.keep(write_query(query), cells=rows * len(columns), by=by)
+            parts = (write_query(query),) if by is None else write_parts(query)
+            name = self._kept.keep(parts, cells=rows * len(columns), by=by)
         return query.subquery("kept") if name is None else exp.to_table(name)
 
     def _run(self, text: str) -> pa.Table:

@@ -1,8 +1,9 @@
-"""Rows that DuckDB has computed once, kept in temporary tables in memory. Takes a connection and SELECTs as text."""
+"""Rows that DuckDB has computed once, kept in a database of their own in memory. Takes a connection and SELECTs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import duckdb
 from sqlglot import exp
@@ -13,40 +14,47 @@ _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 class KeptTables:
-    """The kept tables of one connection. ``drop`` forgets them all."""
+    """The kept tables of one connection. ``drop`` forgets them all.
+
+    They stand in an attached database because DuckDB compresses no temporary table: sorted by individual, 16 million
+    rows take 0.14 GB instead of 0.8, and are read in less time.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._names: dict[str, str] = {}
+        self._database = f"dosimeter_kept_{id(self):x}"  # connections to one DuckDB share what is attached
+        self._names: dict[tuple[str, ...], str] = {}
         self._made = 0
 
-    def keep(self, select: str, *, cells: int, by: str | None = None) -> str | None:
-        """Return the name of a table with the rows of a SELECT, which is run only the first time.
+    def keep(self, parts: Sequence[str], *, cells: int, by: str | None = None) -> str | None:
+        """Return the name of a table with the rows of SELECTs, which are run only the first time.
 
         Return None where there is no room for them. ``cells``: how many cells they can have at most. ``by``: the column
-        to sort by, so that queries that group by it find equal values side by side. The rows are sorted half by half,
-        because sorting takes as much memory as the rows.
+        to sort each part by, so that queries that group by it find equal values side by side. Sorting takes as much
+        memory as the rows that are sorted: the parts are sorted and compressed one by one.
         """
-        if select not in self._names:
+        asked = tuple(parts)
+        if asked not in self._names:
             if cells * _CELL > self._find_memory() // _ROOM:
                 return None
+            if not self._made:
+                self._connection.execute(f"DETACH DATABASE IF EXISTS {self._database}")  # of an object that is gone
+                self._connection.execute(f"ATTACH ':memory:' AS {self._database} (COMPRESS)")
             self._made += 1
-            name = f"dosimeter_kept_{self._made}"  # never the name of an earlier table, which somebody may still read
+            name = f"{self._database}.dosimeter_kept_{self._made}"  # never an earlier one, which may still be read
+            order = "" if by is None else f" ORDER BY {exp.to_identifier(by, quoted=True).sql('duckdb')}"
             try:
-                if by is None:
-                    self._connection.execute(f"CREATE TEMP TABLE {name} AS {select}")
-                else:
-                    column = exp.to_identifier(by, quoted=True).sql("duckdb")
-                    half = f"SELECT * FROM ({select}) WHERE hash({column}) % 2 = {{}} ORDER BY {column}"
-                    self._connection.execute(f"CREATE TEMP TABLE {name} AS {half.format(0)}")
-                    self._connection.execute(f"INSERT INTO {name} {half.format(1)}")
-            except duckdb.Error as error:  # no room for long texts, or an interrupt between the halves
+                for at, part in enumerate(asked):
+                    into = f"INSERT INTO {name}" if at else f"CREATE TABLE {name} AS"
+                    self._connection.execute(f"{into} {part}{order}")
+                    self._connection.execute(f"CHECKPOINT {self._database}")
+            except duckdb.Error as error:  # no room for long texts, or an interrupt between the parts
                 self._connection.execute(f"DROP TABLE IF EXISTS {name}")
                 if isinstance(error, duckdb.OutOfMemoryException):
                     return None
                 raise
-            self._names[select] = name
-        return self._names[select]
+            self._names[asked] = name
+        return self._names[asked]
 
     def _find_memory(self) -> int:
         row = self._connection.execute("SELECT current_setting('memory_limit')").fetchone()

@@ -1,8 +1,7 @@
 """Functions that Dosimeter's trees call and that every engine writes in its own SQL. Takes trees; gives trees.
 
 A tree calls such a function by its name below, as an ``exp.Anonymous``. Each engine has a table from names to SQL in
-its own dialect, in which x stands for the argument and {} for a number that is given beside it. On every engine a
-function gives the same value.
+its own dialect, in which x stands for the argument. On every engine a function gives the same value.
 """
 
 from __future__ import annotations
@@ -20,27 +19,23 @@ DAY_NUMBER = "DOSIMETER_DAY_NUMBER"
 """The days from 1970-01-01 to a date."""
 MOMENT_NUMBER = "DOSIMETER_MOMENT_NUMBER"
 """The microseconds from the beginning of 1970 to a timestamp."""
-NTH_SMALLEST = "DOSIMETER_NTH_SMALLEST"
-"""An aggregate of whole numbers: the n-th smallest one. There are at least n, and none is NULL."""
-EACH_UP_TO = "DOSIMETER_EACH_UP_TO"
-"""In a SELECT list: as many rows as a whole number says, numbered from 1."""
-
 ONCE_A_ROW = "DOSIMETER_ONCE_A_ROW"
 """The argument itself, computed once a row, however often the query around reads it."""
+IN_PART = "DOSIMETER_IN_PART"
+"""True; or, where an engine runs a query part by part, true in one part for all rows with the same argument."""
 
 
-def call_own(name: str, *arguments: exp.Expression) -> exp.Expression:
+def call_own(name: str, argument: exp.Expression) -> exp.Expression:
     """Return a call of one of the functions above."""
-    return exp.Anonymous(this=name, expressions=list(arguments))
+    return exp.Anonymous(this=name, expressions=[argument])
 
 
 def write_own(tree: exp.Expression, dialect: str, meanings: Mapping[str, str]) -> None:
     """Replace, in the tree, calls of the functions that ``meanings`` has by their SQL in the dialect."""
     for call in reversed(list(tree.find_all(exp.Anonymous))):
         if call.name in meanings:
-            subject, *number = call.expressions
-            meaning = _parse(meanings[call.name].format(*(each.name for each in number)), dialect)
-            call.replace(exp.Paren(this=_put_in(meaning, subject)))
+            meaning = _parse(meanings[call.name], dialect)
+            call.replace(exp.Paren(this=_put_in(meaning, call.expressions[0])))
 
 
 def _put_in(meaning: exp.Expression, subject: exp.Expression) -> exp.Expression:

@@ -16,9 +16,8 @@ from sqlglot import exp
 
 from dosimeter.engines import (
     DAY_NUMBER,
-    EACH_UP_TO,
+    IN_PART,
     MOMENT_NUMBER,
-    NTH_SMALLEST,
     ONCE_A_ROW,
     TEXT_NUMBER,
     Engine,
@@ -27,12 +26,8 @@ from dosimeter.engines import (
 from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import as_bigint, as_double, case, column_tree, conjunction, is_not_null, is_null, whole_number
 
-_BASE, _UNIT, _COPY, _LIMIT, _ROWS = (
-    "dosimeter_base",
-    "dosimeter_unit",
-    "dosimeter_copy",
-    "dosimeter_limit",
-    "dosimeter_rows",
+_BASE, _UNIT, _COPY, _KEY, _PLACE, _FIRST, _LIMIT = (
+    f"dosimeter_{name}" for name in ("base", "unit", "copy", "key", "place", "first", "limit")
 )
 _OWN, _LIMITS, _REPEATED = "own", "limits", "repeated"
 
@@ -57,12 +52,14 @@ def choose_rows(engine: Engine, schema: Schema, relation: exp.Expression, rows: 
     hashed = _hash_rows(schema, relation)
     unit = schema.columns[schema.unit].type
     kinds = {_UNIT: unit, _LIMIT: ColumnType.INTEGER, _COPY: ColumnType.INTEGER}
-    limits = engine.keep(_limits_query(schema, relation, hashed), kinds, rows=rows)
+    limits = engine.keep(_limits_query(schema, hashed), kinds, rows=rows)
     most = exp.select(exp.alias_(exp.Max(this=exp.column(_COPY)), _COPY)).from_(limits.copy(), copy=False)
     repeated = None
     if (engine.fetch_few(most).column(_COPY)[0] or 1) > 1:
-        kinds = {_UNIT: unit, _BASE: ColumnType.INTEGER}
-        repeated = engine.keep(_repeated_query(schema, hashed, limits), kinds, rows=rows)
+        limits = engine.keep(_limits_of_copies_query(schema, hashed, limits), kinds, rows=rows)
+        repeated = engine.keep(
+            _repeated_query(schema, hashed, limits), {_UNIT: unit, _BASE: ColumnType.INTEGER}, rows=rows
+        )
     chosen = _chosen_query(schema, hashed, limits, repeated)
     if not engine.keeps_rows:
         return chosen.subquery("bounded", copy=False)
@@ -74,57 +71,90 @@ def choose_rows(engine: Engine, schema: Schema, relation: exp.Expression, rows: 
 
 
 def _hash_rows(schema: Schema, relation: exp.Expression) -> exp.Subquery:
-    """Return all rows with their base as one more column."""
+    """Return all rows with two more columns: their base, and the key of a first row with this base."""
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    base = _mix_cells(schema.columns)
-    hashed = exp.select(*columns, exp.alias_(call_own(ONCE_A_ROW, base), _BASE))
-    return hashed.from_(_rename(relation, _OWN), copy=False).subquery("hashed", copy=False)
-
-
-def _limits_query(schema: Schema, relation: exp.Expression, hashed: exp.Expression) -> exp.Select:
-    """Return the query for each individual with more than m rows: the m-th smallest key, and the most equal bases."""
-    many = exp.GT(this=exp.Count(this=exp.Star()), expression=whole_number(schema.max_rows_per_unit))
-    busy = (
-        exp.select(exp.alias_(_own(schema.unit), _UNIT))
+    based = (
+        exp.select(*columns, exp.alias_(call_own(ONCE_A_ROW, _mix_cells(schema.columns)), _BASE))
         .from_(_rename(relation, _OWN), copy=False)
-        .where(is_not_null(_own(schema.unit)), copy=False)
+        .where(call_own(IN_PART, _own(schema.unit)), copy=False)
+    )
+    names = [column_tree(name) for name in schema.columns]
+    hashed = exp.select(*names, exp.column(_BASE), exp.alias_(_mix_key(exp.column(_BASE), whole_number(1)), _KEY))
+    return hashed.from_(based.subquery("based", copy=False), copy=False).subquery("hashed", copy=False)
+
+
+def _limits_query(schema: Schema, hashed: exp.Expression) -> exp.Select:
+    """Return the query for each individual with more than m rows: the m-th smallest key, and the most equal bases.
+
+    Rows with the same base count as first ones here, so that the key is their limit only where no base repeats.
+    """
+    unit, key = _own(schema.unit), exp.column(_KEY, table=_OWN)
+    placed = (
+        exp.select(
+            exp.alias_(unit, _UNIT),
+            key,
+            exp.alias_(_over(exp.RowNumber(), [unit.copy()], [key.copy()]), _PLACE),
+            exp.alias_(_over(exp.Anonymous(this="RANK"), [unit.copy()], [key.copy()]), _FIRST),
+        )
+        .from_(_rename(hashed, _OWN), copy=False)
+        .where(is_not_null(unit.copy()), copy=False)
+    )
+    limit = exp.Max(this=case((_is_last(schema), exp.column(_KEY))))
+    copies = exp.Add(
+        this=exp.Max(this=exp.Sub(this=exp.column(_PLACE), expression=exp.column(_FIRST))), expression=whole_number(1)
+    )
+    many = exp.GT(this=exp.Count(this=exp.Star()), expression=whole_number(schema.max_rows_per_unit))
+    return (
+        exp.select(exp.column(_UNIT), exp.alias_(limit, _LIMIT), exp.alias_(copies, _COPY))
+        .from_(placed.subquery("placed", copy=False), copy=False)
         .group_by(exp.Literal.number(1), copy=False)
         .having(many, copy=False)
     )
-    bases = (
+
+
+def _limits_of_copies_query(schema: Schema, hashed: exp.Expression, limits: exp.Expression) -> exp.Select:
+    """Return the query for the limits, found again with numbered copies for individuals whose bases repeat."""
+    unit, base = exp.column(_UNIT, table=_LIMITS), exp.column(_BASE, table=_OWN)
+    numbered = (
         exp.select(
-            exp.column(_UNIT, table="busy"),
-            exp.column(_BASE, table=_OWN),
-            exp.alias_(exp.Count(this=exp.Star()), _ROWS),
+            unit.copy(),
+            base.copy(),
+            exp.alias_(_over(exp.RowNumber(), [unit, base], [base.copy()]), _COPY),
         )
         .from_(_rename(hashed, _OWN), copy=False)
-        .join(busy.subquery("busy", copy=False), on=_is_unit(schema, "busy"), join_type="inner", copy=False)
-        .group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False)
+        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
+        .where(_has_copies(), copy=False)
     )
-    copies = exp.select(
-        exp.column(_UNIT), exp.column(_BASE), exp.alias_(call_own(EACH_UP_TO, exp.column(_ROWS)), _COPY)
-    ).from_(bases.subquery("bases", copy=False), copy=False)
-    limit = call_own(
-        NTH_SMALLEST, _mix_key(exp.column(_BASE), exp.column(_COPY)), whole_number(schema.max_rows_per_unit)
+    keyed = exp.select(exp.column(_UNIT), exp.alias_(_mix_key(exp.column(_BASE), exp.column(_COPY)), _KEY)).from_(
+        numbered.subquery("numbered", copy=False), copy=False
     )
-    return (
+    placed = exp.select(
+        exp.column(_UNIT),
+        exp.column(_KEY),
+        exp.alias_(_over(exp.RowNumber(), [exp.column(_UNIT)], [exp.column(_KEY)]), _PLACE),
+    ).from_(keyed.subquery("keyed", copy=False), copy=False)
+    again = (
         exp.select(
-            exp.column(_UNIT), exp.alias_(limit, _LIMIT), exp.alias_(as_bigint(exp.Max(this=exp.column(_COPY))), _COPY)
+            exp.column(_UNIT), exp.alias_(exp.column(_KEY), _LIMIT), exp.alias_(as_bigint(whole_number(2)), _COPY)
         )
-        .from_(copies.subquery("copies", copy=False), copy=False)
-        .group_by(exp.Literal.number(1), copy=False)
+        .from_(placed.subquery("placed", copy=False), copy=False)
+        .where(_is_last(schema), copy=False)
     )
+    columns = [exp.column(name) for name in (_UNIT, _LIMIT, _COPY)]
+    alone = exp.select(*columns).from_(_rename(limits, _LIMITS), copy=False)
+    alone = alone.where(exp.Not(this=_has_copies()), copy=False)
+    both = exp.Union(this=alone, expression=again, distinct=False).subquery("limits", copy=False)
+    return exp.select(*[column.copy() for column in columns]).from_(both, copy=False)
 
 
 def _repeated_query(schema: Schema, hashed: exp.Expression, limits: exp.Expression) -> exp.Select:
     """Return the query for the bases that several rows of one such individual have."""
-    several = exp.GT(this=exp.column(_COPY, table=_LIMITS), expression=whole_number(1))
     again = exp.GT(this=exp.Count(this=exp.Star()), expression=whole_number(1))
     return (
         exp.select(exp.column(_UNIT, table=_LIMITS), exp.column(_BASE, table=_OWN))
         .from_(_rename(hashed, _OWN), copy=False)
         .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
-        .where(several, copy=False)
+        .where(_has_copies(), copy=False)
         .group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False)
         .having(again, copy=False)
     )
@@ -137,7 +167,7 @@ def _chosen_query(
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
     everybody = _rename(hashed, _OWN)
     base, limit = exp.column(_BASE, table=_OWN), exp.column(_LIMIT, table=_LIMITS)
-    within = exp.LTE(this=_mix_key(base, whole_number(1)), expression=limit)
+    within = exp.LTE(this=exp.column(_KEY, table=_OWN), expression=limit)
     kept: exp.Expression = exp.Paren(this=exp.Or(this=is_null(exp.column(_UNIT, table=_LIMITS)), expression=within))
     alone = (
         exp.select(*columns)
@@ -153,12 +183,7 @@ def _chosen_query(
     unlike = is_null(exp.column(_UNIT, table=_REPEATED))
     alone = alone.join(_rename(repeated, _REPEATED), on=same, join_type="left", copy=False)
     alone = alone.where(exp.And(this=unlike, expression=kept), copy=False)
-    number = exp.Window(
-        this=exp.RowNumber(),
-        partition_by=[_own(schema.unit), base.copy()],
-        order=exp.Order(expressions=[exp.Ordered(this=_own(name), nulls_first=False) for name in schema.columns]),
-        over="OVER",
-    )
+    number = _over(exp.RowNumber(), [_own(schema.unit), base.copy()], [_own(name) for name in schema.columns])
     numbered = (
         exp.select(*[column.copy() for column in columns], base.copy(), limit.copy(), exp.alias_(number, _COPY))
         .from_(everybody.copy(), copy=False)
@@ -172,6 +197,20 @@ def _chosen_query(
     )
     both = exp.Union(this=alone, expression=copies, distinct=False).subquery("chosen", copy=False)
     return exp.select(*[column_tree(name) for name in schema.columns]).from_(both, copy=False)
+
+
+def _over(function: exp.Expression, by: list[exp.Expression], order: list[exp.Expression]) -> exp.Expression:
+    placed = exp.Order(expressions=[exp.Ordered(this=each, nulls_first=False) for each in order])
+    return exp.Window(this=function, partition_by=by, order=placed, over="OVER")
+
+
+def _has_copies() -> exp.Expression:
+    return exp.GT(this=exp.column(_COPY, table=_LIMITS), expression=whole_number(1))
+
+
+def _is_last(schema: Schema) -> exp.Expression:
+    """Return SQL for whether a row, placed among its individual's, is the last that counts."""
+    return exp.EQ(this=exp.column(_PLACE), expression=whole_number(schema.max_rows_per_unit))
 
 
 def _is_unit(schema: Schema, other: str) -> exp.Expression:
@@ -204,9 +243,9 @@ def _mix_cells(columns: Mapping[str, Column]) -> exp.Expression:
             kept = exp.Paren(this=exp.BitwiseAnd(this=exp.Paren(this=cell.copy()), expression=whole_number(_HIGH_BITS)))
             parts[f"{name} high"] = exp.Paren(this=exp.BitwiseRightShift(this=kept, expression=whole_number(32)))
         terms += [
-            _low_bits(exp.Mul(this=part, expression=whole_number(_multiplier(key)))) for key, part in parts.items()
+            exp.Paren(this=exp.Mul(this=part, expression=whole_number(_multiplier(key)))) for key, part in parts.items()
         ]
-    return _join_by_xor(terms)
+    return _low_bits(_join_by_xor(terms))
 
 
 def _number_cell(cell: exp.Column, column: Column) -> exp.Expression:
