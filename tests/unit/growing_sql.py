@@ -267,6 +267,25 @@ def _computed_lists(chance: random.Random) -> str:
     return f"SELECT SUM(CASE {subject} {' '.join(f'WHEN {at} THEN 1' for at in range(many))} END) FROM v"
 
 
+def _wide_lists(chance: random.Random) -> str:
+    """Return a query with a long list of one kind of term, at one of the places where lists are rewritten."""
+    term = chance.choice(["{}", "-{}", "cost", "cost+{}", "MAX(cost)", "MAX(cost+{})", "DATE '2024-01-01'"])
+    listed = ", ".join(term.format(at) for at in range(_size(chance, 9_000)))
+    query = chance.choice(
+        [
+            "SELECT COUNT(*) FROM (SELECT pid FROM v GROUP BY pid, cost HAVING MAX(vid) IN ({}))",
+            "SELECT COUNT(*) FROM (SELECT pid FROM v GROUP BY pid, cost HAVING cost IN ({}))",
+            "SELECT COUNT(*) FROM (SELECT *, MAX(vid) OVER (PARTITION BY pid) AS w FROM v) AS t WHERE w IN ({})",
+            "SELECT COUNT(*) FROM (SELECT cost, cost + 1 AS w FROM v) AS t WHERE w IN ({})",
+            "SELECT COUNT(*) FILTER (WHERE vid IN ({})) FROM v",
+            "SELECT ward, COUNT(*) AS c FROM v GROUP BY ward HAVING COUNT(*) IN ({})",
+            "SELECT SUM(GREATEST({})) FROM v",
+            "SELECT COUNT(*) FROM v WHERE pid IN (SELECT pid FROM v WHERE COALESCE({}) = 1)",
+        ]
+    )
+    return query.format(listed)
+
+
 _FAMILIES: tuple[Callable[[random.Random], str], ...] = (
     _joined_in_where,
     _stages,
@@ -291,6 +310,7 @@ _FAMILIES: tuple[Callable[[random.Random], str], ...] = (
     _declared_texts,
     _patterns,
     _computed_lists,
+    _wide_lists,
 )
 
 

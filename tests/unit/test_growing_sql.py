@@ -134,7 +134,19 @@ GROWING = {
         "SELECT ward, COUNT(*) AS c FROM v GROUP BY ward ORDER BY " + ", ".join(f"c + {at}" for at in range(5_000)),
         "An ORDER BY lists 5,000",
     ),
-    "a list of terms": (WHERE + f"vid IN ({', '.join(['cost+1'] * 8_000)})", "terms; at most 1,000 and 20,000"),
+    "a list of terms": (
+        WHERE + f"vid IN ({', '.join(['cost+1'] * 8_000)})",
+        "A list has 8,000 terms that are no plain",
+    ),
+    "a list of columns": (
+        f"SELECT COUNT(*) FROM (SELECT pid FROM v GROUP BY pid, cost HAVING cost IN ({', '.join(['cost'] * 1_001)}))",
+        "A list has 1,001 terms",
+    ),
+    "a list of numbers": (
+        f"SELECT COUNT(*) FROM (SELECT pid FROM v GROUP BY pid HAVING MAX(cost) IN ({str(list(range(9_000)))[1:-1]}))",
+        None,
+    ),
+    "very many terms": (WHERE + " OR ".join(f"cost = {at}" for at in range(2_500)), "at most 1,000 and 12,000"),
     "one CASE of a long subject": (
         f"SELECT SUM(CASE {'+'.join(['cost'] * 40)} {' '.join(f'WHEN {at} THEN 1' for at in range(900))} END) FROM v",
         "nested too deeply",

@@ -453,9 +453,14 @@ def _with_collations(query: exp.Select) -> exp.Expression:
     Literals are put in parentheses, because PostgreSQL's grammar has no COLLATE inside a bare BETWEEN.
     """
     tree = query.copy()
-    for literal in list(tree.find_all(exp.Literal)):
-        if literal.is_string and not isinstance(literal.parent, (exp.Cast, exp.Interval)):
-            literal.replace(exp.Paren(this=collate_by_bytes(literal.copy())))
+    for node in list(tree.walk()):
+        if isinstance(node, (exp.Cast, exp.Interval)):
+            continue
+        for name, part in list(node.args.items()):  # lists as a whole: to replace their parts one by one takes long
+            if isinstance(part, list) and any(_is_text(each) for each in part):
+                node.set(name, [_collated(each) if _is_text(each) else each for each in part])
+            elif _is_text(part):
+                node.set(name, _collated(part))
     for call in tree.find_all(exp.Anonymous):
         if call.name == own.ONCE_A_ROW:  # OFFSET 0 keeps PostgreSQL from writing the argument wherever it is read
             select = call.find_ancestor(exp.Select)
@@ -463,6 +468,14 @@ def _with_collations(query: exp.Select) -> exp.Expression:
             select.set("offset", exp.Offset(expression=exp.Literal.number(0)))
     own.write_own(tree, "postgres", _MEANINGS)
     return tree
+
+
+def _is_text(part: object) -> bool:
+    return isinstance(part, exp.Literal) and bool(part.is_string)
+
+
+def _collated(literal: exp.Expression) -> exp.Expression:
+    return exp.Paren(this=collate_by_bytes(literal))
 
 
 def _as_arrow(cursor: psycopg.Cursor[Any]) -> pa.Table:

@@ -21,6 +21,7 @@ from dosimeter.mechanisms import Laplace
 from dosimeter.planning.after_expressions import finds_aggregate
 from dosimeter.planning.outer_select import OUTER_SELECT
 from dosimeter.planning.parsing import parse_select, unaliased
+from dosimeter.planning.person_stage import list_stages, list_trees
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema import Column, ColumnType, Schema
@@ -30,6 +31,7 @@ _SMALLER = 0.99
 _MOST_TRIED = 12
 _LONGEST_TRIED = 1_000  # characters of SQL
 _MOST_WRITTEN = 1_000  # nodes of what is measured
+_MOST_STAGES = 10
 _OVER_KNOWN_ROWS = (exp.Avg, exp.VariancePop, exp.Variance, exp.StddevPop, exp.StddevSamp, exp.Stddev)
 
 
@@ -84,12 +86,14 @@ def find_less_noise(plan: QueryPlan) -> LessNoise:
     """Return changes that would leave less noise on the same numbers.
 
     These are at most one of each kind of change to the query, and one for each column whose narrower bounds would help.
-    None is looked for where the SQL is long: every change that is tried is planned.
+    None is looked for where the SQL is long or has many stages: every change that is tried is planned.
     """
     found: list[NoiseAdvice] = []
     groups_matter = None
-    written = sum(1 for block in plan.blocks for argument in block.arguments for _ in argument.tree.walk())
-    if len(plan.sql) > _LONGEST_TRIED or written > _MOST_WRITTEN:
+    trees = [argument.tree for block in plan.blocks for argument in block.arguments]
+    written = sum(1 for tree in [*trees, *(tree for _, tree in list_trees(plan))] for _ in tree.walk())
+    stages = sum(1 for _ in list_stages(plan))
+    if len(plan.sql) > _LONGEST_TRIED or written > _MOST_WRITTEN or stages > _MOST_STAGES:
         return LessNoise((), None)
     if OUTER_SELECT not in plan.after.steps and not plan.further:
         select = parse_select(plan.sql)

@@ -83,7 +83,9 @@ class Level(ABC):
             return self._column(node, items)
         chained = isinstance(node, (exp.And, exp.Or))
         for part in flatten_connector(node) if chained else list(node.iter_expressions()):
-            part.replace(self._rewrite_copy(part, items))
+            rewritten = self._rewrite_copy(part, items)
+            if rewritten is not part:  # a part of a long list takes as long to put back as the list is
+                part.replace(rewritten)
         return node
 
     @abstractmethod
