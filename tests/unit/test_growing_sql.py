@@ -147,6 +147,19 @@ GROWING = {
         None,
     ),
     "very many terms": (WHERE + " OR ".join(f"cost = {at}" for at in range(2_500)), "at most 1,000 and 12,000"),
+    "many tests of members": (
+        WHERE + " AND ".join(f"pid IN (SELECT pid FROM v WHERE vid > {at})" for at in range(51)),
+        "asks 51 times whether something is in another",
+    ),
+    "as many tests as there may be": (
+        WHERE + " AND ".join(f"pid IN (SELECT pid FROM v WHERE vid > {at})" for at in range(50)),
+        None,
+    ),
+    "tests of members that are named again": (
+        "WITH a AS (SELECT * FROM v WHERE " + " AND ".join(["pid IN (SELECT pid FROM v)"] * 26) + ") "
+        "SELECT COUNT(*) FROM a WHERE pid IN (SELECT pid FROM a)",
+        "asks 79 times",
+    ),
     "one CASE of a long subject": (
         f"SELECT SUM(CASE {'+'.join(['cost'] * 40)} {' '.join(f'WHEN {at} THEN 1' for at in range(900))} END) FROM v",
         "nested too deeply",

@@ -146,6 +146,13 @@ def test_bounds_hold_for_any_data(connection: duckdb.DuckDBPyConnection, example
     share.require(0.2)
 
 
+@pytest.mark.parametrize("sql", ["UPPER(COALESCE(c))", "COALESCE(a) + 1", "COALESCE(c) || 'x'", "COALESCE(d)"])
+def test_a_choice_of_one_means_what_was_written(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    found, written = ask(connection, rebuild(sql).tree.sql(dialect="duckdb")), ask(connection, sql)
+    assert all(agree(one, other) for one, other in zip(found, written, strict=True))
+    assert any(value is not None for value in found)
+
+
 ON_GRID = [
     "v / 4", "v / w", "a / b", "SQRT(w)", "LN(w)", "LOG10(w)", "EXP(w)", "ROUND(v)", "ROUND(w, 1)", "ROUND(a, -1)",
     "FLOOR(v / 5) * 5", "CEIL(w)", "TRUNC(v)", "a // 7", "a % 7", "MOD(a, b)", "GREATEST(v, 0)", "LEAST(a, b, 3)",

@@ -15,9 +15,8 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
-import dosimeter.engines.own_functions as own
 from dosimeter.engines.base import ReadOptions, combine_fingerprints, joined_with_itself
 from dosimeter.engines.columns import NativeColumn
 from dosimeter.engines.few_rows import FewRows
@@ -25,7 +24,6 @@ from dosimeter.engines.postgres_catalogue import (
     TYPES,
     CatalogueTable,
     Reading,
-    collate_by_bytes,
     describe_relation,
     find_relation,
     match_columns,
@@ -36,6 +34,7 @@ from dosimeter.engines.postgres_catalogue import (
     split_name,
 )
 from dosimeter.engines.postgres_identities import identify_relation, name_address, name_system
+from dosimeter.engines.postgres_trees import write_query
 from dosimeter.errors import ConnectionLost, DataError, DosimeterError, Interrupted, OptionError, SourceUnreachable
 from dosimeter.problems import CHECK_SCHEMA
 from dosimeter.schema import ColumnType, JoinTable, Schema
@@ -60,16 +59,6 @@ _SETTINGS = {
     "IntervalStyle": "iso_8601",
     "extra_float_digits": "3",
     "bytea_output": "hex",
-}
-# Text is digested in UTF-8, whatever encoding the database stores it in.
-_MEANINGS = {
-    "ROUND_EVEN": "ROUND(x)",  # which rounds a double's halves to even
-    own.TEXT_NUMBER: "CAST(CAST('x' || SUBSTRING(MD5(CONVERT_TO(x, 'UTF8')), 1, 8) AS BIT(32)) AS BIGINT)",
-    own.DAY_NUMBER: "CAST(x - CAST('1970-01-01' AS DATE) AS BIGINT)",
-    own.MOMENT_NUMBER: "CAST(EXTRACT(EPOCH FROM DATE_TRUNC('second', x)) AS BIGINT) * 1000000 "
-    "+ CAST(EXTRACT(MICROSECONDS FROM x) AS BIGINT) % 1000000",
-    own.ONCE_A_ROW: "x",
-    own.IN_PART: "TRUE",
 }
 
 
@@ -176,7 +165,7 @@ class PostgresEngine:
         relation, reading = (self._relation, self._reading) if table is None else self._join(table)
         if not names:
             return {}
-        found = self._run(_with_collations(odd_cells_query(relation, reading, names)).sql(dialect="postgres"))
+        found = self._run(write_query(odd_cells_query(relation, reading, names)))
         return {name: int(count) for name, count in found.to_pylist()[0].items()}
 
     def doubtful_columns(self) -> frozenset[str]:
@@ -197,7 +186,7 @@ class PostgresEngine:
     # ------------------------------------------------------------ running
 
     def fetch(self, query: exp.Select) -> pa.Table:
-        table = self._run(_write(query))
+        table = self._run(write_query(query))
         self.rows_fetched += table.num_rows
         return table
 
@@ -212,7 +201,7 @@ class PostgresEngine:
         A read-only transaction can make no table. The arrays do not leave the server, and no statement names a cell,
         so that none is in the server's log. They end with the transaction.
         """
-        text = _write(query)
+        text = write_query(query)
         if text not in self._kept:
             name = f"dosimeter.kept_{len(self._kept)}_"
             arrays = [f"CAST(array_agg({quote_identifier(column)}) AS TEXT)" for column in columns]
@@ -438,44 +427,7 @@ def _look_up(
     return relation, attributes
 
 
-# ---------------------------------------------------------------- trees and results
-
-
-def _write(query: exp.Select) -> str:
-    if not isinstance(query, exp.Select):
-        raise TypeError("only SELECT trees of our own making run")
-    return _with_collations(query).sql(dialect="postgres", unsupported_level=ErrorLevel.RAISE)
-
-
-def _with_collations(query: exp.Select) -> exp.Expression:
-    """Return the query as PostgreSQL must get it: text literals in the collation "C", so that bytes decide their order.
-
-    Literals are put in parentheses, because PostgreSQL's grammar has no COLLATE inside a bare BETWEEN.
-    """
-    tree = query.copy()
-    for node in list(tree.walk()):
-        if isinstance(node, (exp.Cast, exp.Interval)):
-            continue
-        for name, part in list(node.args.items()):  # lists as a whole: to replace their parts one by one takes long
-            if isinstance(part, list) and any(_is_text(each) for each in part):
-                node.set(name, [_collated(each) if _is_text(each) else each for each in part])
-            elif _is_text(part):
-                node.set(name, _collated(part))
-    for call in tree.find_all(exp.Anonymous):
-        if call.name == own.ONCE_A_ROW:  # OFFSET 0 keeps PostgreSQL from writing the argument wherever it is read
-            select = call.find_ancestor(exp.Select)
-            assert select is not None
-            select.set("offset", exp.Offset(expression=exp.Literal.number(0)))
-    own.write_own(tree, "postgres", _MEANINGS)
-    return tree
-
-
-def _is_text(part: object) -> bool:
-    return isinstance(part, exp.Literal) and bool(part.is_string)
-
-
-def _collated(literal: exp.Expression) -> exp.Expression:
-    return exp.Paren(this=collate_by_bytes(literal))
+# ---------------------------------------------------------------- results
 
 
 def _as_arrow(cursor: psycopg.Cursor[Any]) -> pa.Table:

@@ -155,7 +155,8 @@ def check_if(node: exp.Expression, scope: Scope) -> Checked:
 def check_coalesce(node: exp.Expression, scope: Scope) -> Checked:
     expect_only(node, "this", "expressions")
     first, *others = parts = check_aligned([node.this, *node.expressions], scope, node)
-    return Checked(exp.Coalesce(this=first.tree, expressions=[part.tree for part in others]), common_type(parts, node))
+    tree = exp.Coalesce(this=first.tree, expressions=[part.tree for part in others]) if others else first.tree
+    return Checked(tree, common_type(parts, node))
 
 
 def check_nullif(node: exp.Expression, scope: Scope) -> Checked:
