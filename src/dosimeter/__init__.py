@@ -69,18 +69,18 @@ if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.client import Client
     from dosimeter.dataset import Dataset
+    from dosimeter.findings import Choice
     from dosimeter.inspection import SchemaCheck
     from dosimeter.ledger import Ledger
     from dosimeter.planning import Explanation
     from dosimeter.release import Answer, DryRun, ReleaseOptions
-    from dosimeter.risk import Choice
     from dosimeter.schema import Schema
 
 __getattr__ = late_names.load_late(
     __name__,
     {
         "Answer": "release",
-        "Choice": "risk",
+        "Choice": "findings",
         "Client": "client",
         "Dataset": "dataset",
         "DryRun": "release",

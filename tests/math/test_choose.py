@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
+from dosimeter.findings import find_notes, word_all
 from dosimeter.measures.counts import CountRows
 from dosimeter.measures.sums import Sum
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
@@ -24,10 +26,9 @@ from dosimeter.risk.choose import (
     find_largest,
     parse_candidates,
 )
-from dosimeter.risk.notes import write_notes
 from dosimeter.risk.preference import Verdict, parse_preference
 from dosimeter.risk.rdr import compute_rdr
-from dosimeter.risk.values import Choice, Sensitivities
+from dosimeter.risk.values import Sensitivities
 
 LAPLACE = Laplace()
 ZCDP = Gaussian(1e-6)
@@ -84,10 +85,9 @@ def test_the_papers_three_patients():
     every, scales = [rdrs for _, rdrs in exposures], [1.0 / epsilon for epsilon, _ in exposures]
     verdicts = [verdict for _, verdict in found.tested]
     candidates = build_candidates(every, noise_scales=scales, accuracies=[()] * 3, verdicts=verdicts)
-    choice = Choice(preference.text, found.epsilon, limit.value, candidates)
-    assert [candidate.epsilon for candidate in choice.candidates] == [1.0, 0.1, 0.01]
-    assert [candidate.satisfied for candidate in choice.candidates] == [False, True, True]
-    assert choice.candidates[1].rdr.ratio == pytest.approx(10 / 11, rel=1e-15)
+    assert [candidate.epsilon for candidate in candidates] == [1.0, 0.1, 0.01]
+    assert [candidate.satisfied for candidate in candidates] == [False, True, True]
+    assert candidates[1].rdr.ratio == pytest.approx(10 / 11, rel=1e-15)
     assert build_candidates(every, noise_scales=scales, accuracies=[()] * 3)[0].satisfied is None
 
 
@@ -298,6 +298,17 @@ def test_classes_without_people_do_not_count():
 # ---------------------------------------------------------------- notes
 
 
+def assessed(sensitivities, *, mechanism=LAPLACE, sensitivity=1.0, indicator="bound", grids=ONE, measures, groups=1):
+    """A stand-in for a Risk: the numbers that notes are found from, without a query."""
+    plan = SimpleNamespace(
+        grids=lambda _norm: grids, ranks={}, all_measures=[object.__new__(measure) for measure in measures]
+    )
+    return SimpleNamespace(
+        plan=plan, mechanism=mechanism, indicator=indicator, sensitivities=sensitivities, sensitivity=sensitivity,
+        groups=groups,
+    )  # fmt: skip
+
+
 def notes_for(
     sensitivities,
     source=None,
@@ -312,18 +323,19 @@ def notes_for(
 ):
     epsilons = parse_candidates(candidates)
     arguments = {"sensitivity": sensitivity, "indicator": indicator, "grids": grids}
+    exposures = [(e, rdrs_at(sensitivities, e, mechanism=mechanism, **arguments)) for e in epsilons]
+    every = [rdrs for _, rdrs in exposures]
+    lines = build_candidates(every, noise_scales=[None] * len(every), accuracies=[()] * len(every))
     extra = {}
     if source is not None:
         preference = parse_preference(source)
-        exposures = [(e, rdrs_at(sensitivities, e, mechanism=mechanism, **arguments)) for e in epsilons]
         extra = {
             "preference": preference,
             "found": find_epsilon(exposures, preference),
             "limit": exact_limit(preference, sensitivities, mechanism, **arguments),
         }
-    return write_notes(
-        sensitivities, mechanism, **arguments, measures=measures, groups=groups, epsilons=epsilons, **extra
-    )
+    risk = assessed(sensitivities, mechanism=mechanism, measures=measures, groups=groups, **arguments)
+    return word_all(find_notes(risk, lines, **extra))
 
 
 PLAIN = sensitivities_of([0.0, 1.0], [30, 4])
@@ -336,7 +348,6 @@ def test_each_note_comes_with_its_own_case_only():
     phrases = {
         "indicator": "Everybody's RDR is ",
         "continuous": "continuous Gaussian",
-        "alike": "Everybody moves the answer equally far",
         "spread": SAME_LEVEL,
         "count": "k/(k + ε)",
         "caution": CAUTION,
@@ -362,9 +373,9 @@ def test_each_note_comes_with_its_own_case_only():
         (notes_for(PLAIN, mechanism=ZCDP), set()),
         (notes_for(PLAIN, mechanism=ZCDP, indicator="exact"), {"continuous"}),
         (notes_for(PLAIN, mechanism=ZCDP, indicator="exact", grids=np.array([0.01])), set()),
-        (notes_for(sensitivities_of([1.0], [9])), {"alike", "own"}),
-        (notes_for(sensitivities_of([0.0], [9])), {"alike"}),
-        (notes_for(sensitivities_of([1.0], [9]), "ratio:0.95"), {"alike", "every", "own"}),
+        (notes_for(sensitivities_of([1.0], [9])), {"own"}),
+        (notes_for(sensitivities_of([0.0], [9])), set()),
+        (notes_for(sensitivities_of([1.0], [9]), "ratio:0.95"), {"every", "own"}),
         (notes_for(PLAIN, "ratio:0.95"), {"count"}),
         (notes_for(PLAIN, "ratio:0.3"), {"count", "caution"}),  # ε = 2: above 1.6 on integers
         (notes_for(PLAIN, "ratio:0.3", **fine), set()),
@@ -424,18 +435,9 @@ def test_the_caution_tells_when_the_bound_is_the_lenient_one(k, steps, epsilon):
         values = rdrs_at(people, epsilon, sensitivity=float(steps), indicator=indicator).values
         ratios[indicator] = values[0] / values[1]
     found = JudgedCandidates(epsilon, ((epsilon, Verdict(ratios["bound"], True)),))
-    notes = write_notes(
-        people,
-        LAPLACE,
-        sensitivity=float(steps),
-        indicator="bound",
-        grids=ONE,
-        measures=(Sum,),
-        groups=1,
-        epsilons=(epsilon,),
-        preference=parse_preference("ratio:0.01"),
-        found=found,
-    )
+    lines = build_candidates([rdrs_at(people, epsilon, sensitivity=float(steps))], noise_scales=[None], accuracies=[()])
+    risk = assessed(people, sensitivity=float(steps), measures=(Sum,))
+    notes = word_all(find_notes(risk, lines, preference=parse_preference("ratio:0.01"), found=found))
     assert any(CAUTION in note for note in notes) == (ratios["exact"] < ratios["bound"])
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, OptionError, PreferenceError
+from dosimeter.findings import Choice, Finding, Weight, find_absolute, word, word_all
+from dosimeter.findings import on_answer as answer
+from dosimeter.findings import on_people as people
 from dosimeter.postprocess import list_group_errors
-from dosimeter.risk import PRESETS, Choice, parse_preference
-from dosimeter.show import word_absolute, word_conflict
+from dosimeter.risk import PRESETS, parse_preference
 
+Found = TypeVar("Found", bound=Finding)
 ISLAND = "SELECT age, diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY 1, 2"
 COUNT = "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island'"
 DISTRICTS = "SELECT district, diagnosis, COUNT(*) AS patients FROM clinic GROUP BY 1, 2"
@@ -29,6 +32,12 @@ def clinic() -> Any:
         Dataset.open(table, schema=schema) as dataset,
     ):
         yield dataset
+
+
+def pick(choice: Choice, kind: type[Found]) -> Found:
+    """Return the only finding of this kind in a choice."""
+    (found,) = [each for each in choice.findings if isinstance(each, kind)]
+    return found
 
 
 # ---------------------------------------------------------------- the cell indicator (R11)
@@ -64,9 +73,7 @@ def test_a_question_about_nobody(clinic: Dataset) -> None:
     sql = "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'"
     found = clinic.risk(sql).find("ratio:0.95")
     assert not found.decides
-    assert found.advice is not None
-    assert found.advice.safe is not None
-    assert found.advice.safe.epsilon == 0.5
+    assert pick(found, people.Cautious).epsilon == 0.5
     assert "Nobody is in this query: the preference decides nothing." in found.words
 
 
@@ -166,8 +173,7 @@ def test_ranks_are_off_by_rows(clinic: Dataset) -> None:
     choice = clinic.risk(query, candidates=[1.0, 0.1]).find("error:30")
     line = choice.candidates[0]
     assert line.value == line.error_95[1]  # of the only column that has one
-    assert choice.advice is not None
-    assert choice.advice.at.accuracy.without == 0  # their error is in rows
+    assert pick(choice, answer.Errors).accuracy.without == 0  # their error is in rows
     assert (choice.limit, choice.limit_cell, choice.epsilon_cell) == (None, None, 1.0)
     told = " ".join(choice.words)
     assert f"middle ± {int(np.ceil(line.rank_errors[0] or 0.0)):,} rows, n ± " in told
@@ -216,7 +222,7 @@ def test_a_suspicion_names_the_epsilon_that_bounds_it() -> None:
     }  # fmt: skip
     with Dataset.open(table, schema=schema) as dataset:
         risk = dataset.risk("SELECT COUNT(*) FROM t")
-        told, spent = (list(word_absolute(risk.absolute(0.5, charge=charge))) for charge in (None, 0.75))
+        told, spent = (word_all(find_absolute(risk.absolute(0.5, charge=charge))) for charge in (None, 0.75))
     assert told[0] == "For the most exposed person the answer is as private as ε = 0.05."
     bound = 0.01 * np.exp(0.5) / (0.99 + 0.01 * np.exp(0.5))
     assert f"at most {np.ceil(1e4 * bound) / 1e2:g} %: that follows from ε = 0.5 alone." in told[2]
@@ -242,7 +248,7 @@ def test_thresholded_groups_add_their_delta(clinic: Dataset) -> None:
     assert risk.reach == 1
     outside = clinic.risk(f"{query.replace('GROUP', 'WHERE age < 0 GROUP')}", groups="thresholded", group_delta=0.001)
     assert outside.absolute(1.0).advantage == 0.0
-    assert risk.find("ratio:0.9").advice is not None
+    assert pick(risk.find("ratio:0.5"), people.NoneCautious).weight is Weight.WARNING
 
 
 # ---------------------------------------------------------------- preferences over everything
@@ -313,13 +319,13 @@ def test_a_conflict_names_two_and_what_each_allows(clinic: Dataset) -> None:
         {"condition": "MIN(rdr) / MAX(rdr) >= 0.95", "smallest": 0.001, "largest": 0.05},
         {"condition": "error <= 10", "smallest": 0.3, "largest": 10.0},
     ]
-    told = word_conflict(choice.conflict)
+    told = word(pick(choice, answer.Conflict))
     assert told in choice.words
     assert "MIN(rdr) / MAX(rdr) >= 0.95 and error <= 10 cannot be met together" in told
     assert "ε from 0.001 to 0.05" in told
     alone = risk.find("ratio:0.95,own:0.0001")
     assert [part.condition for part in alone.conflict] == ["MAX(own_epsilon) <= 0.0001"]
-    assert "even by itself" in word_conflict(alone.conflict)
+    assert "even by itself" in word(pick(alone, answer.Conflict))
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
@@ -370,18 +376,15 @@ def test_notes_do_not_speak_of_rdrs_where_none_are_compared(clinic: Dataset) -> 
 def test_upper_limits_are_never_rounded_down(clinic: Dataset, percent: float, told: str) -> None:
     """Nor written as 100 % where nine digits tell them apart from it."""
     absolute = clinic.risk(COUNT).absolute(1.0)
-    sentences = list(word_absolute(replace(absolute, posterior=percent / 100)))
+    sentences = word_all(find_absolute(replace(absolute, posterior=percent / 100)))
     assert f"ends with at most {told} %" in sentences[2]
 
 
 def test_what_one_step_would_change(clinic: Dataset) -> None:
     choice = clinic.risk("SELECT COUNT(*) FROM clinic WHERE smoker").find("ratio:0.95")
-    advice = choice.advice
-    assert advice is not None
-    assert advice.up is not None
-    assert advice.down is not None
-    assert (advice.down.epsilon, advice.at.epsilon, advice.up.epsilon) == (0.04, 0.05, 0.06)
-    assert advice.shown is advice.at
+    up, down = (each for each in choice.findings if isinstance(each, answer.StepTo))
+    assert (down.epsilon, pick(choice, answer.Errors).epsilon, up.epsilon) == (0.04, 0.05, 0.06)
+    assert (down.larger, up.larger) == (False, True)
     told = " ".join(choice.words)
     assert "At ε = 0.05 the analyst would get count ± 60 (95 %)" in told
     assert "at most 1.25 more are right than by tossing a coin" in told  # 50·tanh(0.025), rounded up
@@ -394,20 +397,18 @@ def test_a_coarser_question_is_computed(clinic: Dataset) -> None:
     """What is said of the coarser question is what asking it gives."""
     fine = "SELECT district, diagnosis, COUNT(*) AS patients FROM clinic WHERE age > 90 GROUP BY 1, 2"
     choice = clinic.risk(fine).find("own:0.5")
-    advice = choice.advice
-    assert advice is not None
-    assert advice.at.accuracy.is_mostly_noise
-    assert advice.coarser is not None
-    kept = [name for name in ("district", "diagnosis") if name not in advice.coarser.dropped]
+    fine_accuracy, coarser = pick(choice, answer.Errors).accuracy, pick(choice, answer.CoarserQuery)
+    assert fine_accuracy.is_mostly_noise
+    assert pick(choice, answer.WorthLittle).epsilon == 0.5
+    kept = [name for name in ("district", "diagnosis") if name not in coarser.dropped]
     columns = "".join(f"{name}, " for name in kept)
     groups = f" GROUP BY {', '.join(kept)}" if kept else ""
     asked = clinic.risk(f"SELECT {columns}COUNT(*) AS patients FROM clinic WHERE age > 90{groups}").find("own:0.5")
-    assert asked.advice is not None
     assert asked.epsilon == choice.epsilon == 0.5
-    accuracy = asked.advice.at.accuracy
-    assert (accuracy.drowned, accuracy.numbers) == (advice.coarser.drowned, advice.coarser.numbers)
-    assert accuracy.drowned * advice.at.accuracy.numbers < advice.at.accuracy.drowned * accuracy.numbers
-    assert any(f"At the same ε, without {' and '.join(advice.coarser.dropped)}, " in word for word in choice.words)
+    accuracy = pick(asked, answer.Errors).accuracy
+    assert (accuracy.drowned, accuracy.numbers) == (coarser.drowned, coarser.numbers)
+    assert accuracy.drowned * fine_accuracy.numbers < fine_accuracy.drowned * accuracy.numbers
+    assert any(f"At the same ε, without {' and '.join(coarser.dropped)}, " in told for told in choice.words)
 
 
 def test_nothing_coarser_is_guessed(clinic: Dataset) -> None:
@@ -416,9 +417,9 @@ def test_nothing_coarser_is_guessed(clinic: Dataset) -> None:
         "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island'",
         "SELECT district, COUNT(DISTINCT diagnosis) FROM clinic GROUP BY 1",
     ):
-        advice = clinic.risk(query).find("own:0.01").advice
-        assert advice is not None
-        assert advice.coarser is None
+        findings = clinic.risk(query).find("own:0.01").findings
+        assert findings
+        assert not any(isinstance(each, answer.CoarserQuery) for each in findings)
 
 
 def test_everything_shows_itself(clinic: Dataset) -> None:
@@ -427,7 +428,7 @@ def test_everything_shows_itself(clinic: Dataset) -> None:
     assert "cautious (MAX(advantage) &lt;= 0.1 AND relative_error &lt;= 0.5)" in shown
     assert "cannot be met together" in shown
     assert "tossing a coin" in shown
-    for value in (choice, choice.advice, choice.conflict[0], choice.advice and choice.advice.at):
+    for value in (choice, choice.conflict[0], *choice.findings):
         assert "redacted" in repr(value)
 
 

@@ -6,14 +6,17 @@ import io
 import math
 import re
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
+from dosimeter.findings import Choice, find_given, find_unstated, word
+from dosimeter.risk import decides
 from dosimeter.risk.choose import paper_candidates
 from dosimeter.risk.values import Candidate, ExposedPerson, GroupRisk, Spread
-from dosimeter.show.advice import advise
 from dosimeter.show.terminal.tables import (
     candidate_table,
     groups_table,
@@ -23,6 +26,8 @@ from dosimeter.show.terminal.tables import (
     say,
 )
 
+NUMBERS: Any = SimpleNamespace(indicator="bound", smallest_group=lambda: None)
+"""Stands for a Risk, where only the candidates matter."""
 RATIO = "MIN(rdr) / MAX(rdr) >= 0.95"
 
 
@@ -63,6 +68,14 @@ def show(thing: RenderableType, width: int = 80, encoding: str = "utf-8") -> str
     return raw.getvalue().decode(encoding)
 
 
+def advise(
+    lines: Sequence[Candidate], *, found: float | None = None, limit: float | None = None, stopped: str = ""
+) -> str:
+    """Return the first sentence of advice on these candidates, where RATIO is preferred."""
+    choice = Choice(RATIO, found, limit, tuple(lines), decides=decides(lines), epsilon_cell=found)
+    return word(next(find_given(NUMBERS, choice, about_rdr=True, why=stopped)))
+
+
 EVERYTHING = [
     candidate_table(PAPER, ["count(*)"], found=0.05),
     candidate_table(PAPER, ["count(*)"], found=0.05, show_all=True),
@@ -72,7 +85,7 @@ EVERYTHING = [
     range_bars(PLAIN),
     people_table(PEOPLE, epsilon=0.1),
     groups_table(GROUPS, by="race", epsilon=0.1),
-    say(advise(PAPER, preference=RATIO, found=0.05, limit=1 / 19)),
+    say(advise(PAPER, found=0.05, limit=1 / 19)),
 ]
 
 
@@ -231,22 +244,22 @@ def states(*met: bool | None) -> Sequence[Candidate]:
     ("sentence", "pieces"),
     [
         (
-            advise(PAPER, preference=RATIO, found=0.05, limit=1 / 19),
+            advise(PAPER, found=0.05, limit=1 / 19),
             ["0.05 (exact limit 0.0526, bound indicator)", "the next candidate, 0.06, does not meet it", "0.9434"],
         ),
         (
-            advise(states(True, True, True), preference=RATIO, found=10.0),
+            advise(states(True, True, True), found=10.0),
             ["Every candidate meets", "decides nothing", "no ε was found"],
         ),
-        (advise(states(True, False, True), preference=RATIO, found=10.0), ["it is the largest candidate"]),
-        (advise(states(False, False, False), preference=RATIO), ["No candidate meets", "ε = 0.1, gives 0.9091"]),
+        (advise(states(True, False, True), found=10.0), ["it is the largest candidate"]),
+        (advise(states(False, False, False)), ["No candidate meets", "ε = 0.1, gives 0.9091"]),
         (
-            advise(states(False, False, True), preference=RATIO, stopped="The budget is spent."),
+            advise(states(False, False, True), stopped="The budget is spent."),
             [f"Stopped by the account, not by {RATIO}", "The budget is spent"],
         ),
-        (advise(states(False, False, True), preference=RATIO), ["none of them is available"]),
-        (advise(PLAIN), ["2.54 × the average at ε = 10", "--prefer"]),
-        (advise(states(True, True, True), preference=RATIO, found=1.0), ["meets it too but is not available"]),
+        (advise(states(False, False, True)), ["none of them is available"]),
+        (word(next(find_unstated(NUMBERS, PLAIN))), ["2.54 × the average at ε = 10", "--prefer"]),
+        (advise(states(True, True, True), found=1.0), ["meets it too but is not available"]),
     ],
 )
 def test_advice_fits_the_state(sentence: str, pieces: list[str]) -> None:
@@ -256,4 +269,4 @@ def test_advice_fits_the_state(sentence: str, pieces: list[str]) -> None:
 
 def test_advice_for_equally_exposed_people() -> None:
     equal = Spread(min=2.0, max=2.0, mean=2.0, median=2.0, variance=0.0)
-    assert "equally exposed" in advise([Candidate(1.0, 1.0, (1.0,), equal)], preference=RATIO, found=1.0)
+    assert "equally exposed" in advise([Candidate(1.0, 1.0, (1.0,), equal, satisfied=True)], found=1.0)

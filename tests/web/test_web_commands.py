@@ -124,7 +124,7 @@ def test_demo_tells_its_whole_story() -> None:
                 assert "Decide without looking" in read_text(carol.get(f"/decide/{query}").text)
                 carol.act(f"/decide/{query}/look")
                 measure(carol, query)
-            assert all("Largest ε:" in read_text(carol.get(f"/decide/{query}").text) for query in waiting)
+            assert all("Largest ε that meets" in read_text(carol.get(f"/decide/{query}").text) for query in waiting)
             assert anna.get("/queries").text.count("/queries/") >= 4
     finally:
         end(process)

@@ -102,7 +102,7 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
     )
     shown = show_errors(measured, 0)[tempting[0]]
     assert (shown.typical, shown.text, shown.drowned) == (None, "too few", True)
-    at = measured.advise(tempting[0]).at.accuracy
+    at = measured.answers[tempting[0]]
     assert (at.too_few, at.typical, at.is_mostly_noise) == (4, (None,), True)
 
 
@@ -263,7 +263,7 @@ def test_people_with_several_rows(start_site: Callable[..., Site], tmp_path: Pat
             exposed = {person for person, change in moved.items() if change == max(moved.values())}
             query_id = anna.ask(sql, dataset="visits")
             page = carol.get(f"/decide/{query_id}").text
-            assert "Largest ε:" in page
+            assert "Largest ε that meets" in page
             people = carol.get(f"/decide/{query_id}/people", params={"epsilon": "1"}).text
             assert "•••" in people
             assert not re.findall(r"\bp\d+\b", read_text(people))

@@ -12,10 +12,11 @@ import pytest
 from dosimeter.client import Client
 from dosimeter.errors import LedgerError, OptionError
 from dosimeter.risk import NO_ERROR
+from dosimeter.show import format_small
 from dosimeter.web.checks import underline_clause
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
 from dosimeter.web.decision.tradeoff import write_error
-from dosimeter.web.figures import show_bound, show_number, show_small
+from dosimeter.web.figures import show_bound, show_number
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_text
 
@@ -44,8 +45,8 @@ def test_an_error_without_bound_is_called_as_on_the_terminal() -> None:
         (show_bound("50000"), "50,000"),
         (show_bound("-1234.50"), "−1,234.50"),
         (show_bound("2023-01-01"), "2023-01-01"),
-        (show_small(6.25e-6), "6.25·10⁻⁶"),
-        (show_small(0.0), "0"),
+        (format_small(6.25e-6), "6.25·10⁻⁶"),
+        (format_small(0.0), "0"),
     ],
 )
 def test_numbers_are_written_for_people(written: str, shown: str) -> None:

@@ -8,17 +8,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.assessment.advising import build_advice
 from dosimeter.assessment.candidates import compute_rdrs, foresee_each, judge_rdrs, split_epsilons
-from dosimeter.risk import AnswerAccuracy, find_conflict, find_largest, note_empty_filter
-from dosimeter.show import advise, word_advice, word_conflict
+from dosimeter.findings import (
+    Choice,
+    find_accuracy_notes,
+    find_empty_filters,
+    find_in_choice,
+    find_notes,
+    find_untold,
+)
+from dosimeter.risk import AnswerAccuracy, decides, find_conflict, find_largest
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
     from dosimeter.arrays import FloatArray
     from dosimeter.assessment.risk import Risk
-    from dosimeter.risk import Advice, Candidate, Choice, ConditionRange, Preference, RDRs, Sensitivities, Verdict
+    from dosimeter.findings import Finding
+    from dosimeter.risk import (
+        Candidate,
+        ConditionRange,
+        ExactLimit,
+        JudgedCandidates,
+        Preference,
+        RDRs,
+        Sensitivities,
+        Verdict,
+    )
 
 
 def find_choice(
@@ -30,7 +46,7 @@ def find_choice(
     filters: Iterable[exp.Expression],
     refuse: Callable[[Sequence[float]], str] | None = None,
 ) -> Choice:
-    """Return the choice for a preference: the largest available candidate that meets it, with its advice.
+    """Return the choice for a preference: the largest available candidate that meets it.
 
     ``epsilons``: the candidates to test. ``available``: those that the account's reading allows. ``classes``:
     everybody's sensitivities, in classes split by the preference's FILTERs. ``filters``: the conditions of these
@@ -45,24 +61,65 @@ def find_choice(
         tested += zip(part, verdicts, strict=True)
         lines += judge_rdrs(risk, every, verdicts)
     found = find_largest(tested, available)
-    choice = risk.conclude(preference, found, tuple(lines), sensitivities=classes, filters=filters)
-    by_cell, limit_cell = found.epsilon, choice.limit
+    limit = risk.limit_of(preference, classes)
+    by_cell, limit_cell = found.epsilon, limit.value
     if not risk.plan.ranks:  # R11: defined where numbers get noise
-        reached = _count_reached(risk, classes)
         limit_cell = limit_by_cell(risk, preference, classes)
         if risk.indicator != "cell" and preference.about_rdr and risk.reach != risk.k:
+            reached = _count_reached(risk, classes)
             by_cell = _find_by_cell(risk, preference, reached, sorted(available, reverse=True))
-    advice = build_advice(risk, lines, epsilon=found.epsilon, decides=choice.decides, by_cell=by_cell)
     conflict = find_conflict(preference.write_parts(), tested)
     meeting = [epsilon for epsilon, verdict in tested if verdict.satisfied]
-    stopped = refuse(meeting) if found.stopped and refuse is not None else None
-    return replace(
-        choice,
+    why = refuse(meeting) if found.stopped and refuse is not None else ""
+    return conclude(
+        risk, preference, found, tuple(lines), limit,
+        classes=classes, filters=filters, limit_cell=limit_cell, by_cell=by_cell, conflict=conflict, why=why,
+    )  # fmt: skip
+
+
+def conclude(
+    risk: Risk,
+    preference: Preference,
+    found: JudgedCandidates,
+    lines: tuple[Candidate, ...],
+    limit: ExactLimit,
+    *,
+    classes: Sensitivities,
+    filters: Iterable[exp.Expression] = (),
+    limit_cell: float | None = None,
+    by_cell: float | None = None,
+    conflict: tuple[ConditionRange, ...] = (),
+    why: str = "",
+) -> Choice:
+    """Return the choice for a preference, which finds what is worth saying about it when it is asked.
+
+    ``found``: the verdicts. ``lines``: the candidates. ``classes``: everybody's sensitivities, in classes split by the
+    preference's FILTERs. ``filters``: the conditions of these FILTERs. ``limit_cell`` and ``by_cell``: the exact limit
+    and the ε by the cell indicator (R11). ``why``: why the account admits none of the candidates that meet it.
+    """
+
+    def look(choice: Choice) -> tuple[Finding, ...]:
+        at = [line for line in lines if line.epsilon == found.epsilon]
+        return (
+            *find_in_choice(risk, choice, about_rdr=not preference.measured, why=why),
+            *risk.list_remarks(filters),
+            *find_notes(risk, lines, classes=classes, preference=preference, found=found, limit=limit),
+            *(each for line in at if preference.about_errors for each in find_untold(line)),
+            *(each for line in at for each in find_accuracy_notes(line)),
+        )
+
+    return Choice(
+        preference=preference.text,
+        epsilon=found.epsilon,
+        limit=limit.value,
+        candidates=lines,
+        empty_filters=find_empty_filters(preference, classes, found),
+        decides=decides(lines),
         limit_cell=limit_cell,
         epsilon_cell=by_cell,
         conflict=conflict,
-        advice=advice,
-        words=_word(risk, preference, choice, advice, conflict, stopped),
+        preset=preference.preset,
+        look=look,
     )
 
 
@@ -126,34 +183,3 @@ def _find_by_cell(
             if preference.evaluate(rdrs).satisfied:
                 return rdrs.epsilon
     return None
-
-
-def _word(
-    risk: Risk,
-    preference: Preference,
-    choice: Choice,
-    advice: Advice,
-    conflict: Sequence[ConditionRange],
-    stopped: str | None,
-) -> tuple[str, ...]:
-    """Return the advice in sentences: on the ε that was found, on a conflict if there is one, then on everything else.
-
-    If no candidate meets the preference because one of its FILTERs matches nobody, return only a sentence on that.
-    ``conflict``: conditions of the preference that no candidate meets together; empty if there are none. ``stopped``:
-    why the account admits none of the candidates that meet the preference, if that is so and the reason is known;
-    otherwise None.
-    """
-    if choice.empty_filters and choice.epsilon is None:
-        return (note_empty_filter(choice.empty_filters[0]),)
-    first = advise(
-        choice.candidates,
-        preference=choice.asked,
-        found=choice.epsilon,
-        limit=choice.limit,
-        indicator=risk.indicator,
-        stopped=stopped,
-        smallest=risk.smallest_group(),
-        rdr_only=not preference.measured,
-    )
-    refused = (word_conflict(conflict),) if conflict else ()
-    return (first, *refused, *word_advice(advice))

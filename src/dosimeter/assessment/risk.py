@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dosimeter.assessment.advising import build_advice
 from dosimeter.assessment.candidates import (
     compute_rdrs,
     foresee_each,
@@ -23,6 +22,7 @@ from dosimeter.assessment.candidates import (
 from dosimeter.assessment.data_reader import DataReader
 from dosimeter.assessment.finding import find_choice
 from dosimeter.errors import OptionError, PreferenceError, QueryError
+from dosimeter.findings import Choice, Finding, Remark, find_absolute, find_notes, find_unstated, word_all
 from dosimeter.html import write_paragraphs
 from dosimeter.influence import (
     AnyProfile,
@@ -43,13 +43,10 @@ from dosimeter.postprocess import ColumnAccuracy, measure_scales
 from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
-    Advice,
     Candidate,
-    Choice,
     ExactLimit,
     ExposedPerson,
     GroupRisk,
-    JudgedCandidates,
     Preference,
     PreferenceFunction,
     RankCells,
@@ -57,18 +54,14 @@ from dosimeter.risk import (
     Sensitivities,
     ShownGroups,
     advantage,
-    decides,
     exact_limit,
-    find_empty_filters,
     foresee_groups,
     largest_difference,
     own_epsilon,
     parse_candidates,
     parse_preference,
     summarise_sensitivities,
-    write_notes,
 )
-from dosimeter.show import note_accuracy, note_untold, word_absolute
 from dosimeter.sql import check_condition, note_unlisted
 
 if TYPE_CHECKING:
@@ -245,17 +238,6 @@ class Risk:
             group_delta=0.0 if self.plan.threshold is None else self.plan.threshold.delta,
         )
 
-    def advise(
-        self, lines: Sequence[Candidate], *, epsilon: float | None = None, decides: bool | None = None
-    ) -> Advice:
-        """Return what to know before ``epsilon`` is taken.
-
-        ``lines``: the candidates. ``epsilon``: by default the largest candidate that meets the preference; if none
-        does, the largest of all. ``decides``: whether the preference tells candidates apart (F4); None without a
-        preference.
-        """
-        return build_advice(self, lines, epsilon=epsilon, decides=decides)
-
     def measured(self) -> Measured:
         """Return the exact measured numbers of every group. Never released."""
         return self.data.answer(self.profile)
@@ -297,37 +279,6 @@ class Risk:
         left = set(epsilons if available is None else available(epsilons))
         return find_choice(self, preference, epsilons, left, sensitivities, filters.values(), refuse)
 
-    def conclude(
-        self,
-        preference: Preference,
-        found: JudgedCandidates,
-        lines: tuple[Candidate, ...],
-        *,
-        sensitivities: Sensitivities | None = None,
-        filters: Iterable[exp.Expression] = (),
-    ) -> Choice:
-        """Return the choice for a preference: what was found, the exact limit, and notes for the controller.
-
-        ``found``: the verdicts. ``lines``: the candidates. ``sensitivities``: everybody's, in classes split by the
-        preference's FILTERs; by default this risk's own. ``filters``: the conditions of these FILTERs.
-        """
-        classes = self.sensitivities if sensitivities is None else sensitivities
-        limit = self.limit_of(preference, classes)
-        notes = self._write_notes(classes, [line.epsilon for line in lines], preference, found, limit)
-        at = [line for line in lines if line.epsilon == found.epsilon]
-        untold = [note for line in at if preference.about_errors for note in note_untold(line)]
-        accuracy = [*untold, *(note for line in at for note in note_accuracy(line))]
-        return Choice(
-            preference=preference.text,
-            epsilon=found.epsilon,
-            limit=limit.value,
-            candidates=lines,
-            notes=tuple(dict.fromkeys((*self._literal_notes(filters), *self.notes, *notes, *accuracy))),
-            empty_filters=find_empty_filters(preference, classes, found),
-            decides=decides(lines),
-            preset=preference.preset,
-        )
-
     def limit_of(
         self, preference: Preference, sensitivities: Sensitivities, indicator: Indicator | None = None
     ) -> ExactLimit:
@@ -362,9 +313,10 @@ class Risk:
         except QueryError as error:
             raise PreferenceError("In the preference's FILTER: ", *error.problem.pieces) from None
 
-    def _literal_notes(self, filters: Iterable[exp.Expression] = ()) -> tuple[str, ...]:
-        """Return a note on each value in the query or in a FILTER that the schema does not list."""
-        return (*note_values(self.plan), *note_unlisted(filters, scope_of(self.plan).schema))
+    def list_remarks(self, filters: Iterable[exp.Expression] = ()) -> list[Remark]:
+        """Return remarks on the data, and on each value in the query or in a FILTER that the schema does not list."""
+        unlisted = note_unlisted(filters, scope_of(self.plan).schema)
+        return [Remark(words) for words in (*note_values(self.plan), *unlisted, *self.notes)]
 
     def require_profile(self, what: str) -> AnyProfile:
         """Return the profile. Raises OptionError if there is none, as in a study and after ``method="recompute"``.
@@ -375,28 +327,10 @@ class Risk:
             raise OptionError(f"{what} needs the closed form. Leave ", Option("method", "recompute"), " out.")
         return self.profile
 
-    def _write_notes(
-        self,
-        sensitivities: Sensitivities,
-        epsilons: Sequence[float],
-        preference: Preference | None = None,
-        found: JudgedCandidates | None = None,
-        limit: ExactLimit | None = None,
-    ) -> tuple[str, ...]:
-        return write_notes(
-            sensitivities,
-            self.mechanism,
-            sensitivity=self.sensitivity,
-            indicator=self.indicator,
-            grids=self.plan.grids(self.mechanism.norm),
-            measures=[type(measure) for measure in self.plan.all_measures],
-            groups=sum(self._list_groups()),
-            epsilons=epsilons,
-            preference=preference,
-            found=found,
-            limit=limit,
-            ranked=[rank.label for rank in self.plan.ranks.values()],
-        )
+    @property
+    def groups(self) -> int:
+        """Return how many groups the answer has, over all its SELECTs."""
+        return sum(self._list_groups())
 
     def _list_groups(self) -> list[int]:
         """Return how many groups each block of the plan has.
@@ -407,10 +341,13 @@ class Risk:
             return [self.k // len(self.plan.measures)]
         return [len(block.group_keys or ()) for block in self.plan.blocks]
 
+    def list_findings(self, lines: Sequence[Candidate]) -> tuple[Finding, ...]:
+        """Return what is worth saying about this risk without a preference. ``lines``: the candidates."""
+        return (*find_unstated(self, lines), *self.list_remarks(), *find_notes(self, lines))
+
     def risk_notes(self) -> tuple[str, ...]:
         """Return the notes for the controller that do not depend on a preference (R7, R8)."""
-        notes = self._write_notes(self.sensitivities, self.candidates)
-        return tuple(dict.fromkeys((*self._literal_notes(), *self.notes, *notes)))
+        return word_all(each for each in self.list_findings(self.list_candidates()) if each.is_note)
 
     def smallest_group(self) -> int | None:
         """Return how many individuals are in the smallest group that is not empty; None if no such group is known."""
@@ -539,7 +476,7 @@ class Risk:
         from dosimeter.show.charts import draw_svg
 
         picture, at = draw_svg(self.plot()), self.candidates[0]
-        told = write_paragraphs([f"At ε = {at:g}:", *word_absolute(self.absolute(at))])
+        told = write_paragraphs([f"At ε = {at:g}:", *word_all(find_absolute(self.absolute(at)))])
         return {"text/html": picture + told, "image/svg+xml": picture, "text/plain": repr(self)}
 
     def distribution(self, epsilons: Sequence[float]) -> pa.Table:

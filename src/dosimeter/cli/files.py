@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dosimeter.cli import options as o
-from dosimeter.show import word_advice
+from dosimeter.findings import word_all
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -60,8 +60,9 @@ def save_picture(
 
     if path.suffix.lower() == ".html":
         at = selected if selected is not None else lines[0].epsilon
-        told = word_advice(found.advise(lines)) if words is None else words
-        notes = dict.fromkeys((*told, *found.risk_notes()))
+        findings = found.list_findings(lines)
+        told = word_all(each for each in findings if each.is_advice) if words is None else words
+        notes = dict.fromkeys((*told, *word_all(each for each in findings if each.is_note)))
         page = risk_page(lines, found.rdr(at), query=found.plan.sql, notes=tuple(notes), selected=selected)
         write_page(page, path)
     else:

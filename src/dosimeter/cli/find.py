@@ -14,9 +14,9 @@ from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
+    from dosimeter.findings import Choice
     from dosimeter.json_values import JsonObject
     from dosimeter.ledger import AccountSummary
-    from dosimeter.risk import Choice
 
 
 def find(

@@ -86,10 +86,11 @@ def charge_account(account: AccountSummary | None, risk: Risk) -> RequestCharges
 
 def word_refusal(charges: RequestCharges, epsilons: Sequence[float]) -> str:
     """Return a sentence on why the account admits none of these ε's; "" if it admits one."""
-    from dosimeter.release import word_obstacle
+    from dosimeter.findings import word
+    from dosimeter.release import find_refusal
 
-    obstacle = charges.find_obstacle(epsilons)
-    return "" if obstacle is None else word_obstacle(obstacle)
+    refusal = find_refusal(charges, epsilons)
+    return "" if refusal is None else word(refusal)
 
 
 def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:

@@ -16,15 +16,13 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from dosimeter.findings import find_accuracy_notes, word_all
 from dosimeter.ledger import REASON_WORDS
 from dosimeter.show import (
-    advise,
     format_epsilon,
     format_measured,
     format_number,
     format_percent,
-    note_accuracy,
-    word_advice,
     word_mechanism,
 )
 from dosimeter.show.terminal import (
@@ -39,9 +37,10 @@ from dosimeter.show.terminal import (
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
+    from dosimeter.findings import Choice
     from dosimeter.ledger import AccountSummary, Entry, Incident, ReleasedAnswer, Remaining
     from dosimeter.release import Answer, Cost, DryRun, ExPostRisk, SelectedPreview
-    from dosimeter.risk import Candidate, Choice, ExposedPerson, GroupRisk
+    from dosimeter.risk import Candidate, ExposedPerson, GroupRisk
 
 MOST_NOTED = 3  # candidates whose accuracy by group is written out
 
@@ -94,11 +93,13 @@ def print_risk(
         console.print()
         console.print(groups_table(by_group, by=by, epsilon=found.candidates[0]))
     console.print()
-    console.print(say(advise(lines, indicator=found.indicator, smallest=found.smallest_group())))
-    for sentence in word_advice(found.advise(lines)):
+    findings = found.list_findings(lines)
+    accuracy = [each for line in lines for each in find_accuracy_notes(line)] if len(lines) <= MOST_NOTED else []
+    told = word_all(each for each in findings if each.is_advice)
+    for sentence in told:
         console.print(say(sentence))
-    accuracy = [note for line in lines for note in note_accuracy(line)] if len(lines) <= MOST_NOTED else []
-    print_notes(console, [*found.risk_notes(), *accuracy])
+    notes = word_all((*(each for each in findings if each.is_note), *accuracy))
+    print_notes(console, [note for note in notes if note not in told])
 
 
 def print_choice(found: Risk, choice: Choice, *, show_all: bool = False) -> None:

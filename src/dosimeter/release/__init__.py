@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from dosimeter.late_names import load_late
 from dosimeter.release.account_terms import agree_on_terms, expect_charges, find_charges, find_people
+from dosimeter.release.costs import find_costs, find_refusal
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
 from dosimeter.release.options import ReleaseOptions, read_options
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
-from dosimeter.release.previews import Cost, word_obstacle
+from dosimeter.release.previews import Cost
 from dosimeter.release.prices import group_delta, price_plan
 from dosimeter.release.run import recall_answer, release
 from dosimeter.release.selection import (
@@ -54,7 +55,9 @@ __all__ = [
     "expect_charges",
     "find_charges",
     "find_companion",
+    "find_costs",
     "find_people",
+    "find_refusal",
     "group_delta",
     "is_two_valued",
     "outcome_distribution",
@@ -71,7 +74,6 @@ __all__ = [
     "split_budget",
     "svt_sensitivity",
     "violation_share",
-    "word_obstacle",
     "write_record",
 ]
 

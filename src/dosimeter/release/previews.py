@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dosimeter.json_values import JsonObject, JsonValue
-from dosimeter.ledger import ZERO, Obstacle, Reading, RequestCharges, write_decimal
+from dosimeter.ledger import Reading, RequestCharges
 from dosimeter.postprocess import list_facts, tell_ranks, word_facts
 from dosimeter.problems import Problem, Surface
-from dosimeter.show import format_number
 
 if TYPE_CHECKING:
     from dosimeter.planning import QueryPlan
@@ -96,40 +95,6 @@ class Preview:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(redacted)"
-
-
-def word_obstacle(obstacle: Obstacle) -> str:
-    """Return a sentence on why the account admits none of the ε's that could be granted (O1, O2)."""
-    reading, epsilon = obstacle.reading, write_decimal(obstacle.charge.epsilon)
-    match obstacle.rule:
-        case "delta" if obstacle.policy.in_zcdp:
-            return (
-                f"{reading.delta:g} of δ = {reading.delta_total:g}, which was set aside for groups that nobody "
-                f"declared when the account was opened, is spent; this needs {obstacle.charge.delta:g} more."
-            )
-        case "delta":
-            return (
-                f"{reading.delta:g} of the account's δ = {reading.delta_total:g} is spent; this needs "
-                f"{obstacle.charge.delta:g} more."
-            )
-        case "cap":
-            return f"ε = {epsilon} is above the account's cap of {write_decimal(obstacle.cap or ZERO)} for one query."
-        case "reading":
-            spent = write_decimal(reading.epsilon)
-            return f"Under the policy paper ε must be larger than the reading, which is {spent}; {epsilon} is not."
-        case "budget" if obstacle.policy.in_zcdp:
-            after = format_number(float(obstacle.after.epsilon), 4)
-            return (
-                f"ε = {format_number(float(reading.epsilon), 4)} of {obstacle.policy} is spent; with an answer at "
-                f"ε = {epsilon} it would read {after}."
-            )
-        case "budget":
-            svt = obstacle.charge.epsilon_svt
-            parts = f" (ε = {epsilon} and {write_decimal(svt)} for finding it)" if svt else ""
-            return (
-                f"{write_decimal(reading.epsilon)} of {obstacle.policy} is spent; this needs "
-                f"{write_decimal(obstacle.charge.total)}{parts}, {write_decimal(obstacle.left)} is left."
-            )
 
 
 def _number(reading: Reading) -> float | None:

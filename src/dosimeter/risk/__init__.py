@@ -1,32 +1,31 @@
 """RDRs and absolute risks, preferences over RDRs, and the largest ε that meets a preference.
 
-Takes Contributions and a mechanism. Gives a Choice, and numbers per class; a class is a set of equally exposed people.
+Takes Contributions and a mechanism. Gives numbers per class; a class is a set of equally exposed people.
 Never reads the data again, never draws noise.
 """
 
 from dosimeter.risk.absolute import advantage, largest_difference, lee_clifton, own_epsilon, posterior_probability
 from dosimeter.risk.advice import (
-    Advice,
     AnswerAccuracy,
-    CoarserQuery,
     ConditionRange,
-    RiskAndAccuracy,
     decides,
     find_conflict,
     find_safe,
+    is_alike,
 )
 from dosimeter.risk.choose import (
     ExactLimit,
     JudgedCandidates,
     build_candidates,
     exact_limit,
+    extremes,
     find_largest,
     paper_candidates,
     parse_candidates,
 )
 from dosimeter.risk.ex_post import compute_ex_post
-from dosimeter.risk.notes import find_empty_filters, note_empty_filter, write_notes
-from dosimeter.risk.preference import Preference, parse_preference
+from dosimeter.risk.preference import PeopleAggregate, Preference, parse_preference
+from dosimeter.risk.preference_functions import FUNCTIONS
 from dosimeter.risk.preference_names import PRESETS, SAFE_ADVANTAGE
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
 from dosimeter.risk.ranks import RankCells, compute_rank_rdr
@@ -37,7 +36,6 @@ from dosimeter.risk.values import (
     NO_ERROR,
     AbsoluteRisk,
     Candidate,
-    Choice,
     ExposedPerson,
     GroupRisk,
     RDRs,
@@ -46,26 +44,24 @@ from dosimeter.risk.values import (
 )
 
 __all__ = [
+    "FUNCTIONS",
     "HARDLY",
     "NO_ERROR",
     "PRESETS",
     "SAFE_ADVANTAGE",
     "AbsoluteRisk",
-    "Advice",
     "AnswerAccuracy",
     "Candidate",
-    "Choice",
-    "CoarserQuery",
     "ConditionRange",
     "ExactLimit",
     "ExposedPerson",
     "GroupRisk",
     "JudgedCandidates",
+    "PeopleAggregate",
     "Preference",
     "PreferenceFunction",
     "RDRs",
     "RankCells",
-    "RiskAndAccuracy",
     "Sensitivities",
     "ShownAt",
     "ShownGroups",
@@ -78,15 +74,15 @@ __all__ = [
     "compute_rdr",
     "decides",
     "exact_limit",
+    "extremes",
     "find_conflict",
-    "find_empty_filters",
     "find_largest",
     "find_safe",
     "foresee_groups",
+    "is_alike",
     "is_met",
     "largest_difference",
     "lee_clifton",
-    "note_empty_filter",
     "own_epsilon",
     "paper_candidates",
     "parse_candidates",
@@ -96,5 +92,4 @@ __all__ = [
     "summarise_rdrs",
     "summarise_sensitivities",
     "weighted_quantile",
-    "write_notes",
 ]

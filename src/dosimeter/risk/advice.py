@@ -1,7 +1,4 @@
-"""Advice on an ε, as values: how accurate the answer would be, and how exposed the most exposed people would be.
-
-All values are private. ``show.advice`` puts them into words, the same for the terminal, a notebook and a page.
-"""
+"""How accurate an answer would be, which candidate is cautious, which conditions exclude each other. Private."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
     from dosimeter.json_values import JsonObject
     from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.risk.preference_terms import Verdict
-    from dosimeter.risk.values import AbsoluteRisk, Candidate
+    from dosimeter.risk.values import Candidate
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,34 +87,6 @@ class AnswerAccuracy:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RiskAndAccuracy:
-    """One ε, how accurate the answer would be, and the absolute risks of the most exposed people. Private."""
-
-    epsilon: float
-    accuracy: AnswerAccuracy
-    absolute: AbsoluteRisk
-
-    def __repr__(self) -> str:
-        return f"RiskAndAccuracy(epsilon={self.epsilon!r}, redacted)"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class CoarserQuery:
-    """The same query without some of its GROUP BY columns, at the same ε and with the same noise. Private.
-
-    ``dropped``: the columns left out. ``numbers``: how many numbers of the answer are not 0. ``drowned``: how many of
-    these are at most as large as their own error.
-    """
-
-    dropped: tuple[str, ...]
-    numbers: int
-    drowned: int
-
-    def __repr__(self) -> str:
-        return "CoarserQuery(redacted)"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class ConditionRange:
     """One of the conditions that a preference joins by AND, with the range of the candidates that meet it. Private.
 
@@ -136,47 +105,6 @@ class ConditionRange:
         return "ConditionRange(redacted)"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Advice:
-    """What a controller should know before taking an ε. Private.
-
-    ``columns``: the names of the aggregate columns. ``at``: the ε that the preference gives, or the largest candidate
-    if it gives none. ``up`` and ``down``: the next larger and the next smaller candidate. ``decides``: whether some
-    candidate meets the preference and another does not (F4); None without a preference. ``met``: whether any candidate
-    meets it. ``safe``: the largest candidate at which nobody's membership advantage exceeds 0.25. ``coarser``: the
-    query with fewer groups, if that loses a smaller share of its numbers in noise. ``exposed``: how many people are
-    most exposed, by PIS or, if something is drawn by rank, by share of ε. ``touched``: how many individuals the query
-    touches (N5). ``by_cell``: the ε that the cell indicator finds; ``cell_differs``: whether that ε is smaller than the
-    one found, or the cell indicator finds none (R11).
-    """
-
-    columns: tuple[str, ...]
-    at: RiskAndAccuracy
-    up: RiskAndAccuracy | None
-    down: RiskAndAccuracy | None
-    decides: bool | None
-    met: bool
-    safe: RiskAndAccuracy | None
-    coarser: CoarserQuery | None
-    exposed: int
-    touched: int | None
-    by_cell: float | None = None
-    cell_differs: bool = False
-
-    @property
-    def moved_by_nobody(self) -> bool:
-        """Return whether nobody in the data moves the answer, at any ε: then no preference on people decides (F4)."""
-        return self.at.absolute.own_epsilon == 0.0
-
-    @property
-    def shown(self) -> RiskAndAccuracy | None:
-        """Return what the advice is about: ``at``, or ``safe`` if the preference does not decide (F4)."""
-        return self.safe if self.decides is False else self.at
-
-    def __repr__(self) -> str:
-        return "Advice(redacted)"
-
-
 def find_safe(candidates: Iterable[Candidate]) -> float | None:
     """Return the largest candidate at which nobody's membership advantage exceeds 0.25, the limit of ``balanced`` (P4).
 
@@ -188,6 +116,11 @@ def find_safe(candidates: Iterable[Candidate]) -> float | None:
     if not any(advantage for _, advantage in found):
         found = [(epsilon, math.tanh(0.5 * epsilon)) for epsilon, _ in found]
     return max((epsilon for epsilon, advantage in found if advantage <= limit), default=None)
+
+
+def is_alike(candidates: Iterable[Candidate]) -> bool:
+    """Return whether everybody is equally exposed at every candidate."""
+    return all(line.rdr.ratio >= 1.0 - 1e-12 for line in candidates)
 
 
 def decides(candidates: Iterable[Candidate]) -> bool:

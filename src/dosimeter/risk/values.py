@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.html import write_paragraphs, write_table
 from dosimeter.influence import Contributions, no_attributes
 from dosimeter.json_values import JsonObject, JsonScalar
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
     from dosimeter.postprocess import ColumnAccuracy
-    from dosimeter.risk.advice import Advice, ConditionRange
 
 # ---------------------------------------------------------------- private: how people move the answer
 
@@ -236,62 +234,3 @@ class Candidate:
 
     def __repr__(self) -> str:
         return f"Candidate(epsilon={self.epsilon!r}, redacted)"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Choice:
-    """The result of finding ε from a preference. ``epsilon``: the largest candidate that meets it; None if none does.
-
-    ``limit``: the exact largest ε, if there is such a number (F2). ``candidates``: each ε that was tested, with its
-    risks and accuracy. ``empty_filters``: the FILTERs of the preference that match nobody: their aggregates are NULL,
-    and a comparison with NULL is not met. ``decides``: whether some candidate meets the preference and another does not
-    (F4). ``limit_cell`` and ``epsilon_cell``: the exact limit and the ε by the cell indicator (R11). ``conflict``:
-    conditions of the preference that no candidate meets together, if it has several and no candidate meets them all.
-    ``preset``: the name of the preset, if the preference was given by one. ``words``: the advice, in sentences.
-    ``notes``: what else a controller should know, in sentences.
-    """
-
-    preference: str
-    epsilon: float | None
-    limit: float | None
-    candidates: tuple[Candidate, ...]
-    notes: tuple[str, ...] = ()
-    empty_filters: tuple[str, ...] = ()
-    decides: bool = True
-    limit_cell: float | None = None
-    epsilon_cell: float | None = None
-    conflict: tuple[ConditionRange, ...] = ()
-    preset: str | None = None
-    advice: Advice | None = None
-    words: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return "Choice(redacted)"
-
-    @property
-    def asked(self) -> str:
-        """Return the preference's text; for a preset, its name and its condition."""
-        return self.preference if self.preset is None else f"{self.preset} ({self.preference})"
-
-    def _repr_html_(self) -> str:
-        """Show the choice in a notebook. It is private: whoever shares the notebook shares it."""
-        found = self.words or (
-            ("No candidate meets it.",)
-            if self.epsilon is None
-            else (f"The largest candidate that meets it: ε = {self.epsilon:g}.",)
-        )
-        columns = ["ε", "noise scale", "95 % error", "least ÷ most exposed", "advantage", "meets it"]
-        rows = [
-            (
-                line.epsilon,
-                "none" if line.noise_scale is None else line.noise_scale,
-                ", ".join(
-                    NO_ERROR if error is None else f"± {error:.4g}{' rows' * in_rows}" for error, in_rows in line.errors
-                ),
-                line.rdr.ratio,
-                None if line.absolute is None else line.absolute.advantage,
-                {True: "yes", False: "no", None: None}[line.satisfied],
-            )
-            for line in self.candidates
-        ]
-        return write_paragraphs([self.asked, *found]) + write_table(columns, rows) + write_paragraphs(self.notes)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError
 from dosimeter.risk import NO_ERROR
-from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range
+from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, join_names
 
 if TYPE_CHECKING:
+    from dosimeter.mechanisms import Mechanism
+    from dosimeter.planning import QueryPlan
     from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.risk import Candidate
 
@@ -57,52 +59,14 @@ def format_scale(candidate: Candidate) -> str:
     return "–" if candidate.noise_scale is None else format_number(candidate.noise_scale)
 
 
-def note_accuracy(candidate: Candidate) -> tuple[str, ...]:
-    """Return a sentence for each column of the answer on how its 95 % error differs between groups (E1).
-
-    Such as "At ε = 0.1, n: in a typical group ± 30, in the worst ± 60 or more; 3 of 8 groups have too few people to
-    tell." The worst is "or more" where a group cannot be told. It also says in how many groups the error exceeds the
-    number. A column of which none of this can be said is left out.
-    """
-    found = []
-    for each in candidate.accuracy:
-        if each.groups is None:
-            continue
-        parts = []
-        if each.groups > 1 and each.typical is not None and each.worst is not None:
-            relative = "" if each.relative is None else f" ({format_number(100.0 * each.relative, 2)} % of the number)"
-            parts.append(
-                f"in a typical group ± {format_number(each.typical)}{relative}, "
-                f"in the worst ± {format_number(each.worst)}{' or more' if each.too_few else ''}"
-            )
-        if each.too_few:
-            have = "has" if each.too_few == 1 else "have"
-            groups = f"{each.too_few:,} of {each.groups:,} groups {have}" if each.groups > 1 else "there are"
-            parts.append(f"{groups} too few people to tell")
-        if each.beyond:
-            where = f"in {each.beyond:,} of {each.groups:,} groups " if each.groups > 1 else ""
-            empty = ", groups of nobody included" if each.beyond > each.drowned and each.groups > 1 else ""
-            parts.append(f"{where}the error exceeds the number itself{empty}")
-        if parts:
-            found.append(f"At ε = {format_epsilon(candidate.epsilon)}, {each.column}: {'; '.join(parts)}.")
-    return tuple(found)
-
-
-def note_untold(candidate: Candidate) -> tuple[str, ...]:
-    """Say how many numbers of the answer have too few people to tell at this ε, and how a preference counts them (E1).
-
-    Empty if there are none; otherwise one sentence.
-    """
-    untold = sum(each.too_few or 0 for each in candidate.accuracy)
-    total = sum(each.groups or 0 for each in candidate.accuracy)
-    if not untold:
-        return ()
-    have = "1 has" if untold == 1 else f"{untold:,} have"
-    return (
-        f"At ε = {format_epsilon(candidate.epsilon)}, of {total:,} numbers {have} too few people behind them to tell. "
-        "The preference takes the error that such a number has at the smallest ε where it can be told; it leaves out "
-        "those that can be told at no candidate.",
-    )
+def word_mechanism(plan: QueryPlan, mechanism: Mechanism) -> str:
+    """Say how the numbers of an answer are made uncertain: by which noise, or drawn by rank (M4), which adds none."""
+    if plan.only_ranks:
+        return "drawn by rank, without noise"
+    calibration = f" ({mechanism.calibration})" if mechanism.calibration else ""
+    labels = list(dict.fromkeys(rank.label for rank in plan.ranks.values()))
+    drawn = f"; {join_names(labels)} drawn by rank" if labels else ""
+    return f"{mechanism.name.capitalize()} noise{calibration}{drawn}"
 
 
 def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:

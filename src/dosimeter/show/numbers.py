@@ -7,6 +7,7 @@ numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 
 FLOOR = 1e-6  # a value below this share of the largest one is drawn at the end of the axis
@@ -120,3 +121,17 @@ def format_multiple(value: float, decimals: int) -> str:
         return format_number(value, 3)
     text = f"{value:.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text and float(text) != 0.0 else text
+
+
+def format_small(value: float) -> str:
+    """Return a small number such as δ: 0, 0.01, or 6.25·10⁻⁶ instead of a row of zeros."""
+    if value == 0.0 or abs(value) >= 1e-3:
+        return format_number(value, 3)
+    mantissa, _, power = f"{value:.2e}".partition("e")
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{mantissa.rstrip('0').rstrip('.')}·10{raised}"
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Write names one after another: "a", "a and b", "a, b and c"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -72,15 +72,6 @@ def show_age(seconds: float) -> str:
     return f"{int(seconds // 86_400):,} days"
 
 
-def show_small(value: float) -> str:
-    """Return a small number such as δ: 0, 0.01, or 6.25·10⁻⁶ instead of a row of zeros."""
-    if value == 0.0 or abs(value) >= 1e-3:
-        return show_number(value, 3)
-    mantissa, _, power = f"{value:.2e}".partition("e")
-    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{mantissa.rstrip('0').rstrip('.')}·10{raised}"
-
-
 def keep_together(text: str) -> str:
     """Return a text in which "ε = 0.5", "± 6" and "5 %" stay on one line."""
     return text.replace("ε = ", f"ε{SPACE}={SPACE}").replace("± ", f"±{SPACE}").replace(" %", f"{SPACE}%")

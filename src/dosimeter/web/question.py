@@ -10,9 +10,8 @@ from dosimeter.ledger import exact_decimal
 from dosimeter.planning import Group, Output, QueryPlan, read_where
 from dosimeter.release import Fixed, Found, PreparedRelease, Selected
 from dosimeter.schema import ColumnType
-from dosimeter.show import format_epsilon, format_number, join_names, word_mechanism
+from dosimeter.show import format_epsilon, format_number, format_small, join_names, word_mechanism
 from dosimeter.sql import drop_cuts
-from dosimeter.web.figures import show_small
 from dosimeter.web.public import WITHHELD
 
 MOST_ROWS = 5
@@ -51,7 +50,7 @@ def describe_question(prepared: PreparedRelease) -> QueryInWords:
         sql=plan.sql,
         n=f"{prepared.n:,}",
         k=k,
-        delta="" if mechanism.delta == 0 else show_small(mechanism.delta),
+        delta="" if mechanism.delta == 0 else format_small(mechanism.delta),
         sensitivity="" if plan.only_ranks else format_number(plan.sensitivity(mechanism.norm), 6),
         mechanism=word_mechanism(plan, mechanism),
         alarm=_warn_of_singling_out(plan),

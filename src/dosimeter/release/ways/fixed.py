@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from dosimeter.findings import word
 from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Algorithm
 from dosimeter.options import check_option
 from dosimeter.postprocess import rank_errors
 from dosimeter.problems import Problem
-from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
+from dosimeter.release.costs import find_refusal
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about
 from dosimeter.release.promises import promise_fixed
 from dosimeter.release.ways.base import Decide, RecordedWay, ReleaseDecision, Subject, Way, deny, write_number
 
@@ -81,9 +83,9 @@ class Fixed(Way):
 
     def preview(self, prepared: PreparedRelease, risk: Risk, charges: RequestCharges) -> Preview:
         line = risk.candidate(self.epsilon)
-        obstacle = charges.find_obstacle((self.epsilon,))
-        if obstacle is not None:
-            reason = Problem(word_obstacle(obstacle))
+        refusal = find_refusal(charges, (self.epsilon,))
+        if refusal is not None:
+            reason = Problem(word(refusal))
             return FixedPreview(reason=reason, epsilon=self.epsilon, rdr=line.rdr, sees=DENIED)
         plan, accuracy = prepared.plan, risk.foresee(self.epsilon, clamp=prepared.order.clamp)
         seen = describe_released(

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.errors import OptionError
+from dosimeter.findings import word
 from dosimeter.ledger import Algorithm
 from dosimeter.planning import require_lookable
 from dosimeter.problems import Problem
-from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
+from dosimeter.release.costs import find_refusal
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about
 from dosimeter.release.promises import promise_chosen
 from dosimeter.release.ways.base import (
     Decide,
@@ -28,13 +30,14 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from dosimeter.assessment import Risk
+    from dosimeter.findings import Choice
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject
     from dosimeter.ledger import RequestCharges
     from dosimeter.planning import LookOptions
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import PreparedRelease
-    from dosimeter.risk import Choice, Preference
+    from dosimeter.risk import Preference
 
 _MET = "Some candidates meet the preference, but the account admits none of them."
 
@@ -107,8 +110,8 @@ class Found(Way):
     def preview(self, prepared: PreparedRelease, risk: Risk, charges: RequestCharges) -> Preview:
         choice = risk.find(self.preference, candidates=prepared.candidates, available=charges.remaining)
         if choice.epsilon is None:
-            obstacle = charges.find_obstacle([line.epsilon for line in choice.candidates if line.satisfied])
-            reason = _explain_unmet(choice) if obstacle is None else f"{_MET} {word_obstacle(obstacle)}"
+            refusal = find_refusal(charges, [line.epsilon for line in choice.candidates if line.satisfied])
+            reason = _explain_unmet(choice) if refusal is None else f"{_MET} {word(refusal)}"
             return FoundPreview(reason=Problem(reason), choice=choice, sees=DENIED)
         cost = Cost.of(charges, choice.epsilon)
         seen = describe_released(prepared.plan, about=foresee_about(prepared, None))

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dosimeter.errors import OptionError
+from dosimeter.findings import word
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
 from dosimeter.options import Selection, check_option
 from dosimeter.problems import Option, Problem, for_controller, leave_out
-from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about, word_obstacle
+from dosimeter.release.costs import find_refusal
+from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about
 from dosimeter.release.promises import promise_found, promise_violation
 from dosimeter.release.selection import (
     STEPS,
@@ -197,9 +199,9 @@ class Selected(Way):
         return promise_found(epsilon, self.epsilon_svt, largest, prepared.mechanism, viewed=viewed) + kept
 
     def preview(self, prepared: PreparedRelease, risk: Risk, charges: RequestCharges) -> Preview:
-        obstacle = charges.find_obstacle(prepared.candidates)
-        if obstacle is not None:
-            return NoCandidatePreview(reason=Problem(word_obstacle(obstacle)), sees=DENIED)
+        refusal = find_refusal(charges, prepared.candidates)
+        if refusal is not None:
+            return NoCandidatePreview(reason=Problem(word(refusal)), sees=DENIED)
         remaining = charges.remaining(prepared.candidates)
         problem = replace(self.state_problem(prepared, risk), candidates=remaining)
         if prepared.kept is None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from dosimeter.errors import OptionError
+from dosimeter.risk import is_alike
 from dosimeter.show.candidates import TextTable, candidate_rows, order_candidates
 from dosimeter.show.charts.bins import bin_people, bin_rows, write_bins
 from dosimeter.show.charts.specifications import (
@@ -59,7 +60,7 @@ def range_chart(
 
 
 def _range_words(ordered: Sequence[Candidate], *, raw: bool) -> tuple[str, list[str]]:
-    if all(c.rdr.ratio >= 1.0 - 1e-12 for c in ordered):
+    if is_alike(ordered):
         return "Everybody is equally exposed, at every ε", [
             "No bar has a length, whatever the noise. Equally exposed is not safe: RDR cannot help to choose ε here.",
             "Look at what ε guarantees each person (own ε).",

@@ -18,6 +18,7 @@ from dosimeter.web.decision.approve import (
     run_release,
     settle_unfinished,
 )
+from dosimeter.web.decision.budget import ALGORITHMS, describe_policy, view_cost
 from dosimeter.web.decision.case import (
     Case,
     find_asked,
@@ -31,10 +32,9 @@ from dosimeter.web.decision.case import (
     renew_digest,
 )
 from dosimeter.web.decision.conditions import admit_condition
-from dosimeter.web.decision.confirmation import describe_confirmation, word_looser
-from dosimeter.web.decision.costs import ALGORITHMS, count_cost, describe_policy
+from dosimeter.web.decision.confirmation import DENY_REASONS, REPEAT_REASONS, describe_confirmation, word_looser
 from dosimeter.web.decision.displaced import MOST_LOOKED_AT, list_displaced
-from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
+from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, word_condition, write_query
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import RefusalKind, make_offer
 from dosimeter.web.decision.page import (
@@ -48,7 +48,6 @@ from dosimeter.web.decision.page import (
     show_earlier,
 )
 from dosimeter.web.decision.view import round_down
-from dosimeter.web.decision.words import DENY_REASONS, REPEAT_REASONS, describe_person, word_condition
 
 __all__ = [
     "ALGORITHMS",
@@ -69,10 +68,8 @@ __all__ = [
     "ask_for_changes",
     "build_page",
     "claim_query",
-    "count_cost",
     "deny_query",
     "describe_confirmation",
-    "describe_person",
     "describe_policy",
     "find_asked",
     "find_case",
@@ -97,6 +94,7 @@ __all__ = [
     "settle_unfinished",
     "show_decision",
     "show_earlier",
+    "view_cost",
     "word_condition",
     "word_looser",
     "write_query",

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dosimeter.findings import Choice
 from dosimeter.postprocess import find_rank_columns
-from dosimeter.risk import HARDLY, Candidate, Choice
+from dosimeter.risk import HARDLY, Candidate
 from dosimeter.show import count_untold, format_epsilon, format_number, order_candidates
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer

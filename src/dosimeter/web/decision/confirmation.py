@@ -8,19 +8,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dosimeter.risk import Choice, Preference
-from dosimeter.web.decision.accuracy import find_enough
+from dosimeter.findings import CAUTIONS, Finding, Summary, Verdict, pick, summarize, word, word_all
+from dosimeter.findings import on_people as people
+from dosimeter.risk import SAFE_ADVANTAGE, Preference
+from dosimeter.web.decision.budget import CostView
 from dosimeter.web.decision.case import Case, needs_consent
-from dosimeter.web.decision.costs import CostWords, word_suspicion, word_unseen_gain
-from dosimeter.web.decision.measured import MeasuredQuery, find_measured
+from dosimeter.web.decision.measured import find_measured
 from dosimeter.web.decision.offer import Offer
 from dosimeter.web.decision.page import describe_touched, find_own_threshold
-from dosimeter.web.decision.summary import DecisionSummary, Sign, summarize
+from dosimeter.web.decision.proposal import find_for_approval, find_looser
 from dosimeter.web.decision.undeclared import view_groups
-from dosimeter.web.decision.words import APPROVE_REASONS, UNSEEN_REASONS, compare_thresholds, list_cautions
-from dosimeter.web.question import describe_question
+from dosimeter.web.decision.unseen import word_suspicion, word_unseen_gain
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import User
+
+APPROVE_REASONS = (
+    "Meets the preference, and is exact enough for the purpose.",
+    "Of little risk, and a rough answer is enough.",
+    "The purpose is worth the risk.",
+)
+UNSEEN_REASONS = (
+    "The purpose needs this accuracy, and the account can spare it.",
+    "The purpose is worth the risk.",
+)
+REPEAT_REASONS = (
+    "The same question: the earlier answer is as good, and costs nothing.",
+    "The purpose is worth an answer that is already out.",
+)
+DENY_REASONS = (
+    "The answer would be worth little.",
+    "It is about too few people.",
+    "It singles people out.",
+    "The purpose is not worth the risk.",
+    "The budget is kept for other questions.",
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,29 +50,44 @@ class Confirmation:
 
     ``risk``: what an attacker could learn at most; "" where the noise promises no such limit. ``touches``: how many
     people the query touches, in words. ``words``: which thresholded groups would be shown or, while the risk is not
-    known, which errors the answer would have. ``summary``: the decision in short. ``warnings``: what speaks against
-    approving. ``looser``: a warning that the preference is looser than the controller's own threshold
-    (``OwnThreshold``); "" if it is not. All but ``risk`` and ``words`` are empty if nobody looked at the risk, or if it
-    is not measured yet. If only the preference is not evaluated, ``touches`` is given too.
+    known, which errors the answer would have. ``findings``: what speaks for and against approving. All but ``risk`` and
+    ``words`` are empty if nobody looked at the risk, or if it is not measured yet. If only the preference is not
+    evaluated, ``touches`` is given too.
     """
 
     risk: str
     words: str
     touches: str = ""
-    summary: DecisionSummary | None = None
-    warnings: tuple[str, ...] = ()
-    looser: str = ""
+    findings: tuple[Finding, ...] | None = None
+
+    @property
+    def summary(self) -> Summary | None:
+        """Return the decision in short: the same as on the page."""
+        return None if self.findings is None else summarize(self.findings)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return the warnings of the page, but the one that is on top of this page already."""
+        return word_all(each for each in pick(self.findings or (), CAUTIONS) if not isinstance(each, people.SinglesOut))
+
+    @property
+    def looser(self) -> str:
+        """Return a warning that the preference is looser than the controller's own threshold; "" if it is not."""
+        return " ".join(word_all(pick(self.findings or (), (people.LooserThanOwn,))))
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Return usual reasons to approve, of which those that the summary contradicts are left out."""
-        if self.summary is None:
+        if self.findings is None or self.summary is None:
             return UNSEEN_REASONS
-        risk, answer, *_ = (line.sign for line in self.summary.lines)
+        risk, answer, *_ = (line.verdict for line in self.summary.lines)
+        guesses = [each.advantage for each in self.findings if isinstance(each, people.RightGuesses)]
+        cautious = all(advantage <= SAFE_ADVANTAGE * (1.0 + 1e-12) for advantage in guesses)
+        good = risk is Verdict.FOR and self.summary.verdict is not Verdict.AGAINST
         exact, rough, worth = APPROVE_REASONS
-        fit = [exact] if risk is Sign.GOOD and answer is Sign.GOOD and not self.summary.against else []
-        little = self.summary.cautious and not self.summary.against and risk is Sign.GOOD and answer is Sign.OPEN
-        return (*fit, *([rough] if little else []), worth)
+        fit = [exact] if good and answer is Verdict.FOR else []
+        little = [rough] if good and answer is Verdict.OPEN and cautious else []
+        return (*fit, *little, worth)
 
 
 def describe_confirmation(
@@ -59,7 +95,7 @@ def describe_confirmation(
     case: Case,
     user: User,
     offer: Offer,
-    cost: CostWords,
+    cost: CostView,
     epsilon: float | None,
     preference: Preference | None,
 ) -> Confirmation:
@@ -78,10 +114,12 @@ def describe_confirmation(
     choice = measured.recall(preference)
     if choice is None:  # its evaluation was forgotten meanwhile
         return Confirmation(risk, words, describe_touched(measured))
-    looser = word_looser(state, case, user, offer, preference)
-    summary = _sum_up(case, offer.prefer(choice), choice, measured, cost, at, looser=bool(looser))
-    cautions = (caution.words for caution in list_cautions(measured, choice, ""))
-    return Confirmation(risk, words, describe_touched(measured), summary, tuple(cautions), looser)
+    own = find_own_threshold(state, case, user, measured)
+    offered = offer.prefer(choice)
+    found = find_for_approval(
+        measured, offered, choice, preference, at, cost.findings, wanted=case.query.wanted_error, own=own
+    )  # fmt: skip
+    return Confirmation(risk, words, describe_touched(measured), found)
 
 
 def word_looser(state: ServerState, case: Case, user: User, offer: Offer, preference: Preference) -> str:
@@ -94,28 +132,5 @@ def word_looser(state: ServerState, case: Case, user: User, offer: Offer, prefer
     if job is None or choice is None:
         return ""
     own = find_own_threshold(state, case, user, job.result)
-    return " ".join(compare_thresholds(preference, offer.prefer(choice), own))
-
-
-def _sum_up(
-    case: Case,
-    offer: Offer,
-    choice: Choice,
-    measured: MeasuredQuery,
-    cost: CostWords,
-    epsilon: float,
-    *,
-    looser: bool,
-) -> DecisionSummary:
-    wanted = case.query.wanted_error
-    return summarize(
-        measured,
-        offer,
-        choice,
-        epsilon,
-        cost,
-        wanted=wanted,
-        enough=find_enough(measured, wanted),
-        alarm=describe_question(case.prepared).alarm,
-        looser=looser,
-    )
+    found = find_looser(preference, offer.prefer(choice), own)
+    return "" if found is None else word(found)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from dosimeter.errors import PreferenceError
 from dosimeter.risk import PRESETS, Preference, parse_preference
 from dosimeter.schema import ColumnType, Schema
+from dosimeter.show import format_number
 from dosimeter.web.public import check_text
 
 Named = Literal["cautious", "balanced", "exploratory"]
@@ -168,3 +169,18 @@ def _write_medians(form: DecisionForm, schema: Schema) -> str:
     inside = f'MEDIAN(rdr) FILTER (WHERE "{quoted}" = {literal})'
     outside = f'MEDIAN(rdr) FILTER (WHERE "{quoted}" <> {literal})'
     return f"LEAST({inside} / {outside}, {outside} / {inside}) >= {_percent(form.share)}"
+
+
+def word_condition(preference: Preference) -> str:
+    """Say what a preference asks for; "" if it is neither a preset nor a ratio."""
+    named = next(
+        (preset.words for name, preset in PRESETS.items() if parse_preference(name).text == preference.text), ""
+    )
+    if named:
+        return f"Answered only if {named}."
+    if preference.kind == "ratio" and preference.threshold is not None:
+        percent = format_number(100.0 * preference.threshold, 6)
+        return (
+            f"Answered only if the least exposed person carries at least {percent} % of the risk of the most exposed."
+        )
+    return ""

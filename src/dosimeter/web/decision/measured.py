@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from dosimeter.assessment import Risk
+from dosimeter.assessment import Risk, conclude, limit_by_cell
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
+from dosimeter.findings import Choice, Finding, find_at
 from dosimeter.influence import Measured
 from dosimeter.planning import Output, QueryPlan
 from dosimeter.postprocess import ColumnAccuracy, assemble_groups, list_group_errors, measure_scales
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import (
-    Advice,
+    AnswerAccuracy,
     Candidate,
-    Choice,
     Preference,
     Sensitivities,
     ShownAt,
@@ -53,7 +53,8 @@ class MeasuredQuery:
     """The measured risk of a query, and what was computed from it for the pages.
 
     By ε: ``ratios``, least ÷ most exposed; ``variances``, of the normalised RDR; ``accuracies``, how good each column
-    is. ``drawn``: the classes of people that pictures are drawn from. By column of the answer: ``exact``, its exact
+    is; ``answers``, how good all are together.
+    ``drawn``: the classes of people that pictures are drawn from. By column of the answer: ``exact``, its exact
     numbers, and ``sizes``, their median absolute value. ``groups``: the answer's row of each group, with exact numbers.
     ``fingerprint``: the digest of the measured data. ``shown``: how many groups would be shown, where nobody declared
     them (H1). ``smallest_group``: how many people are in the smallest group that is not empty; None if there is no such
@@ -69,12 +70,13 @@ class MeasuredQuery:
     sizes: dict[str, float]
     groups: tuple[Mapping[str, Any], ...]
     accuracies: dict[float, tuple[ColumnAccuracy, ...]]
+    answers: dict[float, AnswerAccuracy]
     fingerprint: str
     shown: ShownGroups | None = None
     smallest_group: int | None = None
     _thread: int = field(default_factory=threading.get_ident)  # measured the query, and alone may read the data
     _choices: dict[str, Choice] = field(default_factory=dict)
-    _advice: dict[float, Advice] = field(default_factory=dict)
+    _found: dict[float, tuple[Finding, ...]] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def __repr__(self) -> str:
@@ -147,13 +149,22 @@ class MeasuredQuery:
             replace(line, value=verdict.value, satisfied=verdict.satisfied)
             for line, (_, verdict) in zip(self.candidates, tested, strict=True)
         )
-        return self.risk.conclude(preference, found, lines)
+        limit = self.risk.limit_of(preference, self.risk.sensitivities)
+        cell = limit_by_cell(self.risk, preference) if preference.kind == "ratio" and not self.risk.plan.ranks else None
+        by_cell = found.epsilon
+        if found.epsilon is not None and cell is not None:
+            by_cell = max((line.epsilon for line in lines if line.epsilon <= cell * (1.0 + 1e-9)), default=None)
+        return conclude(
+            self.risk, preference, found, lines, limit,
+            classes=self.risk.sensitivities, limit_cell=cell, by_cell=by_cell,
+        )  # fmt: skip
 
-    def advise(self, epsilon: float) -> Advice:
+    def find_at(self, epsilon: float) -> tuple[Finding, ...]:
         """Return what a controller should know before taking this ε, whatever the preference is. Remembered by ε."""
-        known = self._advice.get(epsilon)
+        known = self._found.get(epsilon)
         if known is None:
-            known = self._advice[epsilon] = self.risk.advise(self.candidates, epsilon=epsilon)
+            ordered = sorted(self.candidates, key=lambda line: line.epsilon)
+            known = self._found[epsilon] = tuple(find_at(self.risk, ordered, epsilon))
         return known
 
     def bins(self, epsilon: float) -> tuple[Bin, ...]:
@@ -231,6 +242,7 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
         sizes=_find_sizes(risk, exact, groups, shown),
         groups=groups,
         accuracies=accuracies,
+        answers={line.epsilon: AnswerAccuracy.of(accuracies[line.epsilon], line.errors) for line in lines},
         fingerprint=_require_same(dataset, meter.digest),
         shown=shown,
         smallest_group=None if shown is not None else risk.smallest_group(),

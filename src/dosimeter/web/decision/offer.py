@@ -8,14 +8,12 @@ that meet a preference; gives a Refusal, or None.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from enum import Enum
 
+from dosimeter.findings import Choice, word
 from dosimeter.ledger import Algorithm, RequestCharges
-from dosimeter.release import PreparedRelease
-from dosimeter.risk import Choice
-from dosimeter.show import format_epsilon, format_number
-from dosimeter.web.figures import show_small
+from dosimeter.release import PreparedRelease, find_refusal
+from dosimeter.show import format_epsilon
 from dosimeter.web.incidents import REFUSED
 from dosimeter.web.state import ServedDataset, ServerState
 
@@ -113,13 +111,17 @@ class Offer:
         ``epsilon``: None asks whether the account grants any candidate at all.
         """
         if not self.remaining:
-            why = explain_shortage(self.charges, min(self.candidates))
-            words = f"Nothing can be granted any more, not even the smallest candidate: {why}."
+            why = self.explain(min(self.candidates))
+            words = f"Nothing can be granted any more, not even the smallest candidate. {why}"
             return Refusal(RefusalKind.ACCOUNT, words)
         if epsilon is None or epsilon in self.remaining:
             return None
-        why = explain_shortage(self.charges, epsilon)
-        return Refusal(RefusalKind.ACCOUNT, f"ε = {format_epsilon(epsilon)} cannot be granted: {why}.")
+        return Refusal(RefusalKind.ACCOUNT, f"ε = {format_epsilon(epsilon)} cannot be granted. {self.explain(epsilon)}")
+
+    def explain(self, epsilon: float) -> str:
+        """Say why the account does not grant this ε; "" if it does."""
+        refusal = find_refusal(self.charges, (epsilon,))
+        return "" if refusal is None else word(refusal)
 
 
 def make_offer(state: ServerState, served: ServedDataset, prepared: PreparedRelease, *, fresh: bool = False) -> Offer:
@@ -135,32 +137,3 @@ def make_offer(state: ServerState, served: ServedDataset, prepared: PreparedRele
         charges=charges,
         stopped=state.is_stopped(served.name),
     )
-
-
-def explain_shortage(charges: RequestCharges, epsilon: float) -> str:
-    """Say which rule of the account an answer at this ε would break (O1, O2); "" if it breaks none."""
-    obstacle = charges.find_obstacle((epsilon,))
-    if obstacle is None:
-        return ""
-    spent = write_reading(obstacle.reading.epsilon)
-    match obstacle.rule:
-        case "delta":
-            return f"the account's δ, {show_small(float(obstacle.reading.delta_total))}, would be overspent"
-        case "cap":
-            return f"the account caps one answer at ε = {format_epsilon(float(obstacle.cap or 0))}"
-        case "reading":
-            return f"{spent} is spent, and by the paper's rule only a larger ε may follow"
-        case "budget":
-            svt, budget = float(obstacle.charge.epsilon_svt), float(obstacle.policy.budget or 0)
-            test = f", with {format_epsilon(svt)} for the test," if svt else ""
-            if obstacle.policy.in_zcdp:
-                after = write_reading(obstacle.after.epsilon)
-                return f"what is spent would go from {spent} to {after}, above the budget of {format_epsilon(budget)}"
-            return (
-                f"it{test} does not fit the budget of {format_epsilon(budget)}: {spent} is spent, and "
-                f"{write_reading(obstacle.left)} is left"
-            )
-
-
-def write_reading(reading: Decimal) -> str:
-    return "∞" if reading.is_infinite() else format_number(float(reading), 6)

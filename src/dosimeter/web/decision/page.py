@@ -12,11 +12,13 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from dosimeter.errors import DosimeterError
+from dosimeter.findings import Choice
 from dosimeter.ledger import Algorithm, Entry
 from dosimeter.problems import Surface
-from dosimeter.risk import PRESETS, Choice, Preference, parse_preference
+from dosimeter.risk import PRESETS, Preference, parse_preference
 from dosimeter.web.answer_view import view_answer
 from dosimeter.web.decision.approve import find_earlier
+from dosimeter.web.decision.budget import ALGORITHMS, CostView, describe_account, describe_policy, view_cost
 from dosimeter.web.decision.case import (
     Case,
     find_measurement,
@@ -25,25 +27,20 @@ from dosimeter.web.decision.case import (
     note_look,
     read_preference,
 )
-from dosimeter.web.decision.costs import (
-    ALGORITHMS,
+from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
+from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.offer import Offer, make_offer
+from dosimeter.web.decision.proposal import OwnThreshold
+from dosimeter.web.decision.unseen import (
     BlindChoice,
     BlindColumn,
-    CostWords,
-    count_cost,
-    describe_account,
-    describe_policy,
     explain_missing,
     find_enough_unseen,
     list_blind_columns,
     list_choices,
     word_suspicion,
 )
-from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
-from dosimeter.web.decision.measured import MeasuredQuery
-from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.view import DecisionView, build_view
-from dosimeter.web.decision.words import OwnThreshold
 from dosimeter.web.http import is_own, render
 from dosimeter.web.public import PHRASES, AnswerShape, PublicAnswer, ShownAnswer, show_answer
 from dosimeter.web.question import AnswerPreview, QueryInWords, describe_question, preview_answer
@@ -113,7 +110,7 @@ class UnseenPage:
     columns: tuple[BlindColumn, ...]
     more: int  # columns that are not among them
     enough: float | None  # the smallest of the choices with the wanted accuracy
-    cost: CostWords
+    cost: CostView
     risk: str
     declared: int | None
     preview: AnswerPreview
@@ -241,10 +238,9 @@ def build_page(
     if job.state != "done":
         return MeasuringPage(head, job, case.served.worker.share(job))
     note_look(state, user, case, "viewed risk")
-    alarm = head.question.alarm
-    view, problem, waiting = read_view(state, case, job, user, form, offer, alarm=alarm, revive=revive)
+    view, problem, waiting = read_view(state, case, job, user, form, offer, revive=revive)
     if view is None:  # the preference cannot be used, or is being computed: show the suggested one meanwhile
-        view, _, _ = read_view(state, case, job, user, DecisionForm(epsilon=form.epsilon), offer, alarm=alarm)
+        view, _, _ = read_view(state, case, job, user, DecisionForm(epsilon=form.epsilon), offer)
     assert view is not None
     schema, thresholds = case.served.schema, read_thresholds(state.database, user)
     identifying, offered = list_identifying(schema), thresholds[case.query.priority]
@@ -321,7 +317,7 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
         columns=columns,
         more=count - len({column.name for column in columns}),
         enough=enough,
-        cost=count_cost(offer, offer.largest),
+        cost=view_cost(offer, offer.largest),
         risk=word_suspicion(offer, case.prepared, None) if offer.testing else "",
         declared=case.served.schema.individuals,
         preview=preview_for_analyst(state, case, offer, head.form.epsilon or enough or offer.largest, chosen=False),
@@ -349,12 +345,11 @@ def read_view(
     form: DecisionForm,
     offer: Offer,
     *,
-    alarm: str = "",
     revive: bool = False,
 ) -> tuple[DecisionView | None, str, Job[Choice] | None]:
     """Return three values: the view for this form; why there is none; the job that evaluates the preference first.
 
-    Only one of them is given: the others are None or "". ``alarm``: a warning that the query singles people out.
+    Only one of them is given: the others are None or "".
     ``revive``: if somebody stopped the job, begin it again.
     """
     measured = measurement.result
@@ -374,7 +369,7 @@ def read_view(
                 return None, "", job
             choice = job.result
         own = find_own_threshold(state, case, user, measured)
-        view = build_view(measured, offer, preference, form, case.query.wanted_error, choice, own, alarm=alarm)
+        view = build_view(measured, offer, preference, form, case.query.wanted_error, choice, own)
         return view, "", None
     except DosimeterError as error:
         return None, error.word(Surface.WEB), None

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dosimeter.risk import ShownAt, ShownGroups
-from dosimeter.show import format_epsilon, format_people
+from dosimeter.show import format_epsilon, format_people, format_small
 from dosimeter.web.decision.measured import MeasuredQuery
-from dosimeter.web.figures import show_small
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -61,8 +60,8 @@ def _say_which(found: ShownGroups, line: ShownAt, *, several: bool) -> tuple[str
         f"would show about {line.expected:,.1f} of them. A group of {format_people(line.threshold)} has an even "
         "chance, a larger one a better one.",
         hidden,
-        f"Somebody alone in a group shows up with a chance of at most {show_small(found.group_delta)}: the δ that each "
-        "answer is charged.",
+        f"Somebody alone in a group shows up with a chance of at most {format_small(found.group_delta)}: the δ that "
+        "each answer is charged.",
     )
 
 

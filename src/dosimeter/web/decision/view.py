@@ -6,19 +6,35 @@ Computes only with what is already measured.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dosimeter.risk import SAFE_ADVANTAGE, Choice, Preference, find_safe
+from dosimeter.findings import (
+    CAUTIONS,
+    GIVEN,
+    NEXT,
+    STATES,
+    Choice,
+    Finding,
+    Summary,
+    Weight,
+    find_accuracy_notes,
+    pick,
+    summarize,
+    word,
+    word_all,
+)
+from dosimeter.findings import on_people as people
+from dosimeter.risk import SAFE_ADVANTAGE, Candidate, Preference, find_safe
 from dosimeter.show import (
     TextTable,
+    count_decimals,
     format_epsilon,
+    format_multiple,
     format_number,
-    note_accuracy,
-    note_untold,
-    word_steps,
+    format_people,
 )
-from dosimeter.show.charts import bin_rows
+from dosimeter.show.charts import bin_rows, find_range_axis
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
     AccuracyRow,
@@ -28,11 +44,11 @@ from dosimeter.web.decision.accuracy import (
     show_errors,
     write_wanted,
 )
-from dosimeter.web.decision.costs import CostWords, count_cost
+from dosimeter.web.decision.budget import CostView, view_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer, Refusal
-from dosimeter.web.decision.summary import DecisionSummary, summarize
+from dosimeter.web.decision.proposal import OwnThreshold, find_for_approval
 from dosimeter.web.decision.tradeoff import (
     CAUTIOUS,
     ENOUGH,
@@ -46,22 +62,9 @@ from dosimeter.web.decision.tradeoff import (
     write_error,
 )
 from dosimeter.web.decision.undeclared import GroupsView, view_groups
-from dosimeter.web.decision.words import (
-    Caution,
-    OwnThreshold,
-    RiskSentence,
-    compare_thresholds,
-    is_undecided,
-    list_cautions,
-    list_risk_sentences,
-    list_states,
-    write_line,
-    write_raw_note,
-    write_tail,
-    write_valuetext,
-)
 
 MOST_NOTES = 4
+_MOST_ERRORS = 2  # that are written out beside the slider
 _SAFE_GUESSES = f"at most {50 * SAFE_ADVANTAGE:g} more of 100 guesses are right"
 
 
@@ -71,6 +74,26 @@ class SliderStart:
 
     epsilon: float
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """A warning at the top of the page. ``grave``: it speaks against an approval."""
+
+    words: str
+    grave: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RiskSentence:
+    """One absolute risk as a sentence, or a remark on them. ``icon``: the name of its picture; "note" for a remark.
+
+    ``share``: the chance, or the number of guesses, that the sentence gives, out of 100; 0 if it gives none.
+    """
+
+    icon: str
+    words: str
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +147,9 @@ class DecisionView:
     histogram: Histogram
     tail: str
     measures: tuple[RiskSentence, ...]
-    summary: DecisionSummary
+    summary: Summary
     steps: tuple[str, ...]
-    cost: CostWords
+    cost: CostView
     wanted: str
     shown: GroupsView | None  # where nobody declared the groups
 
@@ -142,33 +165,32 @@ def build_view(
     wanted_error: float | None,
     choice: Choice,
     own: OwnThreshold | None = None,
-    *,
-    alarm: str = "",
 ) -> DecisionView:
     """Return everything that depends on the preference and on ε.
 
     ``wanted_error``: the error that the analyst would like. ``choice``: the preference evaluated at every candidate.
-    ``own``: the controller's own threshold, to warn of a preference that is looser; None: no warning. ``alarm``: a
-    warning that the query singles people out.
+    ``own``: the controller's own threshold, to warn of a preference that is looser; None: no warning.
     """
     offer = offer.prefer(choice)
     enough = find_enough(measured, wanted_error)
     start = find_start(offer, choice, enough, measured.risk.matched)
     selected = start.epsilon if form.epsilon is None else round_down(form.epsilon, offer.candidates)
-    line, bins, cost = measured.candidate(selected), measured.bins(selected), count_cost(offer, selected)
+    line, bins, cost = measured.candidate(selected), measured.bins(selected), view_cost(offer, selected)
     columns = list_columns(measured)
     column = form.measure if form.measure in columns else columns[0]
     shown = columns if len(columns) <= MOST_COLUMNS else (column,)
     place = columns.index(column)
-    notes = note_accuracy(line)
-    untold = tuple(note for each in choice.candidates for note in note_untold(each) if note in choice.notes)
+    found = find_for_approval(
+        measured, offer, choice, preference, selected, cost.findings, wanted=wanted_error, own=own
+    )  # fmt: skip
+    given = word_all(pick(found, GIVEN))
     return DecisionView(
         preference=preference,
-        cautions=tuple(list_cautions(measured, choice, alarm)),
-        line=write_line(offer, preference, choice),
+        cautions=tuple(Caution(word(each), each.weight is Weight.AGAINST) for each in pick(found, CAUTIONS)),
+        line=" ".join(given),
         undecided=is_undecided(choice),
-        states=(*list_states(measured, preference, choice, offer, own), *untold),
-        notes=tuple(note for note in choice.notes if note not in (*notes, *untold)),
+        states=word_all(pick(found, STATES)),
+        notes=tuple(note for note in choice.notes if note not in given),
         selected=selected,
         meets=selected in (offer.meeting or ()),
         index=sorted(offer.candidates).index(selected),
@@ -190,7 +212,7 @@ def build_view(
             every=form.every,
         ),
         accuracy=tuple(list_accuracy(measured, choice, selected, offer, shown)),
-        accuracy_notes=notes[:MOST_NOTES],
+        accuracy_notes=word_all(find_accuracy_notes(line))[:MOST_NOTES],
         columns=columns,
         shown_columns=shown,
         alone=not measured.risk.plan.groups and not measured.risk.plan.further,
@@ -199,23 +221,31 @@ def build_view(
         histogram_table=bin_rows(bins),
         histogram=draw_histogram(bins, measured.risk.contributions.n, linear=form.linear),
         tail=write_tail(measured, selected, len(bins) == 1),
-        measures=tuple(list_risk_sentences(offer, measured, selected)),
-        summary=summarize(
-            measured,
-            offer,
-            choice,
-            selected,
-            cost,
-            wanted=wanted_error,
-            enough=enough,
-            alarm=alarm,
-            looser=any(compare_thresholds(preference, offer, own)),
-        ),
-        steps=tuple(word_steps(measured.advise(selected))),
+        measures=tuple(_list_measures(offer, found)),
+        summary=summarize(found),
+        steps=word_all(pick(found, NEXT)),
         cost=cost,
         wanted=write_wanted(measured, wanted_error, enough),
         shown=view_groups(measured, selected),
     )
+
+
+def _list_measures(offer: Offer, found: Sequence[Finding]) -> Iterator[RiskSentence]:
+    """Yield the absolute risks of the most exposed; with the noisy test, at the largest ε that it can find."""
+    for each in found:
+        match each:
+            case people.OwnGuarantee():
+                yield RiskSentence("shield", word(each))
+            case people.RightGuesses():
+                yield RiskSentence("guesses", word(each), 50.0 * each.advantage)
+            case people.Suspicion():
+                yield RiskSentence("suspicion", word(each), 100.0 * each.posterior)
+            case people.PickedOut():
+                yield RiskSentence("picked", word(each), 100.0 * each.chance)
+            case people.TestAtWorst():
+                yield RiskSentence("note", f"{word(each)} What follows is for that case, wherever the slider stands.")
+            case people.LimitsHold() if offer.algorithm == "find":
+                yield RiskSentence("note", word(each))
 
 
 def _find_instead(offer: Offer, selected: float, start: float) -> CandidatePlace | None:
@@ -288,9 +318,9 @@ def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float
     marks: dict[float, tuple[str, ...]] = {}
     found = None if is_undecided(choice) else max(offer.meeting or (), default=None)
     safe = find_safe(choice.candidates) if is_undecided(choice) else None
-    for epsilon, word in ((found, FOUND), (safe, CAUTIOUS), (enough, ENOUGH)):
+    for epsilon, mark in ((found, FOUND), (safe, CAUTIOUS), (enough, ENOUGH)):
         if epsilon is not None:
-            marks[epsilon] = (*marks.get(epsilon, ()), word)
+            marks[epsilon] = (*marks.get(epsilon, ()), mark)
     return marks
 
 
@@ -307,3 +337,45 @@ def _write_errors(measured: MeasuredQuery, epsilon: float) -> list[str]:
         varied = typical is not None and error is not None and format_number(typical) != format_number(error)
         found.append(f"{text} in a typical group" if varied else text)
     return found
+
+
+def is_undecided(choice: Choice) -> bool:
+    """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
+    return not choice.decides and any(line.satisfied for line in choice.candidates)
+
+
+def write_valuetext(line: Candidate, offer: Offer, choice: Choice, errors: Sequence[str]) -> str:
+    """Say where the slider stands: at which ε, whether that meets the preference, and the errors of the first columns.
+
+    An ε that the account does not grant is called "not available". ``errors``: of each column, as text.
+    """
+    words = "meets the preference" if line.epsilon in (offer.meeting or ()) else "does not meet the preference"
+    if is_undecided(choice):
+        words = "meets the preference, as every ε does"
+    left = "" if line.epsilon in offer.remaining else "; not available"
+    told = ", ".join(errors[:_MOST_ERRORS])
+    more = f" and {len(errors) - _MOST_ERRORS:,} more" if len(errors) > _MOST_ERRORS else ""
+    return f"ε = {format_epsilon(line.epsilon)}, {words}, 95 % error {told}{more}{left}"
+
+
+def write_raw_note(candidates: Sequence[Candidate]) -> str:
+    note = (
+        "Raw RDR compares people within one bar only. Under Laplace noise, with the bound, the distance between least "
+        "and most exposed never changes: only the level does."
+    )
+    if find_range_axis(candidates, raw=True).logarithmic:
+        note += " The axis is logarithmic here, so the same distance is drawn shorter the higher it stands."
+    return note
+
+
+def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
+    """Say how many people have the largest RDR; these may be fewer than the people in the histogram's last bar.
+
+    ``equal``: everybody has the same RDR.
+    """
+    if equal:
+        return "Everybody is equally exposed."
+    exposed, times = measured.most_exposed(epsilon)
+    spread = measured.candidate(epsilon).rdr
+    decimals = count_decimals(spread.relative[0], times) if spread.mean > 0.0 else 2
+    return f"The most exposed: {format_people(exposed)} at {format_multiple(times, decimals)} × the average."

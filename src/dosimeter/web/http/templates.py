@@ -16,9 +16,9 @@ from markupsafe import Markup
 from sqlalchemy.exc import SQLAlchemyError
 
 from dosimeter.errors import DosimeterError
-from dosimeter.show import format_epsilon, format_number
+from dosimeter.show import format_epsilon, format_number, format_small
 from dosimeter.version import __version__
-from dosimeter.web.figures import keep_together, show_age, show_bound, show_number, show_small
+from dosimeter.web.figures import keep_together, show_age, show_bound, show_number
 from dosimeter.web.http.csrf import make_csrf
 from dosimeter.web.http.visitors import get_state
 from dosimeter.web.public import Public, PublicVisitor
@@ -56,7 +56,7 @@ def make_environment(address: Callable[[str], str]) -> Environment:
     environment.filters["number"] = lambda value: "–" if value is None else show_number(float(value), 6)
     environment.filters["short"] = lambda value: "–" if value is None else show_number(float(value), 4)
     environment.filters["figure"] = lambda value: format_number(float(value))
-    environment.filters["small"] = lambda value: show_small(float(value))
+    environment.filters["small"] = lambda value: format_small(float(value))
     environment.filters["together"] = keep_together
     environment.filters["bound"] = show_bound
     environment.filters["epsilon"] = lambda value: "–" if value is None else format_epsilon(float(value))

@@ -17,7 +17,9 @@ from pydantic import BaseModel, ConfigDict
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError
-from dosimeter.risk import ExposedPerson, GroupRisk
+from dosimeter.findings import FEW
+from dosimeter.risk import ExposedPerson, GroupRisk, is_alike
+from dosimeter.show import format_number, format_times
 from dosimeter.web.decision import (
     MOST_LOOKED_AT,
     PARTS,
@@ -28,7 +30,6 @@ from dosimeter.web.decision import (
     MeasuringPage,
     UnseenPage,
     build_page,
-    describe_person,
     find_case,
     find_measurement,
     list_displaced,
@@ -48,7 +49,6 @@ from dosimeter.web.store import User, count_open, list_open, mark_looked, note, 
 from dosimeter.web.worker import PATIENCE, Job, JobMeter, JobPriority
 
 router = APIRouter()
-FEW = 5
 MOST_PEOPLE = 8
 
 
@@ -210,12 +210,29 @@ def _people(
     if job.state != "done":
         return _progress(request, case, user, job, again)
     moved = measured.risk.plan.ranks or any(row.sensitivity > 0.0 for row in job.result)
-    people = [describe_person(row) for row in job.result] if moved else []
-    equal = measured.candidate(at).rdr.ratio >= 1.0 - 1e-12
+    people = [_describe_person(row) for row in job.result] if moved else []
+    equal = is_alike([measured.candidate(at)])
     return render(
         request, "fragments/people.html", user,
         people=people, equal=equal, query=case.query, revealed=reveal, mark=mark, identifying=identifying, epsilon=at,
     )  # fmt: skip
+
+
+def _describe_person(person: ExposedPerson) -> dict[str, Any]:
+    """Return a row of the page's table of the most exposed.
+
+    It says how many people share the record, how exposed they are, their own guarantee, and why.
+    """
+    people, why = person.people, person.why
+    if person.sensitivity == 0.0 and person.own_epsilon > 0.0:  # drawn by rank
+        why = "without them the ranks of the others shift"
+    return {
+        "who": "1 person has this record" if people == 1 else f"{people:,} people share this",
+        "columns": person.columns,
+        "times": f"{format_times(person.times_average)} ×",
+        "own": format_number(person.own_epsilon),
+        "why": f"removing one changes {why}" if person.sensitivity > 0.0 else why,
+    }
 
 
 @router.get("/decide/{query_id}/numbers")

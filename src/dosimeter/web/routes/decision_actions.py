@@ -9,9 +9,10 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
 from dosimeter.errors import DatasetStopped, DosimeterError
+from dosimeter.findings import Choice
 from dosimeter.ledger import Entry
 from dosimeter.problems import Surface
-from dosimeter.risk import Choice, parse_preference
+from dosimeter.risk import parse_preference
 from dosimeter.show import format_epsilon
 from dosimeter.web.decision import (
     DENY_REASONS,
@@ -24,7 +25,6 @@ from dosimeter.web.decision import (
     admit_condition,
     ask_for_changes,
     claim_query,
-    count_cost,
     deny_query,
     describe_confirmation,
     find_asked,
@@ -43,6 +43,7 @@ from dosimeter.web.decision import (
     run_release,
     show_decision,
     show_earlier,
+    view_cost,
     word_condition,
     word_looser,
     write_query,
@@ -112,7 +113,7 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
     compared = other_data or state.account(case.served.name) is None
     offer = make_offer(state, case.served, case.prepared)
     at = offer.largest if epsilon is None else epsilon
-    cost = count_cost(offer, at)
+    cost = view_cost(offer, at)
     asked = "" if epsilon is None or epsilon == form.epsilon else format_epsilon(form.epsilon or 0.0)
     return render(
         request, "confirm.html", user, query=case.query, epsilon=epsilon, at=at, asked=asked,

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dosimeter.findings.on_answer import CoarserQuery
 from dosimeter.measures import Count, CountRows, Sum
 from dosimeter.postprocess import assemble_groups, needs_values
-from dosimeter.risk import AnswerAccuracy, CoarserQuery
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
     from dosimeter.influence import Measured
     from dosimeter.planning import QueryPlan
+    from dosimeter.risk import AnswerAccuracy
 
 
 def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) -> CoarserQuery | None:

@@ -1,0 +1,83 @@
+"""What is worth saying about a query at an ε: found once, weighed once, worded once. Private to the controller.
+
+Takes a Risk, the Choice that a preference made, and what the account says; gives findings. A finding is a value with
+numbers and a weight. ``sentences`` has one row per kind of finding; notes, warnings, summary, confirmation and JSON are
+filters of one list, and the verdict is a function of it.
+"""
+
+from dosimeter.findings.choice import Choice
+from dosimeter.findings.deciding import Proposal, find_for_proposal
+from dosimeter.findings.filters import CAUTIONS, GIVEN, NEXT, STATES, pick
+from dosimeter.findings.finding import Finding, Subject, Weight
+from dosimeter.findings.looking import (
+    Assessed,
+    find_absolute,
+    find_accuracy,
+    find_accuracy_notes,
+    find_at,
+    find_empty_filters,
+    find_given,
+    find_in_choice,
+    find_notes,
+    find_undecided,
+    find_unstated,
+    find_untold,
+)
+from dosimeter.findings.on_account import (
+    MOST_COUNTED,
+    AccountRefuses,
+    AnswersLeft,
+    Spends,
+    TakesAllLeft,
+    TestCosts,
+    write_reading,
+)
+from dosimeter.findings.on_method import Remark
+from dosimeter.findings.on_people import FEW, LooserThanOwn
+from dosimeter.findings.sentences import SENTENCES, describe, word, word_all
+from dosimeter.findings.verdict import Summary, SummaryLine, Verdict, judge, summarize
+
+__all__ = [
+    "CAUTIONS",
+    "FEW",
+    "GIVEN",
+    "MOST_COUNTED",
+    "NEXT",
+    "SENTENCES",
+    "STATES",
+    "AccountRefuses",
+    "AnswersLeft",
+    "Assessed",
+    "Choice",
+    "Finding",
+    "LooserThanOwn",
+    "Proposal",
+    "Remark",
+    "Spends",
+    "Subject",
+    "Summary",
+    "SummaryLine",
+    "TakesAllLeft",
+    "TestCosts",
+    "Verdict",
+    "Weight",
+    "describe",
+    "find_absolute",
+    "find_accuracy",
+    "find_accuracy_notes",
+    "find_at",
+    "find_empty_filters",
+    "find_for_proposal",
+    "find_given",
+    "find_in_choice",
+    "find_notes",
+    "find_undecided",
+    "find_unstated",
+    "find_untold",
+    "judge",
+    "pick",
+    "summarize",
+    "word",
+    "word_all",
+    "write_reading",
+]

@@ -1,0 +1,78 @@
+"""A Choice: the ε that a preference finds, the candidates it was found among, and what is worth saying about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dosimeter.findings.finding import Finding
+from dosimeter.findings.sentences import word_all
+from dosimeter.html import write_paragraphs, write_table
+from dosimeter.risk import NO_ERROR, Candidate, ConditionRange
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Choice:
+    """The result of finding ε from a preference. ``epsilon``: the largest candidate that meets it; None if none does.
+
+    ``limit``: the exact largest ε, if there is such a number (F2). ``candidates``: each ε that was tested, with its
+    risks and accuracy. ``empty_filters``: the FILTERs of the preference that match nobody: their aggregates are NULL,
+    and a comparison with NULL is not met. ``decides``: whether some candidate meets the preference and another does not
+    (F4). ``limit_cell`` and ``epsilon_cell``: the exact limit and the ε by the cell indicator (R11). ``conflict``:
+    conditions of the preference that no candidate meets together, if it has several and no candidate meets them all.
+    ``preset``: the name of the preset, if the preference was given by one. ``look``: finds what is worth saying.
+    """
+
+    preference: str
+    epsilon: float | None
+    limit: float | None
+    candidates: tuple[Candidate, ...]
+    empty_filters: tuple[str, ...] = ()
+    decides: bool = True
+    limit_cell: float | None = None
+    epsilon_cell: float | None = None
+    conflict: tuple[ConditionRange, ...] = ()
+    preset: str | None = None
+    look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: ())
+
+    def __repr__(self) -> str:
+        return "Choice(redacted)"
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return everything that is worth saying about this choice, in the order in which it is told."""
+        return self.look(self)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the advice, in sentences."""
+        return word_all(each for each in self.findings if each.is_advice)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what else a controller should know, in sentences."""
+        return word_all(each for each in self.findings if each.is_note)
+
+    @property
+    def asked(self) -> str:
+        """Return the preference's text; for a preset, its name and its condition."""
+        return self.preference if self.preset is None else f"{self.preset} ({self.preference})"
+
+    def _repr_html_(self) -> str:
+        """Show the choice in a notebook. It is private: whoever shares the notebook shares it."""
+        columns = ["ε", "noise scale", "95 % error", "least ÷ most exposed", "advantage", "meets it"]
+        rows = [
+            (
+                line.epsilon,
+                "none" if line.noise_scale is None else line.noise_scale,
+                ", ".join(
+                    NO_ERROR if error is None else f"± {error:.4g}{' rows' * in_rows}" for error, in_rows in line.errors
+                ),
+                line.rdr.ratio,
+                None if line.absolute is None else line.absolute.advantage,
+                {True: "yes", False: "no", None: None}[line.satisfied],
+            )
+            for line in self.candidates
+        ]
+        return write_paragraphs([self.asked, *self.words]) + write_table(columns, rows) + write_paragraphs(self.notes)

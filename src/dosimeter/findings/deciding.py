@@ -1,0 +1,195 @@
+"""Find what is worth saying where an ε is to be approved: also by the account, and by what the analyst wants.
+
+Takes a Proposal; gives one list of findings, the gravest first. Everything that a page, a confirmation
+or a document says of an approval is a filter of this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dosimeter.findings import on_answer as answer
+from dosimeter.findings import on_people as people
+from dosimeter.findings.finding import Subject
+from dosimeter.findings.looking import Assessed, find_absolute, find_given
+
+if TYPE_CHECKING:
+    from dosimeter.findings.choice import Choice
+    from dosimeter.findings.finding import Finding
+    from dosimeter.risk import AnswerAccuracy, Candidate, Preference
+
+EXACT = 0.2
+"""The relative error of a typical number up to which an answer counts as exact, where no accuracy is wanted."""
+_PEOPLE = Subject.PEOPLE
+MOST_ERRORS = 2
+"""Errors that are written out; more columns are only counted."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Proposal:
+    """An ε that is to be approved, and all that bears on it.
+
+    ``choice``: the preference evaluated at every candidate. ``remaining``: the candidates that the account grants.
+    ``at``: this ε or, with the noisy test (``testing``), the one that it would find without noise. ``worst``: with the
+    test, the largest ε that it can find; otherwise this ε. ``epsilon_svt``: what the test costs. ``wanted``: the error
+    that the analyst would like; ``enough``: the smallest ε that gives it. ``looser``: the preference is looser
+    than the controller's own threshold; None if it is not. ``why``: why the account
+    grants none of the candidates that meet the preference. ``smallest``: how many people the smallest group holds.
+    ``rows``: how many groups the answer has. ``share``: the relative error of a typical number at ``at``.
+    ``meets_people``: whether ``at`` meets the preference's conditions on people alone. ``here``: what is worth saying
+    of ``at`` whatever the preference. ``accuracies``: how accurate the answer is, by ε.
+    """
+
+    risk: Assessed
+    choice: Choice
+    preference: Preference
+    at: float
+    worst: float
+    remaining: tuple[float, ...]
+    testing: bool
+    epsilon_svt: float
+    wanted: float | None
+    enough: float | None
+    looser: people.LooserThanOwn | None
+    why: str
+    smallest: int | None
+    rows: int
+    share: float | None
+    meets_people: bool
+    here: tuple[Finding, ...]
+    accuracies: Mapping[float, AnswerAccuracy]
+
+    @property
+    def meeting(self) -> frozenset[float]:
+        return frozenset(line.epsilon for line in self.choice.candidates if line.satisfied)
+
+    @property
+    def undecided(self) -> bool:
+        """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
+        return not self.choice.decides and bool(self.meeting)
+
+    @property
+    def found(self) -> float | None:
+        """Return the largest candidate that meets the preference and that the account grants."""
+        return max((epsilon for epsilon in self.remaining if epsilon in self.meeting), default=None)
+
+    def line(self, epsilon: float) -> Candidate:
+        return next(line for line in self.choice.candidates if line.epsilon == epsilon)
+
+
+def find_for_proposal(asked: Proposal, costs: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return everything that is worth saying about this approval, the gravest first. ``costs``: what it costs."""
+    return (
+        *_find_aimed(asked),
+        *_find_fit(asked),
+        *_find_worth(asked),
+        *_find_few(asked),
+        *find_given(asked.risk, asked.choice, about_rdr=not asked.preference.measured, why=asked.why),
+        *costs,
+    )
+
+
+def _find_aimed(asked: Proposal) -> Iterator[Finding]:
+    """Yield whether the query is about single persons, or about nobody."""
+    if asked.risk.plan.singled_out:
+        columns, clauses = zip(*asked.risk.plan.singled_out, strict=True)
+        yield people.SinglesOut(columns, clauses)
+    if asked.risk.matched == 0:
+        yield people.NobodyTouched()
+
+
+def _find_few(asked: Proposal) -> Iterator[Finding]:
+    """Yield whether the query, or a group, is about a few."""
+    touched = asked.risk.matched
+    if touched and touched < people.FEW:
+        yield people.FewTouched(touched)
+    elif touched != 0 and asked.smallest is not None and asked.smallest < people.FEW:
+        yield people.FewInGroup(asked.smallest)
+
+
+def _find_fit(asked: Proposal) -> Iterator[Finding]:
+    """Yield whether the ε meets the preference, and whether that says anything about risk."""
+    preference = asked.preference
+    limits = preference.about_rdr or bool(preference.measured & {"own_epsilon", "advantage"})
+    if asked.testing:
+        yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt)
+    elif asked.undecided:
+        yield people.MetByAll()
+    elif asked.at in asked.meeting:
+        yield people.MeetsPreference(asked.at) if limits else people.NoLimitOnRisk()
+    elif _lacks_accuracy(asked):
+        yield people.FailsByAccuracy(asked.at, asked.found, asked.risk.plan.only_ranks)
+    else:
+        yield people.FailsPreference(asked.at, asked.found)
+    if asked.looser is not None:
+        yield asked.looser
+
+
+def _lacks_accuracy(asked: Proposal) -> bool:
+    """Return whether the ε fails the preference by its conditions on errors alone."""
+    if not asked.preference.about_errors or asked.preference.without_errors() is None:
+        return False
+    return asked.meets_people or bool(asked.meeting and asked.at < min(asked.meeting))
+
+
+def _find_worth(asked: Proposal) -> Iterator[Finding]:
+    """Yield how exact the answer is at this ε, what it is worth, and what an attacker could learn."""
+    accuracy = asked.accuracies[asked.at]
+    ranks = find_any_value(asked, asked.at)
+    gives = asked.wanted is not None and _gives(accuracy, asked.wanted)
+    if asked.wanted is not None and not gives:
+        granted, meets = asked.enough in asked.remaining, asked.enough in asked.meeting
+        yield answer.NotAsExactAsAsked(asked.wanted, asked.enough, granted, meets, asked.found)
+    if ranks is not None:
+        yield ranks
+    alone = not asked.risk.plan.groups and not asked.risk.plan.further
+    for found in asked.here:
+        if isinstance(found, answer.Errors):
+            yield answer.Errors(found.epsilon, found.columns, accuracy, asked.share, alone, MOST_ERRORS)
+        elif not (isinstance(found, answer.WorthLittle) and gives) and not (asked.testing and found.about is _PEOPLE):
+            yield found
+    if asked.testing:
+        yield from find_absolute(asked.risk.absolute(asked.worst, charge=asked.worst + asked.epsilon_svt))
+    if (accuracy.is_mostly_noise or ranks is not None) and not gives:
+        yield _find_more(asked)
+    elif gives and asked.wanted is not None:
+        yield answer.AsExactAsAsked(asked.wanted)
+        if accuracy.is_mostly_noise:
+            yield answer.Rough()
+    elif asked.wanted is None and not _is_exact(asked, accuracy):
+        yield answer.Rough()
+
+
+def _is_exact(asked: Proposal, accuracy: AnswerAccuracy) -> bool:
+    return not accuracy.drowned and not accuracy.too_few and asked.share is not None and asked.share <= EXACT
+
+
+def _gives(accuracy: AnswerAccuracy, wanted: float) -> bool:
+    """Return whether the typical error of every column is known, is not in rows, and is at most ``wanted``."""
+    errors = [accuracy.usual(at) for at, (_, in_rows) in enumerate(accuracy.errors) if not in_rows]
+    return len(errors) == len(accuracy.errors) and all(
+        error is not None and error <= wanted * (1.0 + 1e-12) for error in errors
+    )
+
+
+def find_any_value(asked: Proposal, epsilon: float) -> answer.AnyValue | None:
+    """Return that a rank may be off by half the size of an average group or more; None if it is not.
+
+    Nothing is said where an individual may have several rows.
+    """
+    plan, touched = asked.risk.plan, asked.risk.matched
+    rows = max((error for error, in_rows in asked.line(epsilon).errors if in_rows and error is not None), default=0.0)
+    if not touched or plan.schema.max_rows_per_unit != 1 or 2.0 * rows * asked.rows < touched:
+        return None
+    return answer.AnyValue(rows, touched, asked.rows)
+
+
+def _find_more(asked: Proposal) -> Finding:
+    """Return from which larger ε on, of those that the account grants, the answer is worth something."""
+    larger = sorted(each for each in asked.remaining if each > asked.at)
+    worth = (e for e in larger if not asked.accuracies[e].is_mostly_noise and find_any_value(asked, e) is None)
+    better = next(worth, None)
+    few = (asked.smallest is not None and asked.smallest < people.FEW) or (asked.risk.matched or 0) < people.FEW
+    return answer.WorthMoreAt(better, better in asked.meeting, asked.found, few)

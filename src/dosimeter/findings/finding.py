@@ -1,0 +1,51 @@
+"""What a finding is: one thing worth saying about a query at an ε, with its numbers and a weight. Private."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import ClassVar
+
+
+class Weight(Enum):
+    """How a finding bears on taking an ε."""
+
+    AGAINST = "against"
+    WARNING = "warning"
+    REMARK = "remark"
+
+
+class Subject(Enum):
+    """What a finding is about."""
+
+    PEOPLE = "people"
+    ANSWER = "answer"
+    COST = "cost"
+    METHOD = "method"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding:
+    """One thing worth saying. Its fields are the numbers and names that the sentence needs. Private.
+
+    ``weight``: how it bears on taking the ε. ``about``: what it is about. ``is_note``: it stands among the notes, below
+    everything else, and in JSON's ``notes``. ``is_advice``: it stands among the advice. It can be both.
+    """
+
+    weight: ClassVar[Weight] = Weight.REMARK
+    about: ClassVar[Subject] = Subject.METHOD
+    is_note: ClassVar[bool] = False
+    is_advice: ClassVar[bool] = True
+
+    @property
+    def kind(self) -> str:
+        """Return the name of the class as JSON has it: FewTouched is few_touched."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+
+    def list_numbers(self) -> dict[str, object]:
+        """Return the fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(redacted)"

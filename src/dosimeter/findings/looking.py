@@ -1,0 +1,402 @@
+"""Find what is worth saying about a query at an ε, from its risk and from the choice that a preference made.
+
+Takes a Risk (as ``Assessed``) and a Choice; gives findings, each only where it applies. ``deciding`` adds what the
+account and the analyst's wish say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from dosimeter.findings import on_answer as answer
+from dosimeter.findings import on_method as method
+from dosimeter.findings import on_people as people
+from dosimeter.findings.coarser import find_coarser
+from dosimeter.measures import Count, CountRows, Rank
+from dosimeter.risk import (
+    FUNCTIONS,
+    AnswerAccuracy,
+    ExactLimit,
+    extremes,
+    find_safe,
+    is_alike,
+    own_epsilon,
+    weighted_quantile,
+)
+from dosimeter.show import order_candidates
+
+if TYPE_CHECKING:
+    from dosimeter.findings.choice import Choice
+    from dosimeter.findings.finding import Finding
+    from dosimeter.influence import Measured
+    from dosimeter.mechanisms import Mechanism
+    from dosimeter.options import Indicator
+    from dosimeter.planning import QueryPlan
+    from dosimeter.postprocess import ColumnAccuracy
+    from dosimeter.risk import (
+        AbsoluteRisk,
+        Candidate,
+        JudgedCandidates,
+        PeopleAggregate,
+        Preference,
+        Sensitivities,
+    )
+
+
+class Assessed(Protocol):
+    """What is read of a Risk: the plan and the numbers that follow from it."""
+
+    @property
+    def plan(self) -> QueryPlan: ...
+    @property
+    def mechanism(self) -> Mechanism: ...
+    @property
+    def indicator(self) -> Indicator: ...
+    @property
+    def sensitivities(self) -> Sensitivities: ...
+    @property
+    def sensitivity(self) -> float: ...
+    @property
+    def groups(self) -> int: ...
+    @property
+    def matched(self) -> int | None: ...
+    def absolute(self, epsilon: float, *, charge: float | None = None) -> AbsoluteRisk: ...
+    def foresee(self, epsilon: float, *, read: bool = False) -> tuple[ColumnAccuracy, ...]: ...
+    def measured(self) -> Measured: ...
+    def smallest_group(self) -> int | None: ...
+
+
+# ---------------------------------------------------------------- notes on the method
+
+
+def find_notes(
+    risk: Assessed,
+    lines: Sequence[Candidate],
+    *,
+    classes: Sensitivities | None = None,
+    preference: Preference | None = None,
+    found: JudgedCandidates | None = None,
+    limit: ExactLimit | None = None,
+) -> Iterator[Finding]:
+    """Yield what to know about how risks were computed, and what a preference can tell (R7, R8, R10).
+
+    ``lines``: the candidates. ``classes``: the sensitivities in classes split by the preference's FILTERs; by default
+    the risk's own. ``preference``, ``found`` and ``limit``: None if no ε is to be found.
+    """
+    classes = risk.sensitivities if classes is None else classes
+    mechanism, indicator = risk.mechanism, risk.indicator
+    grids, ranked = risk.plan.grids(mechanism.norm), [rank.label for rank in risk.plan.ranks.values()]
+    (low, high), epsilons = extremes(classes), [line.epsilon for line in lines]
+    shifts_alike = mechanism.shifts_alike and indicator != "exact" and not ranked
+    yield from map(method.EmptyFilter, find_empty_filters(preference, classes, found))
+    yield method.IndicatorUsed(indicator)
+    if ranked:
+        yield method.DrawnByRank(tuple(ranked))
+    continuous = indicator == "exact" and mechanism.exact_is_continuous and bool(epsilons)
+    if continuous and float(np.max(grids)) > mechanism.scale(risk.sensitivity, max(epsilons)):  # R6
+        yield method.ContinuousNoise()
+    if is_alike(lines):
+        if not ranked:
+            yield from _find_own_of_everybody(risk, high, epsilons if found is None else (found.epsilon,))
+    elif preference is None and shifts_alike:
+        yield method.SameSpread()
+    if preference is None or found is None:
+        return
+
+    measures = [type(measure) for measure in risk.plan.all_measures]
+    scale = None if found.epsilon is None else mechanism.scale(risk.sensitivity, found.epsilon)
+    ratio = preference.kind == "ratio"
+    one_count = len(measures) == 1 and issubclass(measures[0], (Count, CountRows))
+    if ratio and shifts_alike and one_count and low == 0.0 and high == risk.sensitivity:  # R10
+        yield method.CountRatio(classes.k)
+    if ratio and indicator != "exact" and scale is not None and not ranked:
+        reason = mechanism.find_ratio_warning(low, high, grids=grids, scale=scale)
+        if reason is not None:
+            yield method.IncautiousRatio(reason)
+    yield from _find_level(preference, shifts_alike)
+    for aggregate in preference.aggregates:
+        if aggregate.fraction and _falls_on_zero(aggregate, classes):
+            yield method.QuantileOnZero(preference.write_aggregate(aggregate))
+    if preference.about_errors and all(issubclass(each, Rank) for each in measures):
+        yield method.NoErrorInRows()
+    else:
+        yield from _find_limit(found, limit or ExactLimit(), rising=preference.about_errors)
+    if indicator == "cell":
+        if classes.k > len(measures):
+            yield method.ReachesSeveral(classes.k, classes.k / len(measures))
+    elif ranked or not preference.about_rdr:
+        return
+    elif risk.groups > 1 and found.epsilon is not None and high > 0.0:
+        yield method.GroupsCount(risk.groups, found.epsilon, _find_own(risk, high, found.epsilon))
+
+
+def _find_own_of_everybody(risk: Assessed, influence: float, epsilons: Sequence[float | None]) -> Iterator[Finding]:
+    largest = max((epsilon for epsilon in epsilons if epsilon is not None), default=None)
+    if largest is not None and influence > 0.0:
+        yield method.OwnOfEverybody(largest, _find_own(risk, influence, largest))
+
+
+def _find_own(risk: Assessed, influence: float, epsilon: float) -> float:
+    """Return the own guarantee of somebody with this PIS (P1)."""
+    scale = risk.mechanism.scale(risk.sensitivity, epsilon)
+    own = own_epsilon(
+        np.array([influence]), risk.mechanism, sensitivity=risk.sensitivity, scale=scale, epsilon=epsilon
+    )  # fmt: skip
+    return float(own[0])
+
+
+def find_empty_filters(
+    preference: Preference | None, sensitivities: Sensitivities, found: JudgedCandidates | None
+) -> tuple[str, ...]:
+    """Return the condition of each FILTER in the preference that matches nobody, so that its aggregate is NULL.
+
+    A FILTER of an aggregate that is a number even over nobody, such as COUNT, is left out. ``found``: the verdicts on
+    the candidates. The result is empty if ``found`` is None, or if no verdict says that a FILTER matched nobody.
+    """
+    if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
+        return ()
+    held = sensitivities.counts > 0
+    used = dict.fromkeys(
+        a.filter for a in preference.aggregates if a.filter and FUNCTIONS[a.function].of_nobody is None
+    )
+    empty = [name for name in used if not sensitivities.attributes[name][held].astype(np.bool_).any()]
+    return tuple(dict.fromkeys(preference.write_filter(name) for name in empty))
+
+
+def _find_level(preference: Preference, shifts_alike: bool) -> Iterator[Finding]:
+    """Yield whether the preference cannot depend on ε (R8), or depends on how large the RDRs are (R10).
+
+    ``shifts_alike``: whether noise adds the same number to everybody's RDR.
+    """
+    if shifts_alike and preference.shift_free:
+        yield method.NoDependence()
+    elif preference.compares_raw_spread:
+        yield method.RawSpread()
+    elif not preference.scale_free:
+        yield method.DependsOnLevel()
+
+
+def _falls_on_zero(aggregate: PeopleAggregate, sensitivities: Sensitivities) -> bool:
+    chosen = sensitivities.counts > 0
+    if aggregate.filter is not None:
+        chosen = chosen & np.asarray(sensitivities.attributes[aggregate.filter], dtype=bool)
+    if not chosen.any() or aggregate.fraction is None:
+        return False
+    return weighted_quantile(sensitivities.values[chosen], sensitivities.counts[chosen], aggregate.fraction) == 0.0
+
+
+def _find_limit(found: JudgedCandidates, limit: ExactLimit, *, rising: bool) -> Iterator[Finding]:
+    """Yield what the exact limit says about the ε that was found, or why none was found.
+
+    If none was found because of the account, that is not said here. ``rising``: whether the preference also asks for
+    accuracy, which more noise makes worse.
+    """
+    if limit.every:
+        yield method.EveryEpsilonMeets()
+    elif found.stopped:
+        return
+    elif found.epsilon is None and limit.value is not None:
+        yield method.LimitBelow(limit.value)
+    elif found.epsilon is None:
+        yield method.AnotherMayMeet(rising)
+    elif not rising and any(not verdict.satisfied for epsilon, verdict in found.tested if epsilon < found.epsilon):
+        yield method.NotAtEverySmaller(found.epsilon)
+
+
+def find_accuracy_notes(line: Candidate) -> Iterator[Finding]:
+    """Yield, for each column of the answer, how its 95 % error differs between groups at this ε (E1)."""
+    for each in line.accuracy:
+        several = (each.groups or 0) > 1 and each.typical is not None and each.worst is not None
+        if each.groups is None or not (several or each.too_few or each.beyond):
+            continue
+        yield method.ErrorByGroup(
+            epsilon=line.epsilon,
+            column=each.column,
+            groups=each.groups,
+            typical=each.typical if several else None,
+            worst=each.worst if several else None,
+            relative=each.relative,
+            too_few=each.too_few or 0,
+            beyond=each.beyond or 0,
+            drowned=each.drowned,
+        )
+
+
+def find_untold(line: Candidate) -> Iterator[Finding]:
+    """Yield how many numbers of the answer have too few people to tell at this ε (E1)."""
+    untold = sum(each.too_few or 0 for each in line.accuracy)
+    if untold:
+        yield method.TooFewToTell(line.epsilon, untold, sum(each.groups or 0 for each in line.accuracy))
+
+
+# ---------------------------------------------------------------- what the preference gives
+
+
+def find_in_choice(risk: Assessed, choice: Choice, *, about_rdr: bool, why: str = "") -> Iterator[Finding]:
+    """Yield which ε the preference gives, or why none, and what to know before it is taken.
+
+    If none meets the preference because one of its FILTERs matches nobody, ``find_notes`` says that, and nothing else.
+    Otherwise the advice is about the ε that was found; if none was, about the largest candidate that meets the
+    preference, or the largest of all. If the preference does not decide (F4), it is about the largest candidate at
+    which nobody's membership advantage exceeds 0.25. ``about_rdr`` and ``why``: as in ``find_given``.
+    """
+    if choice.empty_filters and choice.epsilon is None:
+        return
+    yield from find_given(risk, choice, about_rdr=about_rdr, why=why)
+    ordered = sorted(choice.candidates, key=lambda line: line.epsilon)
+    met = [line.epsilon for line in ordered if line.satisfied]
+    at = choice.epsilon if choice.epsilon is not None else (met or [ordered[-1].epsilon])[-1]
+    shown = at if choice.decides else find_safe(ordered)
+    if shown is not None:
+        yield from find_at(risk, ordered, shown, steps=shown == at)
+
+
+def find_given(risk: Assessed, choice: Choice, *, about_rdr: bool, why: str = "") -> Iterator[Finding]:
+    """Yield which ε the preference gives, or why none, and what limits its word.
+
+    ``about_rdr``: the preference reads nothing but RDRs. ``why``: why the account admits none of the candidates that
+    meet the preference, in a sentence; "" if it admits one, or if that is not known.
+    """
+    lines, met = choice.candidates, [line.epsilon for line in choice.candidates if line.satisfied]
+    alike = is_alike(lines)
+    if not (alike and len(met) == len(lines)) or (met and choice.epsilon is None):
+        yield _find_outcome(risk, choice, met, about_rdr=about_rdr, why=why)
+    if alike:
+        yield people.EquallyExposed(risk.smallest_group())
+    if choice.conflict:
+        yield answer.Conflict(choice.conflict)
+    if not choice.decides:
+        if met:
+            yield find_undecided(risk, lines)
+        safe = find_safe(lines)
+        moved = _find_absolute(risk, lines[0]).own_epsilon > 0.0
+        yield people.NoneCautious() if safe is None else people.Cautious(safe, moved=moved)
+    if choice.epsilon is not None and (choice.epsilon_cell is None or choice.epsilon_cell < choice.epsilon):
+        yield people.AllowedByGroups(choice.epsilon, choice.epsilon_cell)
+
+
+def _find_outcome(risk: Assessed, choice: Choice, met: Sequence[float], *, about_rdr: bool, why: str) -> Finding:
+    """Return which ε the preference gives, or why it gives none. ``met``: the candidates that meet it."""
+    ordered, asked = order_candidates(choice.candidates), choice.asked
+    if choice.epsilon is None and met:
+        return answer.MetButNotGranted(asked, why)
+    valued = [(line.epsilon, line.value) for line in ordered if line.value is not None]
+    if choice.epsilon is None:
+        smallest = ordered[-1]
+        ends = (valued[0], valued[-1]) if valued else ()
+        return answer.NoneMeets(asked, smallest.epsilon, ends, smallest.rdr.ratio if about_rdr else None)
+    if len(met) == len(ordered) and choice.epsilon == ordered[0].epsilon:  # F4
+        return answer.AllMeet(asked, risk.indicator)
+    larger = [line for line in ordered if line.epsilon > choice.epsilon]
+    following = larger[-1] if larger else None
+    return answer.Finds(
+        asked,
+        choice.epsilon,
+        choice.limit,
+        risk.indicator,
+        following=None if following is None else following.epsilon,
+        value=None if following is None else following.value,
+        meets=following is not None and bool(following.satisfied),
+    )
+
+
+def find_unstated(risk: Assessed, lines: Sequence[Candidate]) -> Iterator[Finding]:
+    """Yield what to know where no preference is stated: how exposed people are, and what the largest ε does."""
+    ordered = order_candidates(lines)
+    if is_alike(ordered):
+        yield people.EquallyExposed(risk.smallest_group())
+    else:
+        ends = ordered if len(ordered) == 1 else (ordered[0], ordered[-1])
+        yield answer.Unstated(tuple((line.epsilon, line.rdr.relative[1]) for line in ends))
+    yield from find_at(risk, ordered[::-1], ordered[0].epsilon)
+
+
+def find_undecided(risk: Assessed, lines: Sequence[Candidate]) -> Finding:
+    """Return what the largest candidate would do, where every candidate meets the preference (F4)."""
+    largest = max(lines, key=lambda line: line.epsilon)
+    absolute = _find_absolute(risk, largest)
+    if absolute.own_epsilon == 0.0:
+        return people.NobodyMoves(risk.matched)
+    return people.DecidesNothing(
+        largest.epsilon,
+        absolute.advantage,
+        absolute.prior,
+        absolute.posterior,
+        exposed=count_exposed(risk.sensitivities),
+        touched=risk.matched,
+    )
+
+
+def count_exposed(found: Sensitivities) -> int:
+    """Return how many people are most exposed: by PIS or, if something is drawn by rank, by share of ε."""
+    exposure = found.values if found.shares is None else found.shares
+    return int(found.counts[exposure >= exposure.max() * (1.0 - 1e-12)].sum())
+
+
+def find_at(risk: Assessed, ordered: Sequence[Candidate], epsilon: float, *, steps: bool = True) -> Iterator[Finding]:
+    """Yield what to know about one ε, whatever the preference: errors, absolute risks, next candidates, its worth.
+
+    ``ordered``: the candidates, smallest first. ``steps``: whether to say what the next candidates would change.
+    """
+    place = next(at for at, line in enumerate(ordered) if line.epsilon == epsilon)
+    here = ordered[place]
+    accuracy, absolute = find_accuracy(risk, here), _find_absolute(risk, here)
+    columns = tuple(output.name for output in risk.plan.outputs if output.is_aggregate)
+    yield answer.Errors(epsilon, columns, accuracy)
+    yield from find_absolute(absolute)
+    if steps:
+        for at in (place + 1, place - 1):
+            if 0 <= at < len(ordered):
+                yield _find_step(risk, columns, accuracy, absolute, ordered[at], larger=at > place)
+    if accuracy.is_mostly_noise:
+        yield answer.WorthLittle(epsilon)
+        coarser = find_coarser(risk.plan, risk.measured(), accuracy) if risk.plan.digest else None
+        if coarser is not None:
+            yield coarser
+
+
+def find_accuracy(risk: Assessed, line: Candidate) -> AnswerAccuracy:
+    """Return how accurate the whole answer is at this candidate, compared with the exact numbers."""
+    return AnswerAccuracy.of(risk.foresee(line.epsilon, read=True), line.errors)
+
+
+def _find_absolute(risk: Assessed, line: Candidate) -> AbsoluteRisk:
+    return risk.absolute(line.epsilon) if line.absolute is None else line.absolute
+
+
+def find_absolute(absolute: AbsoluteRisk) -> Iterator[Finding]:
+    """Yield each absolute risk of the most exposed person, and last when these limits hold."""
+    yield people.OwnGuarantee(absolute.own_epsilon)
+    yield people.RightGuesses(absolute.advantage)
+    if absolute.posterior is not None:
+        yield people.Suspicion(absolute.prior, absolute.posterior, absolute.charge)
+    if absolute.identification is not None:
+        yield people.PickedOut(absolute.identification, absolute.people, absolute.identification_exact)
+    yield people.LimitsHold()
+
+
+def _find_step(
+    risk: Assessed,
+    columns: Sequence[str],
+    accuracy: AnswerAccuracy,
+    absolute: AbsoluteRisk,
+    other: Candidate,
+    *,
+    larger: bool,
+) -> Finding:
+    """Return what taking ``other`` instead would change. ``accuracy`` and ``absolute``: of the ε at hand."""
+    place = accuracy.widest
+    there = find_accuracy(risk, other)
+    return answer.StepTo(
+        epsilon=other.epsilon,
+        larger=larger,
+        column=None if place is None else columns[place],
+        named=len(columns) > 1,
+        error=None if place is None else there.usual(place),
+        error_here=None if place is None else accuracy.usual(place),
+        advantage=_find_absolute(risk, other).advantage,
+        advantage_here=absolute.advantage,
+    )

@@ -1,0 +1,204 @@
+"""Findings on the answer: how exact it would be, what helps, and which ε the preference gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dosimeter.findings.finding import Finding, Subject, Weight
+from dosimeter.options import Indicator
+from dosimeter.risk import AnswerAccuracy, ConditionRange
+
+
+class OnAnswer(Finding):
+    """A finding on the answer."""
+
+    __slots__ = ()
+    about: ClassVar[Subject] = Subject.ANSWER
+
+
+class AgainstAnswer(OnAnswer):
+    """Something about the answer that speaks against taking the ε."""
+
+    __slots__ = ()
+    weight: ClassVar[Weight] = Weight.AGAINST
+
+
+# ---------------------------------------------------------------- which ε the preference gives
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Unstated(Finding):
+    """No preference is stated. ``ends``: the largest and the smallest ε, each with the RDR of the most exposed.
+
+    The RDR is told as a multiple of the average.
+    """
+
+    ends: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Finds(Finding):
+    """The ε that the preference finds. ``following``: the next larger candidate, with its value and whether it meets.
+
+    ``limit``: the exact limit (F2).
+    """
+
+    preference: str
+    epsilon: float
+    limit: float | None
+    indicator: Indicator
+    following: float | None = None
+    value: float | None = None
+    meets: bool = False
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AllMeet(Finding):
+    """Every candidate meets the preference, so that it decides nothing (F4)."""
+
+    weight: ClassVar[Weight] = Weight.WARNING
+
+    preference: str
+    indicator: Indicator
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NoneMeets(Finding):
+    """No candidate meets the preference. ``ends``: ε and value of the preference at the largest and smallest ε.
+
+    ``ratio``: least ÷ most exposed at the smallest candidate, told where there are no values; None if the preference is
+    not about RDRs alone.
+    """
+
+    weight: ClassVar[Weight] = Weight.AGAINST
+
+    preference: str
+    smallest: float
+    ends: tuple[tuple[float, float], ...]
+    ratio: float | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MetButNotGranted(Finding):
+    """Some candidates meet the preference, and the account admits none of them. ``why``: a sentence; "" if unknown."""
+
+    weight: ClassVar[Weight] = Weight.AGAINST
+
+    preference: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Conflict(Finding):
+    """No candidate meets these conditions of the preference together."""
+
+    weight: ClassVar[Weight] = Weight.AGAINST
+
+    parts: tuple[ConditionRange, ...]
+
+
+# ---------------------------------------------------------------- how exact it would be
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Errors(OnAnswer):
+    """The 95 % errors of the answer at one ε. ``columns``: the names of its aggregate columns.
+
+    ``share``: the relative error of a typical number, in the column where it is largest; None if it cannot be told.
+    ``alone``: the answer has one number per column. ``most``: how many columns are named; None for all.
+    """
+
+    epsilon: float
+    columns: tuple[str, ...]
+    accuracy: AnswerAccuracy
+    share: float | None = None
+    alone: bool = True
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StepTo(OnAnswer):
+    """What the next candidate would change: the error of one column, and the membership advantage (P4).
+
+    ``column``: the one with the largest error that is not in rows; None if there is none. ``named``: there are several.
+    """
+
+    epsilon: float
+    larger: bool
+    column: str | None
+    named: bool
+    error: float | None
+    error_here: float | None
+    advantage: float
+    advantage_here: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WorthLittle(AgainstAnswer):
+    """Half of the numbers or more are lost in noise, or have too few people to tell."""
+
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WorthMoreAt(OnAnswer):
+    """From which larger ε on, of those that the account grants, an answer is worth something that here is not.
+
+    ``epsilon``: None if there is none. ``meets``: whether it meets the preference. ``found``: the largest that does.
+    ``few``: the query, or a group, is of few people, who would be exposed more.
+    """
+
+    epsilon: float | None
+    meets: bool
+    found: float | None
+    few: bool
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CoarserQuery(OnAnswer):
+    """The same query without some of its GROUP BY columns, at the same ε and with the same noise.
+
+    ``dropped``: the columns left out. ``numbers``: how many numbers of the answer are not 0. ``drowned``: how many of
+    these are at most as large as their own error.
+    """
+
+    dropped: tuple[str, ...]
+    numbers: int
+    drowned: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AnyValue(AgainstAnswer):
+    """The rank of a number may be off by half the size of an average group or more."""
+
+    rows: float
+    people: int
+    groups: int
+
+
+class Rough(OnAnswer):
+    """The numbers are not exact enough to count as exact."""
+
+    __slots__ = ()
+    weight: ClassVar[Weight] = Weight.WARNING
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AsExactAsAsked(OnAnswer):
+    wanted: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NotAsExactAsAsked(AgainstAnswer):
+    """The answer does not have the error that the analyst wants. ``enough``: the smallest ε that gives it.
+
+    ``granted``: whether the account grants it. ``meets``: whether it meets the preference; ``found``: the largest that
+    does and that the account grants.
+    """
+
+    wanted: float
+    enough: float | None
+    granted: bool
+    meets: bool
+    found: float | None

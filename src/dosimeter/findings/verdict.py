@@ -1,0 +1,125 @@
+"""The verdict on an approval: a function of the findings, so that it cannot contradict them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from dosimeter.findings import on_account as account
+from dosimeter.findings import on_answer as answer
+from dosimeter.findings import on_people as people
+from dosimeter.findings.finding import Finding, Subject, Weight
+from dosimeter.findings.sentences import word
+
+
+class Verdict(Enum):
+    """What findings speak for. ``OPEN``: nothing speaks against it, and something is to be looked at."""
+
+    FOR = "for"
+    AGAINST = "against"
+    OPEN = "open"
+
+
+def judge(findings: Iterable[Finding]) -> Verdict:
+    """Return the verdict: against if anything speaks against it, open if anything warns, otherwise for."""
+    weights = {each.weight for each in findings}
+    if Weight.AGAINST in weights:
+        return Verdict.AGAINST
+    return Verdict.OPEN if Weight.WARNING in weights else Verdict.FOR
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SummaryLine:
+    """One line of the summary. ``name``: what it is about, such as "Risk"."""
+
+    name: str
+    verdict: Verdict
+    words: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Summary:
+    """A decision in short. ``lines``: risk, answer and, if the account grants it, cost. ``advice``: what to do."""
+
+    lines: tuple[SummaryLine, ...]
+    verdict: Verdict
+    advice: str
+
+
+_LINES: Mapping[str, tuple[Subject, tuple[type[Finding], ...]]] = {
+    "Risk": (
+        Subject.PEOPLE,
+        (
+            people.TestAtWorst,
+            people.MetByAll,
+            people.NoLimitOnRisk,
+            people.MeetsPreference,
+            people.FailsByAccuracy,
+            people.FailsPreference,
+            people.RightGuesses,
+        ),
+    ),
+    "Answer": (
+        Subject.ANSWER,
+        (answer.AsExactAsAsked, answer.NotAsExactAsAsked, answer.WorthLittle, answer.AnyValue, answer.Errors),
+    ),
+    "Cost": (Subject.COST, (account.Spends, account.AnswersLeft)),
+}
+"""Each line with what it is about, and the findings that it tells."""
+
+_WHAT_TO_DO: Mapping[type[Finding], str] = {
+    people.SinglesOut: "Deny it, or ask for changes.",
+    people.NobodyTouched: "Deny it, or ask for changes.",
+    people.FailsPreference: "Choose another, or ask for changes.",
+    people.FailsByAccuracy: "Choose another, or ask for changes.",
+    people.FewTouched: "Ask for changes, unless the purpose is worth exposing them.",
+    people.FewInGroup: "Ask for larger groups, unless the purpose is worth exposing them.",
+    answer.NotAsExactAsAsked: "Ask whether a larger error would do.",
+}
+"""What to do about a finding that speaks against an approval."""
+
+
+def summarize(findings: Sequence[Finding]) -> Summary:
+    """Return the decision in short: a line each on risk, answer and cost, and what to do."""
+    lines = []
+    for name, (about, told) in _LINES.items():
+        shown = [each for kind in told for each in findings if isinstance(each, kind)]
+        if shown:
+            verdict = judge(each for each in findings if each.about is about)
+            if about is Subject.COST and verdict is Verdict.FOR:
+                verdict = Verdict.OPEN  # a cost speaks for nothing
+            lines.append(SummaryLine(name, verdict, " ".join(map(word, shown))))
+    verdict = judge(findings)
+    return Summary(tuple(lines), verdict, _advise(findings, verdict))
+
+
+def _advise(findings: Sequence[Finding], verdict: Verdict) -> str:
+    """Return what the findings speak for: about the gravest that speaks against it, or what is left to judge."""
+    last = [each for each in findings if isinstance(each, account.TakesAllLeft)]
+    if verdict is Verdict.AGAINST:
+        first = next(each for each in findings if each.weight is Weight.AGAINST)
+        return " ".join((*_advise_against(first, findings), *map(word, last)))
+    if verdict is Verdict.FOR:
+        return "Nothing here speaks against it. Judge the purpose."
+    told = [each for each in findings if isinstance(each, _REMINDERS)]
+    rough = any(isinstance(each, answer.Rough) for each in findings)
+    return " ".join((*map(word, told), *map(word, last), word(answer.Rough()) if rough else "Judge the purpose."))
+
+
+_REMINDERS = (people.TestAtWorst, people.MetByAll, people.NoLimitOnRisk, people.LooserThanOwn, people.AllowedByGroups)
+
+
+def _advise_against(first: Finding, findings: Sequence[Finding]) -> list[str]:
+    """Return the sentences on the gravest finding, and on what would help."""
+    if not isinstance(first, (answer.WorthLittle, answer.AnyValue)):
+        fits = isinstance(first, answer.NotAsExactAsAsked) and first.granted and first.meets
+        return [word(first), *([_WHAT_TO_DO[type(first)]] if type(first) in _WHAT_TO_DO and not fits else [])]
+    more = next((each for each in findings if isinstance(each, answer.WorthMoreAt)), None)
+    coarser = next((each for each in findings if isinstance(each, answer.CoarserQuery)), None)
+    by_groups = any(isinstance(each, people.AllowedByGroups) for each in findings)
+    if more is not None and more.meets and not more.few:
+        return [word(more)]
+    if coarser is not None and not by_groups:
+        return ["Ask for changes.", word(coarser)]
+    return [*([] if more is None else [word(more)]), "Ask for changes, or deny."]

@@ -1,0 +1,113 @@
+"""What speaks for and against approving one ε, as one list of findings. For controllers only.
+
+Takes a MeasuredQuery, an Offer, and the Choice made by a preference; gives findings. The page, the slider and the
+confirmation show filters of this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dosimeter.findings import (
+    Choice,
+    Finding,
+    LooserThanOwn,
+    Proposal,
+    find_for_proposal,
+)
+from dosimeter.risk import Preference
+from dosimeter.web.decision.accuracy import find_enough, list_columns
+from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.offer import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class OwnThreshold:
+    """The controller's own threshold: by their settings, least ÷ most exposed should be at least ``percent`` %.
+
+    ``choice``: this condition, evaluated at every candidate.
+    """
+
+    percent: float
+    choice: Choice
+
+
+def find_for_approval(
+    measured: MeasuredQuery,
+    offer: Offer,
+    choice: Choice,
+    preference: Preference,
+    epsilon: float,
+    costs: Iterable[Finding],
+    *,
+    wanted: float | None = None,
+    own: OwnThreshold | None = None,
+) -> tuple[Finding, ...]:
+    """Return everything that is worth saying about approving at this ε, the gravest first.
+
+    With the noisy test, the answer is judged at the ε that it would find without noise. ``offer``: with the candidates
+    that meet the preference. ``costs``: what the approval costs. ``wanted``: the error that the analyst would like.
+    ``own``: the controller's own threshold, to warn of a preference that is looser.
+    """
+    at = (offer.found or offer.largest) if offer.testing else epsilon
+    people = preference.without_errors() if preference.about_errors else None
+    by_people = None if people is None else measured.recall(people)
+    proposal = Proposal(
+        risk=measured.risk,
+        choice=replace(choice, epsilon=offer.found),
+        preference=preference,
+        at=at,
+        worst=offer.largest if offer.testing else epsilon,
+        remaining=offer.remaining,
+        testing=offer.testing,
+        epsilon_svt=float(offer.charges.epsilon_svt),
+        wanted=wanted,
+        enough=find_enough(measured, wanted),
+        looser=find_looser(preference, offer, own),
+        why="" if offer.found is not None or not offer.meeting else offer.explain(max(offer.meeting)),
+        smallest=measured.smallest_group,
+        rows=max(1, len(measured.groups)),
+        share=find_share(measured, at),
+        meets_people=by_people is not None and any(c.satisfied for c in by_people.candidates if c.epsilon == at),
+        here=measured.find_at(at),
+        accuracies=measured.answers,
+    )
+    return find_for_proposal(proposal, costs)
+
+
+def find_looser(preference: Preference, offer: Offer, own: OwnThreshold | None) -> LooserThanOwn | None:
+    """Return that the preference is looser than the controller's own threshold (``own``); None if it is not.
+
+    It is looser if it is a ratio with a smaller percentage, or if it allows a larger ε. ``offer``: with the candidates
+    that meet the preference. Such a preference may come from a link that somebody else wrote.
+    """
+    if own is None or preference.text == own.choice.preference:
+        return None
+    allowed = offer.prefer(own.choice).found
+    looser = preference.kind == "ratio" and (preference.threshold or 0.0) < own.percent / 100
+    if not looser and (offer.found or 0.0) <= (allowed or 0.0):
+        return None
+    return LooserThanOwn(own.percent, allowed)
+
+
+def find_share(measured: MeasuredQuery, epsilon: float) -> float | None:
+    """Return the relative error of a typical number, in the column where it is largest; None if none can be told.
+
+    Where a column is drawn by rank: by which share of the people in an average group the rank may be off.
+    """
+    line = measured.candidate(epsilon)
+    shares = []
+    for (error, in_rows), foreseen, name in zip(
+        line.errors, measured.accuracies[epsilon], list_columns(measured), strict=True
+    ):
+        typical = error if in_rows or foreseen.typical is None else foreseen.typical
+        if typical is None:
+            continue
+        if in_rows and measured.risk.matched:
+            shares.append(typical * max(1, len(measured.groups)) / measured.risk.matched)
+        elif not in_rows and foreseen.relative is not None:
+            shares.append(foreseen.relative)
+        elif not in_rows and measured.sizes[name] > 0.0:
+            shares.append(typical / measured.sizes[name])
+    return max(shares, default=None)
