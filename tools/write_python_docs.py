@@ -12,6 +12,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ MEMBERS = {
         "histogram",
         "distribution",
     ),
-    "Choice": (),
+    "Choice": ("asked", "meeting", "words", "notes"),
     "Answer": ("describe", "table"),
     "DryRun": ("granted", "reason", "analyst_sees", "describe"),
     "Explanation": ("describe",),
@@ -90,7 +91,8 @@ def _list_fields(kind: Any) -> Iterator[str]:
     """Yield the fields of a dataclass with their types, or the keys of a TypedDict with the strings below them."""
     if dataclasses.is_dataclass(kind) and kind is not dosimeter.Risk:
         for field in dataclasses.fields(kind):
-            yield f"| `{field.name}` | `{str(field.type).replace('|', chr(92) + '|')}` |"
+            if not field.name.startswith("_"):
+                yield f"| `{field.name}` | `{str(field.type).replace('|', chr(92) + '|')}` |"
     elif hasattr(kind, "__total__"):
         body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
         assert isinstance(body, ast.ClassDef)
@@ -102,7 +104,7 @@ def _list_fields(kind: Any) -> Iterator[str]:
 
 def _describe_member(kind: Any, member: str) -> Iterator[str]:
     found = inspect.getattr_static(kind, member)
-    if isinstance(found, property):
+    if isinstance(found, (property, cached_property)):
         yield f"### {kind.__name__}.{member}"
         yield ""
         yield from _write_docstring(found.__doc__)

@@ -114,6 +114,10 @@ OPTIONS: Mapping[str, DeclaredOption] = {
     # How the ε of a release is set.
     "epsilon": _declare("Release at this fixed ε.", metavar="E", kind=float, range=_POSITIVE),
     "prefer": _declare("Find ε from a preference; ε stays hidden.", metavar="P"),
+    "chosen": _declare(
+        "With ", Option("prefer"), ": release at this candidate, which has to meet the preference too.",
+        metavar="E", kind=float, range=_POSITIVE,
+    ),
     "svt": _declare("Find and release ε: the budget of the noisy test.", metavar="EPS", kind=float, range=_POSITIVE),
     "variance": _declare(
         "With ", Option("svt"), ": the threshold on the normalised RDR's variance.", metavar="TAU", kind=float,

@@ -211,7 +211,7 @@ def test_round_numbers_are_written_out(shop: Shop) -> None:
     texts += shop.run("ledger", str(shop.ledger), "export")[1:]
     for text in texts:
         assert not re.search(r"\dE[+-]?\d", text)
-    assert any("110 of budget:200 is spent; this needs 100, 90 is left." in text for text in texts)
+    assert any("110 of the budget of 200 is spent; this needs 100, 90 is left." in text for text in texts)
 
 
 # ---------------------------------------------------------------- the dry run
@@ -238,7 +238,7 @@ def test_the_dry_run_for_people(shop: Shop) -> None:
     assert "e-" not in out.split("The released ε violates")[1].split("%")[0]  # no 8.3e-142 %
     status, out, _ = shop.release(COUNT, "--epsilon", "3", "--policy", "budget:2", "--dry-run")
     assert status == 1
-    assert "would be denied: 0 of budget:2 is spent; this needs 3, 2 is left." in out
+    assert "would be denied: 0 of the budget of 2 is spent; this needs 3, 2 is left." in out
     assert shop.accounts() == []
 
 

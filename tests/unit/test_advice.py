@@ -258,7 +258,7 @@ def test_own_guarantee_and_advantage(clinic: Dataset) -> None:
     risk = clinic.risk("SELECT SUM(visits) FROM clinic")
     most = float(risk.sensitivities.values[-1]) / risk.sensitivity
     own = risk.find("own:0.2")
-    assert own.preference == "MAX(own_epsilon) <= 0.2"
+    assert own.preference.text == "MAX(own_epsilon) <= 0.2"
     for line in own.candidates:
         assert line.value == pytest.approx(most * line.epsilon)
     told = risk.find("advantage:0.1")
@@ -275,7 +275,7 @@ def test_own_guarantee_and_advantage(clinic: Dataset) -> None:
 def test_errors_are_those_of_the_answer(clinic: Dataset) -> None:
     risk = clinic.risk(DISTRICTS)
     found = risk.find("error:10")
-    assert found.preference == "error <= 10"
+    assert found.preference.text == "error <= 10"
     assert [line.value for line in found.candidates] == [line.error_95[0] for line in found.candidates]
     assert found.epsilon == 10.0
     smallest = min(line.epsilon for line in found.candidates if line.satisfied)
@@ -305,7 +305,7 @@ def test_errors_say_what_cannot_be_told(clinic: Dataset) -> None:
 def test_joined_by_commas_and_by_and(clinic: Dataset) -> None:
     risk = clinic.risk("SELECT COUNT(*) FROM clinic WHERE smoker")
     joined = risk.find("ratio:0.75, error:10")
-    assert joined.preference == "MIN(rdr) / MAX(rdr) >= 0.75 AND error <= 10"
+    assert joined.preference.text == "MIN(rdr) / MAX(rdr) >= 0.75 AND error <= 10"
     assert joined.epsilon == risk.find(joined.preference).epsilon == 0.3
     assert joined.decides
     assert joined.conflict == ()
@@ -335,7 +335,7 @@ def test_a_preset_never_hides_its_condition(clinic: Dataset, name: str) -> None:
     assert preference.text == parse_preference(PRESETS[name].condition).text
     assert preference.measured == {"advantage", "relative_error"}
     choice = clinic.risk("SELECT COUNT(*) FROM clinic WHERE smoker").find(name)
-    assert choice.preset == name
+    assert choice.preference.preset == name
     assert choice.asked == f"{name} ({preference.text})"
     assert choice.asked in choice.words[0]
     assert choice.epsilon == {"cautious": 0.2, "balanced": 0.5, "exploratory": 1.0}[name]

@@ -13,8 +13,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from dosimeter.findings import Choice, find_given, find_unstated, word
-from dosimeter.risk import decides
+from dosimeter.findings import AccountRefuses, Choice, find_in_choice, find_unstated, word
+from dosimeter.risk import decides, parse_preference
 from dosimeter.risk.choose import paper_candidates
 from dosimeter.risk.values import Candidate, ExposedPerson, GroupRisk, Spread
 from dosimeter.show.terminal.tables import (
@@ -29,6 +29,10 @@ from dosimeter.show.terminal.tables import (
 NUMBERS: Any = SimpleNamespace(indicator="bound", smallest_group=lambda: None)
 """Stands for a Risk, where only the candidates matter."""
 RATIO = "MIN(rdr) / MAX(rdr) >= 0.95"
+SPENT = AccountRefuses(
+    "budget", 0.1, 0.0, spent=2.0, after=2.1, budget=2.0, left=0.0,
+    delta=0.0, delta_spent=0.0, delta_total=0.0, cap=None, in_zcdp=False,
+)  # fmt: skip
 
 
 def describe(epsilon: float, *, threshold: float | None = None, outputs: int = 1) -> Candidate:
@@ -69,11 +73,15 @@ def show(thing: RenderableType, width: int = 80, encoding: str = "utf-8") -> str
 
 
 def advise(
-    lines: Sequence[Candidate], *, found: float | None = None, limit: float | None = None, stopped: str = ""
+    lines: Sequence[Candidate],
+    *,
+    found: float | None = None,
+    limit: float | None = None,
+    refusal: AccountRefuses | None = None,
 ) -> str:
     """Return the first sentence of advice on these candidates, where RATIO is preferred."""
-    choice = Choice(RATIO, found, limit, tuple(lines), decides=decides(lines), epsilon_cell=found)
-    return word(next(find_given(NUMBERS, choice, about_rdr=True, why=stopped)))
+    choice = Choice(parse_preference(RATIO), found, limit, tuple(lines), decides=decides(lines), epsilon_cell=found)
+    return word(next(find_in_choice(NUMBERS, choice, refusal)))
 
 
 EVERYTHING = [
@@ -245,7 +253,7 @@ def states(*met: bool | None) -> Sequence[Candidate]:
     [
         (
             advise(PAPER, found=0.05, limit=1 / 19),
-            ["0.05 (exact limit 0.0526, bound indicator)", "the next candidate, 0.06, does not meet it", "0.9434"],
+            ["0.05 (exact limit 0.0526)", "the next candidate, 0.06, does not meet it", "0.9434"],
         ),
         (
             advise(states(True, True, True), found=10.0),
@@ -254,8 +262,8 @@ def states(*met: bool | None) -> Sequence[Candidate]:
         (advise(states(True, False, True), found=10.0), ["it is the largest candidate"]),
         (advise(states(False, False, False)), ["No candidate meets", "ε = 0.1, gives 0.9091"]),
         (
-            advise(states(False, False, True), stopped="The budget is spent."),
-            [f"Stopped by the account, not by {RATIO}", "The budget is spent"],
+            advise(states(False, False, True), refusal=SPENT),
+            [f"Stopped by the account, not by {RATIO}", "2 of the budget of 2 is spent"],
         ),
         (advise(states(False, False, True)), ["none of them is available"]),
         (word(next(find_unstated(NUMBERS, PLAIN))), ["2.54 × the average at ε = 10", "--prefer"]),

@@ -117,10 +117,10 @@ def test_one_dataset_computes_while_another_page_works(start_site: Callable[...,
         job = state.datasets["clinic"].worker.ask("block", "blocking", block, wait=0)
         page = carol.get(f"/decide/{waiting}").text
         assert "Measuring how exposed everybody is" in page
-        assert "Largest ε: 0.05" in carol.get(f"/decide/{quick}").text
+        assert "Largest ε that meets the preference: 0.05" in carol.get(f"/decide/{quick}").text
         assert carol.approve(quick).status_code == 200
         assert carol.get(f"/decide/{waiting}/people", params={"epsilon": "1"}).status_code == 503
         assert carol.act(f"/jobs/{job.id}/cancel").status_code == 204
         assert job.state == "cancelled"
-        assert "Largest ε: 0.05" in carol.get(f"/decide/{waiting}").text
+        assert "Largest ε that meets the preference: 0.05" in carol.get(f"/decide/{waiting}").text
     stop.set()

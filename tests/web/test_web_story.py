@@ -40,7 +40,7 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     expect(carol.locator(".question")).to_contain_text("Controller only")
     expect(carol.locator("#touches")).to_have_text("Touches 3 of 4,000 people")
     expect(carol.locator("main")).to_contain_text("stock of a rare medicine")
-    line = "Largest ε: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94.34 %."
+    line = "Largest ε that meets the preference: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94.34 %."
     expect(read_line(carol)).to_have_text(line)
 
     # The slider by keyboard: arrows step, Home and End jump; the words say where it stands.
@@ -62,7 +62,7 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     # Another preference finds another ε, and the slider goes there.
     carol.fill("[name=percent]", "90")
     wait_for_epsilon(carol, "0.1")
-    expect(read_line(carol)).to_contain_text("Largest ε: 0.1 (exact limit 0.111).")
+    expect(read_line(carol)).to_contain_text("Largest ε that meets the preference: 0.1 (exact limit 0.111).")
     expect(carol.locator("#part-accuracy tr.selected th")).to_contain_text("0.1")
     expect(carol.locator("#range tr.selected th")).to_have_text("0.1")
 

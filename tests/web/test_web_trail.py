@@ -312,7 +312,7 @@ def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: 
         page = carol.get(f"/decide/{query_id}", params=form, headers=headers).text
         assert re.search(r'name="percent"[^>]* value="95"', page)
         assert "Looser than your own" not in page
-        assert "Largest ε: 0.05" in read_text(page)
+        assert "Largest ε that meets the preference: 0.05" in read_text(page)
 
 
 def test_looser_preference_is_said_whatever_its_kind(site: Site, anna: Guest, carol: Guest) -> None:

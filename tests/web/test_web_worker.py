@@ -214,7 +214,7 @@ def test_stopped_computation_stays_stopped_until_somebody_asks(site: Site, anna:
         assert f"/jobs/{job.id}/again" in page
     again = carol.act(f"/jobs/{job.id}/again")
     assert (again.status_code, again.headers["hx-refresh"]) == (204, "true")
-    assert "Largest ε: 0.05" in read_text(fetch(carol, f"/decide/{query_id}").text)
+    assert "Largest ε that meets the preference: 0.05" in read_text(fetch(carol, f"/decide/{query_id}").text)
 
 
 def test_stopped_preference_begins_again_when_it_is_chosen_again(site: Site, anna: Guest, carol: Guest) -> None:

@@ -14,12 +14,10 @@ from dosimeter.influence import JointProfile, Profile
 from dosimeter.postprocess import foresee_accuracy, keep_worst, needs_values, rank_errors
 from dosimeter.risk import (
     AbsoluteRisk,
-    advantage,
     build_candidates,
     compute_rank_rdr,
     compute_rdr,
     lee_clifton,
-    own_epsilon,
     posterior_probability,
 )
 
@@ -49,8 +47,8 @@ def compute_rdrs(
     ``indicator``: by default the one of ``risk``.
     """
     mechanism, sensitivity = risk.mechanism, risk.sensitivity
-    grids, chosen = risk.plan.grids(mechanism.norm), risk.indicator if indicator is None else indicator
-    cells = risk.ranked() if risk.plan.ranks else None
+    grids, chosen = risk.grids, risk.indicator if indicator is None else indicator
+    cells = risk.ranked if risk.plan.ranks else None
     found: list[RDRs] = []
     for epsilon in epsilons:
         scale = mechanism.scale(sensitivity, epsilon)
@@ -131,8 +129,9 @@ def measure_absolutes(
     sensitivity = risk.sensitivity
     difference, exact = risk.difference if pure and not ranked else (0.0, True)
     value, share = _find_highest(risk)
-    own = np.minimum(list_own(risk, value, share, epsilons), epsilons).tolist()
-    tests = list_advantages(risk, value, share, epsilons, charge)
+    svt = [0.0 if charge is None else max(charge - epsilon, 0.0) for epsilon in epsilons]
+    own = [min(float(risk.own_epsilons(value, share, epsilon)[0]), epsilon) for epsilon in epsilons]
+    tests = [float(risk.advantages(value, share, *each)[0]) for each in zip(epsilons, svt, strict=True)]
     return [
         AbsoluteRisk(
             epsilon=epsilon,
@@ -157,49 +156,3 @@ def _find_highest(risk: Risk) -> tuple[FloatArray, FloatArray | None]:
     """
     found = risk.sensitivities
     return found.values[-1:], None if found.shares is None else np.array([found.shares.max(initial=0.0)])
-
-
-def list_own(risk: Risk, value: FloatArray, share: FloatArray | None, epsilons: Sequence[float]) -> FloatArray:
-    """Return the own guarantee of one individual, in ε, one number per ε of the answer (P1).
-
-    ``value``: the individual's PIS. ``share``: None if nothing is drawn by rank; otherwise the guarantee is this share
-    times ε, and the PIS is not used. Both are arrays of one number.
-    """
-    scales = np.array([risk.noise_scale(epsilon) for epsilon in epsilons])
-    return own_epsilon(
-        np.repeat(value, len(epsilons)),
-        risk.mechanism,
-        sensitivity=risk.sensitivity,
-        scale=scales,
-        epsilon=np.array(epsilons, dtype=np.float64),
-        shares=None if share is None else np.repeat(share, len(epsilons)),
-    )
-
-
-def list_advantages(
-    risk: Risk, value: FloatArray, share: FloatArray | None, epsilons: Sequence[float], charge: float | None
-) -> list[float]:
-    """Return the membership advantage of somebody with this PIS, one per ε of the answer (P4).
-
-    ``value``: the PIS. ``share``: if something is drawn by rank, the share of ε that bounds the own guarantee.
-    ``charge``: what the answer is charged in all, in ε; None if that is ε itself.
-    """
-    threshold, grids, cells = risk.plan.threshold, risk.plan.grids(risk.mechanism.norm), risk.reach
-    sensitivity = risk.sensitivity
-    return [
-        float(
-            advantage(
-                value,
-                risk.mechanism,
-                sensitivity=sensitivity,
-                scale=risk.mechanism.scale(sensitivity, epsilon),
-                epsilon=epsilon,
-                grids=grids,
-                cells=cells,
-                epsilon_svt=0.0 if charge is None else max(charge - epsilon, 0.0),
-                shares=share,
-                group_delta=0.0 if threshold is None else threshold.delta,
-            )[0]
-        )
-        for epsilon in epsilons
-    ]

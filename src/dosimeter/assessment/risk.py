@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +20,19 @@ from dosimeter.assessment.candidates import (
     measure_absolutes,
     split_epsilons,
 )
+from dosimeter.assessment.choosing import choose
 from dosimeter.assessment.data_reader import DataReader
-from dosimeter.assessment.finding import find_choice
 from dosimeter.errors import OptionError, PreferenceError, QueryError
-from dosimeter.findings import Choice, Finding, Remark, find_absolute, find_notes, find_unstated, word_all
+from dosimeter.findings import (
+    AccountRefuses,
+    Choice,
+    Finding,
+    Remark,
+    find_absolute,
+    find_notes,
+    find_unstated,
+    word_all,
+)
 from dosimeter.html import write_paragraphs
 from dosimeter.influence import (
     AnyProfile,
@@ -74,7 +84,7 @@ if TYPE_CHECKING:
 MOST_IN_HISTOGRAM = 10_000
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Risk:
     """Everybody's per-instance sensitivity and RDR for one query under one mechanism.
 
@@ -83,7 +93,7 @@ class Risk:
     contributions were computed. ``candidates``: the ε's to look at. ``odd_cells``: by column name, how many odd cells
     the column has, as far as that is known. ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only
     ``people``, ``by``, a preference with FILTER and an exact answer that the profile does not hold go back to the data,
-    through ``data``: these need the dataset open and unchanged.
+    through ``data``: these need the dataset open and unchanged. What is derived is computed when it is first asked for.
     """
 
     plan: QueryPlan
@@ -99,9 +109,6 @@ class Risk:
     data: DataReader
     odd_cells: Mapping[str, int] | None = None
     matched: int | None = None
-    _sensitivities: Sensitivities | None = field(default=None, init=False)
-    _difference: tuple[float, bool] | None = field(default=None, init=False)
-    _rank_cells: RankCells | None = field(default=None, init=False)
     foreseen: dict[tuple[float, bool, bool], tuple[ColumnAccuracy, ...]] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
@@ -109,20 +116,21 @@ class Risk:
 
     # ------------------------------------------------------------ numbers
 
-    @property
+    @cached_property
     def sensitivities(self) -> Sensitivities:
         """Return the per-instance sensitivities, ascending, one per class of equally exposed people."""
-        found = self._sensitivities
-        if found is None:  # computed when they are first asked for
-            found = self.summarise(self.contributions)
-            object.__setattr__(self, "_sensitivities", found)
-        return found
+        return self.summarise(self.contributions)
 
     @property
     def k(self) -> int:
         return self.contributions.k
 
-    @property
+    @cached_property
+    def grids(self) -> FloatArray:
+        """Return the steps on which each measured number and its noise lie, in the mechanism's norm."""
+        return self.plan.grids(self.mechanism.norm)
+
+    @cached_property
     def reach(self) -> int:
         """Return k₁ (R11): how many noisy numbers one individual's rows can reach."""
         rows = self.plan.schema.max_rows_per_unit
@@ -136,16 +144,12 @@ class Risk:
         """Return whether an answer guarantees ε with δ = 0: neither its noise nor thresholded groups cost a δ."""
         return self.mechanism.pure and self.plan.threshold is None
 
-    @property
+    @cached_property
     def difference(self) -> tuple[float, bool]:
         """Return the largest distance of two people's contributions, or an upper bound, and whether exact (P2)."""
-        found = self._difference
-        if found is None:
-            found = largest_difference(self.contributions, self.mechanism.norm)
-            object.__setattr__(self, "_difference", found)
-        return found
+        return largest_difference(self.contributions, self.mechanism.norm)
 
-    @property
+    @cached_property
     def sensitivity(self) -> float:
         """Return Δ, the sensitivity of all measured numbers together, in the mechanism's norm."""
         return self.plan.sensitivity(self.mechanism.norm)
@@ -167,9 +171,15 @@ class Risk:
 
     def list_candidates(self, epsilons: Sequence[float] | None = None) -> tuple[Candidate, ...]:
         """Return one Candidate for each of these ε's, by default for the candidates of this risk."""
-        chosen = self.candidates if epsilons is None else epsilons
-        foresee_each(self, chosen)
-        parts = split_epsilons(self.sensitivities, chosen)
+        return self._lines if epsilons is None or tuple(epsilons) == self.candidates else self._compute_lines(epsilons)
+
+    @cached_property
+    def _lines(self) -> tuple[Candidate, ...]:
+        return self._compute_lines(self.candidates)
+
+    def _compute_lines(self, epsilons: Sequence[float]) -> tuple[Candidate, ...]:
+        foresee_each(self, epsilons)  # all in one pass
+        parts = split_epsilons(self.sensitivities, epsilons)
         return tuple(line for part in parts for line in judge_rdrs(self, compute_rdrs(self, self.sensitivities, part)))
 
     def summarise(self, contributions: Contributions) -> Sensitivities:
@@ -182,13 +192,10 @@ class Risk:
         """Return the RDRs of these classes of people at one ε. ``indicator``: by default this risk's."""
         return compute_rdrs(self, sensitivities, [epsilon], indicator)[0]
 
+    @cached_property
     def ranked(self) -> RankCells:
         """Return the numbers that are drawn by rank. Each holds its group's values and how often they occur."""
-        found = self._rank_cells
-        if found is None:
-            found = RankCells.of(self.plan, self.measured())
-            object.__setattr__(self, "_rank_cells", found)
-        return found
+        return RankCells.of(self.plan, self.measured())
 
     def foresee(self, epsilon: float, *, clamp: bool = False, read: bool = False) -> tuple[ColumnAccuracy, ...]:
         """Return the accuracy of each aggregate column of the answer at one ε, over its groups (E1).
@@ -231,7 +238,7 @@ class Risk:
             sensitivity=self.sensitivity,
             scale=self.noise_scale(epsilon),
             epsilon=epsilon,
-            grids=self.plan.grids(self.mechanism.norm),
+            grids=self.grids,
             cells=self.reach,
             epsilon_svt=epsilon_svt,
             shares=shares,
@@ -251,7 +258,7 @@ class Risk:
         threshold: float | None = None,
         candidates: str | Sequence[float] | None = None,
         available: Callable[[Sequence[float]], Sequence[float]] | None = None,
-        refuse: Callable[[Sequence[float]], str] | None = None,
+        refuse: Callable[[Sequence[float]], AccountRefuses | None] | None = None,
     ) -> Choice:
         """Find the largest candidate ε that meets a preference. Nothing is charged and nothing is released.
 
@@ -262,7 +269,7 @@ class Risk:
             threshold: what a callable's number must reach.
             candidates: the ε's to try, instead of those the risk was made with.
             available: a function that returns which of these ε's the account's reading allows (O2); by default all.
-            refuse: a function of ε's that says why the account allows none of them. The choice's ``words`` quote it.
+            refuse: a function of ε's that finds why the account allows none of them. The choice's ``words`` say it.
 
         Returns:
             The choice: its ε (None where no candidate meets the preference), the exact limit, a line per candidate.
@@ -271,13 +278,8 @@ class Risk:
             PreferenceError: the preference is not a condition on RDRs, other risks or errors.
         """
         preference = prefer if isinstance(prefer, Preference) else parse_preference(prefer, threshold=threshold)
-        epsilons = parse_candidates(candidates) if candidates is not None else self.candidates
-        filters = self._check_filters(preference)
-        sensitivities = self.sensitivities
-        if filters:
-            sensitivities = self.summarise(self.data.contributions_by(filters)[1])
-        left = set(epsilons if available is None else available(epsilons))
-        return find_choice(self, preference, epsilons, left, sensitivities, filters.values(), refuse)
+        epsilons = None if candidates is None else parse_candidates(candidates)
+        return choose(self, preference, epsilons, available=available, refuse=refuse)
 
     def limit_of(
         self, preference: Preference, sensitivities: Sensitivities, indicator: Indicator | None = None
@@ -295,10 +297,10 @@ class Risk:
             self.mechanism,
             sensitivity=self.sensitivity,
             indicator=self.indicator if indicator is None else indicator,
-            grids=self.plan.grids(self.mechanism.norm),
+            grids=self.grids,
         )
 
-    def _check_filters(self, preference: Preference) -> dict[str, exp.Expression]:
+    def check_filters(self, preference: Preference) -> dict[str, exp.Expression]:
         """Return the conditions of the preference's FILTERs, by name, each checked against the schema.
 
         Raises PreferenceError if a condition is not allowed, and OptionError if there is no profile to tell people

@@ -48,6 +48,7 @@ def find(
     json: o.Json = False,
 ) -> int:
     """Find the largest ε that meets the preference. Releases nothing."""
+    from dosimeter.assessment import choose
     from dosimeter.planning import LookOptions
     from dosimeter.risk import parse_preference
 
@@ -69,9 +70,11 @@ def find(
             account = looks.record_look(ledger, dataset, assessed)
             charges = looks.charge_account(account, assessed)
             if charges is None:
-                return assessed, assessed.find(preference), account
-            refuse = partial(looks.word_refusal, charges)
-            return assessed, assessed.find(preference, available=charges.remaining, refuse=refuse), account
+                return assessed, choose(assessed, preference), account
+            from dosimeter.release import find_refusal
+
+            refuse = partial(find_refusal, charges)
+            return assessed, choose(assessed, preference, available=charges.remaining, refuse=refuse), account
 
         assessed, choice, account = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
         save_picture(
@@ -81,8 +84,8 @@ def find(
         if json:
             document = assessed.head() | {
                 "candidates": [describe_candidate(line, judged=True) for line in choice.candidates],
-                "preference": choice.preference,
-                "preset": choice.preset,
+                "preference": choice.preference.text,
+                "preset": choice.preference.preset,
                 "epsilon": choice.epsilon,
                 "decides": choice.decides,
                 "limit": choice.limit,

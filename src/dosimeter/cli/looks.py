@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -82,15 +81,6 @@ def charge_account(account: AccountSummary | None, risk: Risk) -> RequestCharges
         group_delta=group_delta(risk.plan),
         find_rho=price_plan(risk.plan, risk.mechanism),
     )
-
-
-def word_refusal(charges: RequestCharges, epsilons: Sequence[float]) -> str:
-    """Return a sentence on why the account admits none of these ε's; "" if it admits one."""
-    from dosimeter.findings import word
-    from dosimeter.release import find_refusal
-
-    refusal = find_refusal(charges, epsilons)
-    return "" if refusal is None else word(refusal)
 
 
 def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:

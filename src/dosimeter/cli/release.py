@@ -28,6 +28,7 @@ def release(
     ledger: LedgerTarget,
     epsilon: Annotated[float | None, o.declare("epsilon")] = None,
     prefer: Annotated[str | None, o.declare("prefer")] = None,
+    chosen: Annotated[float | None, o.declare("chosen")] = None,
     svt: Annotated[float | None, o.declare("svt")] = None,
     variance: Annotated[float | None, o.declare("variance")] = None,
     selection: Annotated[Selection, o.declare("selection")] = "sharp",
@@ -83,7 +84,8 @@ def release(
     )  # fmt: skip
     order = ReleaseOrder(
         read_way(
-            epsilon=epsilon, prefer=prefer, svt=svt, variance=variance, selection=selection, violation=violation
+            epsilon=epsilon, prefer=prefer, chosen=chosen, svt=svt, variance=variance,
+            selection=selection, violation=violation,
         ),
         terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
         again=again, continued=continued, other_people=other_people, clamp=clamp,

@@ -16,10 +16,10 @@ from dosimeter.findings.looking import (
     find_accuracy_notes,
     find_at,
     find_empty_filters,
-    find_given,
     find_in_choice,
     find_notes,
     find_undecided,
+    find_unmet,
     find_unstated,
     find_untold,
 )
@@ -32,9 +32,10 @@ from dosimeter.findings.on_account import (
     TestCosts,
     write_reading,
 )
+from dosimeter.findings.on_answer import MetButNotGranted
 from dosimeter.findings.on_method import Remark
-from dosimeter.findings.on_people import FEW, LooserThanOwn
-from dosimeter.findings.sentences import SENTENCES, describe, word, word_all
+from dosimeter.findings.on_people import FEW, FailsPreference, LooserThanOwn
+from dosimeter.findings.sentences import SENTENCES, word, word_all
 from dosimeter.findings.verdict import Summary, SummaryLine, Verdict, judge, summarize
 
 __all__ = [
@@ -49,8 +50,10 @@ __all__ = [
     "AnswersLeft",
     "Assessed",
     "Choice",
+    "FailsPreference",
     "Finding",
     "LooserThanOwn",
+    "MetButNotGranted",
     "Proposal",
     "Remark",
     "Spends",
@@ -61,17 +64,16 @@ __all__ = [
     "TestCosts",
     "Verdict",
     "Weight",
-    "describe",
     "find_absolute",
     "find_accuracy",
     "find_accuracy_notes",
     "find_at",
     "find_empty_filters",
     "find_for_proposal",
-    "find_given",
     "find_in_choice",
     "find_notes",
     "find_undecided",
+    "find_unmet",
     "find_unstated",
     "find_untold",
     "judge",

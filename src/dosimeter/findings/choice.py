@@ -9,22 +9,22 @@ from functools import cached_property
 from dosimeter.findings.finding import Finding
 from dosimeter.findings.sentences import word_all
 from dosimeter.html import write_paragraphs, write_table
-from dosimeter.risk import NO_ERROR, Candidate, ConditionRange
+from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Choice:
     """The result of finding ε from a preference. ``epsilon``: the largest candidate that meets it; None if none does.
 
-    ``limit``: the exact largest ε, if there is such a number (F2). ``candidates``: each ε that was tested, with its
-    risks and accuracy. ``empty_filters``: the FILTERs of the preference that match nobody: their aggregates are NULL,
-    and a comparison with NULL is not met. ``decides``: whether some candidate meets the preference and another does not
-    (F4). ``limit_cell`` and ``epsilon_cell``: the exact limit and the ε by the cell indicator (R11). ``conflict``:
-    conditions of the preference that no candidate meets together, if it has several and no candidate meets them all.
-    ``preset``: the name of the preset, if the preference was given by one. ``look``: finds what is worth saying.
+    ``preference``: as it was understood, its text and its preset among it. ``limit``: the exact largest ε, if there is
+    such a number (F2). ``candidates``: each ε that was tested, with its risks and accuracy. ``empty_filters``: the
+    FILTERs of the preference that match nobody: their aggregates are NULL, and a comparison with NULL is not met.
+    ``decides``: whether some candidate meets the preference and another does not (F4). ``limit_cell`` and
+    ``epsilon_cell``: the exact limit and the ε by the cell indicator (R11). ``conflict``: conditions of the preference
+    that no candidate meets together, if it has several and no candidate meets them all.
     """
 
-    preference: str
+    preference: Preference
     epsilon: float | None
     limit: float | None
     candidates: tuple[Candidate, ...]
@@ -33,8 +33,7 @@ class Choice:
     limit_cell: float | None = None
     epsilon_cell: float | None = None
     conflict: tuple[ConditionRange, ...] = ()
-    preset: str | None = None
-    look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: ())
+    _look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: ())
 
     def __repr__(self) -> str:
         return "Choice(redacted)"
@@ -42,7 +41,7 @@ class Choice:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """Return everything that is worth saying about this choice, in the order in which it is told."""
-        return self.look(self)
+        return self._look(self)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -54,10 +53,16 @@ class Choice:
         """Return what else a controller should know, in sentences."""
         return word_all(each for each in self.findings if each.is_note)
 
+    @cached_property
+    def meeting(self) -> tuple[float, ...]:
+        """Return the candidates that meet the preference, whether the account allows them or not."""
+        return tuple(line.epsilon for line in self.candidates if line.satisfied)
+
     @property
     def asked(self) -> str:
         """Return the preference's text; for a preset, its name and its condition."""
-        return self.preference if self.preset is None else f"{self.preset} ({self.preference})"
+        text, preset = self.preference.text, self.preference.preset
+        return text if preset is None else f"{preset} ({text})"
 
     def _repr_html_(self) -> str:
         """Show the choice in a notebook. It is private: whoever shares the notebook shares it."""

@@ -18,7 +18,8 @@ from dosimeter.findings.looking import Assessed, find_absolute, find_given
 if TYPE_CHECKING:
     from dosimeter.findings.choice import Choice
     from dosimeter.findings.finding import Finding
-    from dosimeter.risk import AnswerAccuracy, Candidate, Preference
+    from dosimeter.findings.on_account import AccountRefuses
+    from dosimeter.risk import AnswerAccuracy, Candidate
 
 EXACT = 0.2
 """The relative error of a typical number up to which an answer counts as exact, where no accuracy is wanted."""
@@ -34,17 +35,16 @@ class Proposal:
     ``choice``: the preference evaluated at every candidate. ``remaining``: the candidates that the account grants.
     ``at``: this ε or, with the noisy test (``testing``), the one that it would find without noise. ``worst``: with the
     test, the largest ε that it can find; otherwise this ε. ``epsilon_svt``: what the test costs. ``wanted``: the error
-    that the analyst would like; ``enough``: the smallest ε that gives it. ``looser``: the preference is looser
-    than the controller's own threshold; None if it is not. ``why``: why the account
-    grants none of the candidates that meet the preference. ``smallest``: how many people the smallest group holds.
-    ``rows``: how many groups the answer has. ``share``: the relative error of a typical number at ``at``.
-    ``meets_people``: whether ``at`` meets the preference's conditions on people alone. ``here``: what is worth saying
-    of ``at`` whatever the preference. ``accuracies``: how accurate the answer is, by ε.
+    that the analyst would like; ``enough``: the smallest ε that gives it. ``looser``: the preference is looser than the
+    controller's own threshold; None if it is not. ``refusal``: why the account grants none of the candidates that meet
+    the preference; None if it grants one. ``smallest``: how many people the smallest group holds. ``rows``: how many
+    groups the answer has. ``share``: the relative error of a typical number at ``at``. ``meets_people``: whether ``at``
+    meets the preference's conditions on people alone. ``here``: what is worth saying of ``at`` whatever the preference.
+    ``accuracies``: how accurate the answer is, by ε.
     """
 
     risk: Assessed
     choice: Choice
-    preference: Preference
     at: float
     worst: float
     remaining: tuple[float, ...]
@@ -53,7 +53,7 @@ class Proposal:
     wanted: float | None
     enough: float | None
     looser: people.LooserThanOwn | None
-    why: str
+    refusal: AccountRefuses | None
     smallest: int | None
     rows: int
     share: float | None
@@ -62,18 +62,14 @@ class Proposal:
     accuracies: Mapping[float, AnswerAccuracy]
 
     @property
-    def meeting(self) -> frozenset[float]:
-        return frozenset(line.epsilon for line in self.choice.candidates if line.satisfied)
-
-    @property
     def undecided(self) -> bool:
         """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
-        return not self.choice.decides and bool(self.meeting)
+        return not self.choice.decides and bool(self.choice.meeting)
 
     @property
     def found(self) -> float | None:
         """Return the largest candidate that meets the preference and that the account grants."""
-        return max((epsilon for epsilon in self.remaining if epsilon in self.meeting), default=None)
+        return max((epsilon for epsilon in self.remaining if epsilon in self.choice.meeting), default=None)
 
     def line(self, epsilon: float) -> Candidate:
         return next(line for line in self.choice.candidates if line.epsilon == epsilon)
@@ -86,7 +82,7 @@ def find_for_proposal(asked: Proposal, costs: Iterable[Finding]) -> tuple[Findin
         *_find_fit(asked),
         *_find_worth(asked),
         *_find_few(asked),
-        *find_given(asked.risk, asked.choice, about_rdr=not asked.preference.measured, why=asked.why),
+        *find_given(asked.risk, asked.choice, asked.refusal),
         *costs,
     )
 
@@ -111,13 +107,13 @@ def _find_few(asked: Proposal) -> Iterator[Finding]:
 
 def _find_fit(asked: Proposal) -> Iterator[Finding]:
     """Yield whether the ε meets the preference, and whether that says anything about risk."""
-    preference = asked.preference
+    preference = asked.choice.preference
     limits = preference.about_rdr or bool(preference.measured & {"own_epsilon", "advantage"})
     if asked.testing:
         yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt)
     elif asked.undecided:
         yield people.MetByAll()
-    elif asked.at in asked.meeting:
+    elif asked.at in asked.choice.meeting:
         yield people.MeetsPreference(asked.at) if limits else people.NoLimitOnRisk()
     elif _lacks_accuracy(asked):
         yield people.FailsByAccuracy(asked.at, asked.found, asked.risk.plan.only_ranks)
@@ -129,9 +125,9 @@ def _find_fit(asked: Proposal) -> Iterator[Finding]:
 
 def _lacks_accuracy(asked: Proposal) -> bool:
     """Return whether the ε fails the preference by its conditions on errors alone."""
-    if not asked.preference.about_errors or asked.preference.without_errors() is None:
+    if not asked.choice.preference.about_errors or asked.choice.preference.without_errors() is None:
         return False
-    return asked.meets_people or bool(asked.meeting and asked.at < min(asked.meeting))
+    return asked.meets_people or bool(asked.choice.meeting and asked.at < min(asked.choice.meeting))
 
 
 def _find_worth(asked: Proposal) -> Iterator[Finding]:
@@ -140,7 +136,7 @@ def _find_worth(asked: Proposal) -> Iterator[Finding]:
     ranks = find_any_value(asked, asked.at)
     gives = asked.wanted is not None and _gives(accuracy, asked.wanted)
     if asked.wanted is not None and not gives:
-        granted, meets = asked.enough in asked.remaining, asked.enough in asked.meeting
+        granted, meets = asked.enough in asked.remaining, asked.enough in asked.choice.meeting
         yield answer.NotAsExactAsAsked(asked.wanted, asked.enough, granted, meets, asked.found)
     if ranks is not None:
         yield ranks
@@ -192,4 +188,4 @@ def _find_more(asked: Proposal) -> Finding:
     worth = (e for e in larger if not asked.accuracies[e].is_mostly_noise and find_any_value(asked, e) is None)
     better = next(worth, None)
     few = (asked.smallest is not None and asked.smallest < people.FEW) or (asked.risk.matched or 0) < people.FEW
-    return answer.WorthMoreAt(better, better in asked.meeting, asked.found, few)
+    return answer.WorthMoreAt(better, better in asked.choice.meeting, asked.found, few)

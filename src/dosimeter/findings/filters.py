@@ -21,7 +21,14 @@ CAUTIONS: Kinds = (
 )
 """What a controller must read first."""
 
-GIVEN: Kinds = (answer.Finds, answer.AllMeet, answer.NoneMeets, answer.MetButNotGranted, people.EquallyExposed)
+GIVEN: Kinds = (
+    answer.Finds,
+    answer.AllMeet,
+    answer.NoneMeets,
+    answer.NoValue,
+    answer.MetButNotGranted,
+    people.EquallyExposed,
+)
 """Which ε the preference gives, or why none."""
 
 STATES: Kinds = (answer.Conflict, people.Cautious, people.NoneCautious, people.LooserThanOwn)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
@@ -37,15 +36,6 @@ class Finding:
     about: ClassVar[Subject] = Subject.METHOD
     is_note: ClassVar[bool] = False
     is_advice: ClassVar[bool] = True
-
-    @property
-    def kind(self) -> str:
-        """Return the name of the class as JSON has it: FewTouched is few_touched."""
-        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
-
-    def list_numbers(self) -> dict[str, object]:
-        """Return the fields by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(redacted)"

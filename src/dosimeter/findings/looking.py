@@ -31,6 +31,7 @@ from dosimeter.show import order_candidates
 if TYPE_CHECKING:
     from dosimeter.findings.choice import Choice
     from dosimeter.findings.finding import Finding
+    from dosimeter.findings.on_account import AccountRefuses
     from dosimeter.influence import Measured
     from dosimeter.mechanisms import Mechanism
     from dosimeter.options import Indicator
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
         Preference,
         Sensitivities,
     )
+
+
+STATED = "the preference"
+"""What a preference is called where its text stands beside."""
 
 
 class Assessed(Protocol):
@@ -235,17 +240,17 @@ def find_untold(line: Candidate) -> Iterator[Finding]:
 # ---------------------------------------------------------------- what the preference gives
 
 
-def find_in_choice(risk: Assessed, choice: Choice, *, about_rdr: bool, why: str = "") -> Iterator[Finding]:
+def find_in_choice(risk: Assessed, choice: Choice, refusal: AccountRefuses | None = None) -> Iterator[Finding]:
     """Yield which ε the preference gives, or why none, and what to know before it is taken.
 
     If none meets the preference because one of its FILTERs matches nobody, ``find_notes`` says that, and nothing else.
     Otherwise the advice is about the ε that was found; if none was, about the largest candidate that meets the
     preference, or the largest of all. If the preference does not decide (F4), it is about the largest candidate at
-    which nobody's membership advantage exceeds 0.25. ``about_rdr`` and ``why``: as in ``find_given``.
+    which nobody's membership advantage exceeds 0.25. ``refusal``: as in ``find_given``.
     """
     if choice.empty_filters and choice.epsilon is None:
         return
-    yield from find_given(risk, choice, about_rdr=about_rdr, why=why)
+    yield from find_given(risk, choice, refusal, choice.asked)
     ordered = sorted(choice.candidates, key=lambda line: line.epsilon)
     met = [line.epsilon for line in ordered if line.satisfied]
     at = choice.epsilon if choice.epsilon is not None else (met or [ordered[-1].epsilon])[-1]
@@ -254,16 +259,18 @@ def find_in_choice(risk: Assessed, choice: Choice, *, about_rdr: bool, why: str 
         yield from find_at(risk, ordered, shown, steps=shown == at)
 
 
-def find_given(risk: Assessed, choice: Choice, *, about_rdr: bool, why: str = "") -> Iterator[Finding]:
+def find_given(
+    risk: Assessed, choice: Choice, refusal: AccountRefuses | None = None, asked: str = STATED
+) -> Iterator[Finding]:
     """Yield which ε the preference gives, or why none, and what limits its word.
 
-    ``about_rdr``: the preference reads nothing but RDRs. ``why``: why the account admits none of the candidates that
-    meet the preference, in a sentence; "" if it admits one, or if that is not known.
+    ``refusal``: why the account admits none of the candidates that meet the preference; None if it admits one, or if
+    that is not known. ``asked``: what the preference is called; its text, where that does not stand beside it.
     """
-    lines, met = choice.candidates, [line.epsilon for line in choice.candidates if line.satisfied]
+    lines, met = choice.candidates, choice.meeting
     alike = is_alike(lines)
     if not (alike and len(met) == len(lines)) or (met and choice.epsilon is None):
-        yield _find_outcome(risk, choice, met, about_rdr=about_rdr, why=why)
+        yield _find_outcome(risk, choice, refusal, asked)
     if alike:
         yield people.EquallyExposed(risk.smallest_group())
     if choice.conflict:
@@ -278,17 +285,25 @@ def find_given(risk: Assessed, choice: Choice, *, about_rdr: bool, why: str = ""
         yield people.AllowedByGroups(choice.epsilon, choice.epsilon_cell)
 
 
-def _find_outcome(risk: Assessed, choice: Choice, met: Sequence[float], *, about_rdr: bool, why: str) -> Finding:
-    """Return which ε the preference gives, or why it gives none. ``met``: the candidates that meet it."""
-    ordered, asked = order_candidates(choice.candidates), choice.asked
-    if choice.epsilon is None and met:
-        return answer.MetButNotGranted(asked, why)
-    valued = [(line.epsilon, line.value) for line in ordered if line.value is not None]
+def find_unmet(choice: Choice, refusal: AccountRefuses | None, asked: str = STATED) -> Finding:
+    """Return why the preference gives no ε: none meets it, or the account admits none of those that do."""
+    if choice.meeting:
+        return answer.MetButNotGranted(asked, refusal)
+    ordered = order_candidates(choice.candidates)
+    valued, smallest = [(line.epsilon, line.value) for line in ordered if line.value is not None], ordered[-1]
+    if not valued and len(choice.preference.comparisons) == 1:
+        return answer.NoValue()
+    ends = (valued[0], valued[-1]) if valued else ()
+    ratio = None if choice.preference.measured else smallest.rdr.ratio
+    return answer.NoneMeets(asked, smallest.epsilon, ends, ratio)
+
+
+def _find_outcome(risk: Assessed, choice: Choice, refusal: AccountRefuses | None, asked: str) -> Finding:
+    """Return which ε the preference gives, or why it gives none."""
     if choice.epsilon is None:
-        smallest = ordered[-1]
-        ends = (valued[0], valued[-1]) if valued else ()
-        return answer.NoneMeets(asked, smallest.epsilon, ends, smallest.rdr.ratio if about_rdr else None)
-    if len(met) == len(ordered) and choice.epsilon == ordered[0].epsilon:  # F4
+        return find_unmet(choice, refusal, asked)
+    ordered = order_candidates(choice.candidates)
+    if len(choice.meeting) == len(ordered) and choice.epsilon == ordered[0].epsilon:  # F4
         return answer.AllMeet(asked, risk.indicator)
     larger = [line for line in ordered if line.epsilon > choice.epsilon]
     following = larger[-1] if larger else None

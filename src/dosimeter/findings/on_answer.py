@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dosimeter.findings.finding import Finding, Subject, Weight
+from dosimeter.findings.on_account import AccountRefuses
 from dosimeter.options import Indicator
 from dosimeter.risk import AnswerAccuracy, ConditionRange
 
@@ -79,14 +80,21 @@ class NoneMeets(Finding):
     ratio: float | None
 
 
+class NoValue(Finding):
+    """The preference is one comparison, which has no value at any candidate."""
+
+    __slots__ = ()
+    weight: ClassVar[Weight] = Weight.AGAINST
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class MetButNotGranted(Finding):
-    """Some candidates meet the preference, and the account admits none of them. ``why``: a sentence; "" if unknown."""
+    """Some candidates meet the preference, and the account admits none. ``refusal``: why; None if unknown."""
 
     weight: ClassVar[Weight] = Weight.AGAINST
 
     preference: str
-    why: str
+    refusal: AccountRefuses | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -79,6 +79,8 @@ class FailsPreference(AgainstPeople):
 class FailsByAccuracy(AgainstPeople):
     """This ε fails the preference by its conditions on errors alone. ``in_rows``: every error is in rows."""
 
+    about: ClassVar[Subject] = Subject.ANSWER
+
     epsilon: float
     found: float | None
     in_rows: bool

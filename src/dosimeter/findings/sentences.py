@@ -28,6 +28,7 @@ from dosimeter.show import (
 )
 
 if TYPE_CHECKING:
+    from dosimeter.options import Indicator
     from dosimeter.risk import AnswerAccuracy, ConditionRange
 
 _IDENTIFIED, _SUSPECTED = 0.95, 0.5
@@ -45,16 +46,6 @@ def word_all(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(word, findings)))
 
 
-def describe(finding: Finding) -> dict[str, Any]:
-    """Return a finding as JSON has it: its kind, its weight, its numbers and its sentence."""
-    numbers = {
-        name: value
-        for name, value in finding.list_numbers().items()
-        if value is None or isinstance(value, str | int | float)
-    }
-    return {"kind": finding.kind, "weight": finding.weight.value, **numbers, "text": word(finding)}
-
-
 # ---------------------------------------------------------------- which ε the preference gives
 
 
@@ -68,9 +59,11 @@ def _word_unstated(found: answer.Unstated) -> str:
 
 
 def _word_finds(found: answer.Finds) -> str:
-    exact = "" if found.limit is None else f"exact limit {format_number(found.limit, down=True)}, "
-    at = f"{format_epsilon(found.epsilon)} ({exact}{found.indicator} indicator)"
-    start = f"Largest ε that meets {found.preference}: {at}"
+    limit = [] if found.limit is None else [f"exact limit {format_number(found.limit, down=True)}"]
+    beside = ", ".join((*limit, *_name_indicator(found.indicator)))
+    start = (
+        f"Largest ε that meets {found.preference}: {format_epsilon(found.epsilon)}{f' ({beside})' if beside else ''}"
+    )
     if found.following is None:
         return f"{start}; it is the largest candidate."
     following = f"{start}; the next candidate, {format_epsilon(found.following)},"
@@ -78,6 +71,19 @@ def _word_finds(found: answer.Finds) -> str:
         return f"{following} meets it too but is not available."
     gives = "" if found.value is None else f" and gives {format_number(found.value, 4)}"
     return f"{following} does not meet it{gives}."
+
+
+def _name_indicator(indicator: Indicator) -> list[str]:
+    """Return how an ε was found, if not by the upper limit of the RDR, which is the default."""
+    return [] if indicator == "bound" else [f"{indicator} indicator"]
+
+
+def _word_all_meet(found: answer.AllMeet) -> str:
+    by = "".join(f" ({name})" for name in _name_indicator(found.indicator))
+    return (
+        f"Every candidate meets {found.preference}{by}, so it decides nothing and no ε was found by it. Choose by "
+        "absolute risk and accuracy."
+    )
 
 
 def _word_none_meets(found: answer.NoneMeets) -> str:
@@ -94,9 +100,10 @@ def _word_none_meets(found: answer.NoneMeets) -> str:
 
 
 def _word_not_granted(found: answer.MetButNotGranted) -> str:
-    if not found.why:
+    if found.refusal is None:
         return f"Some candidates meet {found.preference}, but none of them is available."
-    return f"Stopped by the account, not by {found.preference}, which some candidates meet. {found.why}"
+    why = account.word_refusal(found.refusal)
+    return f"Stopped by the account, not by {found.preference}, which some candidates meet. {why}"
 
 
 def _word_conflict(found: answer.Conflict) -> str:
@@ -197,11 +204,10 @@ def _word_fails(found: people.FailsPreference | people.FailsByAccuracy) -> str:
 
 
 def _word_by_groups(found: people.AllowedByGroups) -> str:
-    gives = "is met by no candidate" if found.by_cell is None else f"gives ε = {format_epsilon(found.by_cell)}"
     return (
         f"The preference allows ε = {format_epsilon(found.epsilon)} only because the noise in all groups is counted. "
-        "By the cell indicator, which counts only the noise that one person's rows can reach, the same preference "
-        f"{gives}."
+        "Counting only the noise that one person's rows can reach, as without groups, it allows "
+        f"{'none' if found.by_cell is None else format_epsilon(found.by_cell)}."
     )
 
 
@@ -384,11 +390,9 @@ _INCAUTIONS = {
 SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     answer.Unstated: _word_unstated,
     answer.Finds: _word_finds,
-    answer.AllMeet: lambda found: (
-        f"Every candidate meets {found.preference} ({found.indicator} indicator), so it decides nothing and no ε was "
-        "found by it. Choose by absolute risk and accuracy."
-    ),
+    answer.AllMeet: _word_all_meet,
     answer.NoneMeets: _word_none_meets,
+    answer.NoValue: "This condition has no value here, at any ε: it may divide by zero, or its FILTER matches nobody.",
     answer.MetButNotGranted: _word_not_granted,
     answer.Conflict: _word_conflict,
     answer.Errors: _word_gain,

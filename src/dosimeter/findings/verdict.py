@@ -87,8 +87,9 @@ def summarize(findings: Sequence[Finding]) -> Summary:
         shown = [each for kind in told for each in findings if isinstance(each, kind)]
         if shown:
             verdict = judge(each for each in findings if each.about is about)
-            if about is Subject.COST and verdict is Verdict.FOR:
-                verdict = Verdict.OPEN  # a cost speaks for nothing
+            approving = not isinstance(shown[0], (account.Spends, people.FailsByAccuracy))
+            if verdict is Verdict.FOR and not approving:
+                verdict = Verdict.OPEN  # a cost speaks for nothing, and nor does what fails by accuracy
             lines.append(SummaryLine(name, verdict, " ".join(map(word, shown))))
     verdict = judge(findings)
     return Summary(tuple(lines), verdict, _advise(findings, verdict))

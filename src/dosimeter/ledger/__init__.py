@@ -50,7 +50,7 @@ from dosimeter.ledger.measuring import Measuring
 from dosimeter.ledger.people import MOST_KEPT, People, SharedPeople, check_shared
 from dosimeter.ledger.readings import Charge, Price, Reading
 from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
-from dosimeter.ledger.remaining import Remaining
+from dosimeter.ledger.remaining import Remaining, count_answers
 from dosimeter.ledger.values import (
     Account,
     AccountOpening,
@@ -102,6 +102,7 @@ __all__ = [
     "check_apart",
     "check_shared",
     "choose_algorithm",
+    "count_answers",
     "default_delta_total",
     "exact_decimal",
     "refuse_stopped",

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import ClassVar, Literal
 
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject, JsonValue, read_object, read_text
 from dosimeter.ledger.decimals import (
+    EXACTLY,
     ZERO,
     Number,
-    exact_context,
     exact_decimal,
     read_reading,
     write_decimal,
@@ -34,7 +34,7 @@ def default_delta_total(individuals: int) -> Decimal:
     """
     if individuals < 1:
         raise OptionError("individuals must be at least 1.")
-    return exact_context().multiply(Decimal(min(100, individuals)), exact_decimal(1.0 / individuals**2))
+    return EXACTLY.multiply(Decimal(min(100, individuals)), exact_decimal(1.0 / individuals**2))
 
 
 LARGE_DELTA = Decimal("0.1")
@@ -274,7 +274,7 @@ class ZcdpBudget(Policy):
 
         ``delta_total``: δ_g, the part of D that is set aside for thresholded groups.
         """
-        return ZcdpReading(delta_total=delta_total, delta_of_noise=exact_context().subtract(self.delta, delta_total))
+        return ZcdpReading(delta_total=delta_total, delta_of_noise=EXACTLY.subtract(self.delta, delta_total))
 
     def write_reading(self, reading: Reading) -> JsonObject:
         """Return the exact sums of ρ and of δ as JSON values, for the ledger to keep; ε is computed from these."""
@@ -392,14 +392,22 @@ class RequestCharges:
     delta: Decimal
     group_delta: Decimal = ZERO
     find_rho: Callable[[Decimal], Decimal] | None = None
+    _charges: dict[float | Decimal | None, Charge] = field(default_factory=dict, init=False, compare=False)
+    _rules: dict[float, Rule | None] = field(default_factory=dict, init=False, compare=False)
 
     def remaining(self, candidates: Sequence[float], reading: Reading | None = None) -> tuple[float, ...]:
         """Return the candidates that may still be granted at ``reading``; by default at the account's reading now."""
-        return tuple(
-            candidate
-            for candidate in candidates
-            if admits_charge(self.policy, reading or self.reading, self.charge(candidate), max_epsilon=self.max_epsilon)
-        )
+        return tuple(candidate for candidate in candidates if self._find_rule(candidate, reading) is None)
+
+    def _find_rule(self, epsilon: float, reading: Reading | None = None) -> Rule | None:
+        """Return the rule that an answer at this ε would break; None if the account admits it."""
+        if reading is None and epsilon in self._rules:
+            return self._rules[epsilon]
+        charge = self.charge(epsilon)
+        found = find_broken_rule(self.policy, reading or self.reading, charge, max_epsilon=self.max_epsilon)
+        if reading is None:
+            self._rules[epsilon] = found
+        return found
 
     def price(self, epsilon: float | Decimal | None, *, in_zcdp: bool = True) -> Price:
         """Return what an answer at this ε costs, in ε, δ and ρ (O1). Refuse an ε of 0.
@@ -415,7 +423,7 @@ class RequestCharges:
             epsilon_svt=self.epsilon_svt,
             delta=self.delta if answer else ZERO,
             group_delta=self.group_delta if answer else ZERO,
-            rho=exact_context().add(self._find_rho(answer), _pure_rho(self.epsilon_svt)) if in_zcdp else None,
+            rho=EXACTLY.add(self._find_rho(answer), _pure_rho(self.epsilon_svt)) if in_zcdp else None,
         )
 
     def _find_rho(self, epsilon: Decimal) -> Decimal:
@@ -423,7 +431,10 @@ class RequestCharges:
 
     def charge(self, epsilon: float | Decimal | None) -> Charge:
         """Return the charge of an answer at this ε; if that is None, of a denial after the noisy test (O1)."""
-        return self.policy.charge(self.price(epsilon, in_zcdp=self.policy.in_zcdp))
+        known = self._charges.get(epsilon)
+        if known is None:
+            known = self._charges[epsilon] = self.policy.charge(self.price(epsilon, in_zcdp=self.policy.in_zcdp))
+        return known
 
     def charge_groups(self) -> Charge:
         """Return the charge of a denial if thresholded groups were read but no noisy test ran: the groups' δ (H1)."""
@@ -440,13 +451,13 @@ class RequestCharges:
         answer's ε (``max_epsilon``) refuses all candidates, this is the smallest. Otherwise it is one that the cap does
         not refuse: the largest of these under the policy ``paper``, the smallest under a budget.
         """
-        charges = sorted((self.charge(epsilon) for epsilon in candidates), key=lambda charge: charge.epsilon)
-        found = [
-            Obstacle(rule, charge, self.reading, self.policy, self.max_epsilon)
-            for charge in charges
-            if (rule := find_broken_rule(self.policy, self.reading, charge, max_epsilon=self.max_epsilon)) is not None
-        ]
-        if not found or len(found) < len(charges):
+        rules = {epsilon: self._find_rule(epsilon) for epsilon in sorted(candidates)}
+        if not rules or None in rules.values():
             return None
+        found = [
+            Obstacle(rule, self.charge(epsilon), self.reading, self.policy, self.max_epsilon)
+            for epsilon, rule in rules.items()
+            if rule is not None
+        ]
         below_cap = [obstacle for obstacle in found if obstacle.rule != "cap"]
         return below_cap[-1] if below_cap and self.policy.budget is None else (below_cap or found)[0]

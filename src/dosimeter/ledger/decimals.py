@@ -20,12 +20,8 @@ _LARGEST_MAGNITUDE = 320
 _DIGITS = 1000
 
 
-def exact_context() -> Context:
-    """Return a decimal context in which arithmetic raises an error instead of rounding."""
-    return Context(prec=_DIGITS, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow])
-
-
-_EXACTLY = exact_context()
+EXACTLY = Context(prec=_DIGITS, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow])
+"""A decimal context in which arithmetic raises an error instead of rounding."""
 
 
 def exact_decimal(value: Number, *, name: str | Option = "the number") -> Decimal:
@@ -45,7 +41,7 @@ def exact_decimal(value: Number, *, name: str | Option = "the number") -> Decima
     exponent = number.as_tuple().exponent
     if not isinstance(exponent, int) or exponent < _SMALLEST_EXPONENT or number.adjusted() > _LARGEST_MAGNITUDE:
         raise OptionError(name, " is out of range: use a number that a double can hold.")
-    return _EXACTLY.normalize(number)
+    return EXACTLY.normalize(number)
 
 
 def write_decimal(number: Decimal) -> str:

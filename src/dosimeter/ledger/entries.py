@@ -50,7 +50,7 @@ REASON_WORDS: Mapping[DenialReason, str] = {
     "cap": "ε is above the cap of one answer",
     "delta": "the account's δ does not allow it",
     "preference": "no ε meets the preference",
-    "chosen": "the chosen ε is above those that meet the preference",
+    "chosen": "the chosen ε does not meet the preference",
     "noisy test": "the noisy test found no ε",
     "incident": "it failed, and the dataset was stopped",
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger.decimals import INFINITY, ZERO, exact_context, exact_decimal, write_decimal, write_reading
+from dosimeter.ledger.decimals import EXACTLY, INFINITY, ZERO, exact_decimal, write_decimal, write_reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Charge:
 
     @property
     def total(self) -> Decimal:
-        return exact_context().add(self.epsilon, self.epsilon_svt)
+        return EXACTLY.add(self.epsilon, self.epsilon_svt)
 
     @property
     def is_nothing(self) -> bool:
@@ -116,7 +116,7 @@ class SumReading(Reading):
     delta_total: Decimal = field(kw_only=True)
 
     def after(self, charge: Charge, times: int = 1) -> SumReading:
-        context = exact_context()
+        context = EXACTLY
         delta = context.add(self.delta, context.multiply(charge.delta, Decimal(times)))
         overspent = self.infinite or delta > self.delta_total
         epsilon = INFINITY if overspent else context.add(self.epsilon, context.multiply(charge.total, Decimal(times)))
@@ -154,7 +154,7 @@ class ZcdpReading(Reading):
     def after(self, charge: Charge, times: int = 1) -> ZcdpReading:
         if charge.rho is None and not charge.is_nothing:
             raise LedgerError("A charge of an account with a policy budget:E@D has its ρ.")
-        context, many = exact_context(), Decimal(times)
+        context, many = EXACTLY, Decimal(times)
         rho = context.add(self.rho, context.multiply(charge.rho or ZERO, many))
         delta = context.add(self.delta, context.multiply(charge.delta, many))
         return replace(self, rho=rho, delta=delta)
@@ -163,8 +163,8 @@ class ZcdpReading(Reading):
         """Return by how much the last charge raised ε, given the charges before it; infinity if ε is infinite."""
         if self.infinite:
             return INFINITY
-        before = replace(self, rho=exact_context().subtract(self.rho, charge.rho or ZERO))
-        return exact_context().subtract(self.epsilon, before.epsilon)
+        before = replace(self, rho=EXACTLY.subtract(self.rho, charge.rho or ZERO))
+        return EXACTLY.subtract(self.epsilon, before.epsilon)
 
     def write(self) -> str:
         return write_decimal(self.rho)
@@ -174,7 +174,7 @@ class ZcdpReading(Reading):
 
         The ε is infinite if the δ is not larger than δ_g, which is set aside for thresholded groups.
         """
-        context = exact_context()
+        context = EXACTLY
         shown = [(delta, context.subtract(delta, self.delta_total)) for delta in deltas]
         return tuple(
             (delta, replace(self, delta_of_noise=rest).epsilon if rest > 0 else INFINITY) for delta, rest in shown

@@ -61,15 +61,16 @@ def find_remaining(policy: Policy, reading: Reading, max_epsilon: Decimal | None
     )
 
 
-def count_answers(charges: RequestCharges, epsilon: float) -> int:
+def count_answers(charges: RequestCharges, epsilon: float, reading: Reading | None = None) -> int:
     """Return how many more answers at this ε the account admits, one after the other; at most 10⁹ are counted.
 
     A charge that is admitted after some answers is also admitted after fewer: so the number is found by bisection.
+    ``reading``: what is spent before; by default the account's reading now.
     """
-    charge = charges.charge(epsilon)
+    charge, spent = charges.charge(epsilon), reading or charges.reading
 
     def admits(count: int) -> bool:
-        before = charges.reading.after(charge, count - 1) if count > 1 else charges.reading
+        before = spent.after(charge, count - 1) if count > 1 else spent
         return admits_charge(charges.policy, before, charge, max_epsilon=charges.max_epsilon)
 
     low, high = 0, 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dosimeter.late_names import load_late
 from dosimeter.release.account_terms import agree_on_terms, expect_charges, find_charges, find_people
-from dosimeter.release.costs import find_costs, find_refusal
+from dosimeter.release.costs import find_costs, find_objection, find_refusal
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
 from dosimeter.release.options import ReleaseOptions, read_options
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder, Terms
@@ -27,7 +27,7 @@ from dosimeter.release.selection import (
 )
 from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
-from dosimeter.release.ways.found import Found
+from dosimeter.release.ways.preferred import Preferred
 from dosimeter.release.ways.read_way import read_way
 from dosimeter.release.ways.selected import Selected, SelectedPreview
 
@@ -37,7 +37,7 @@ __all__ = [
     "DryRun",
     "ExPostRisk",
     "Fixed",
-    "Found",
+    "Preferred",
     "PreparedRelease",
     "ReleaseOptions",
     "ReleaseOrder",
@@ -56,6 +56,7 @@ __all__ = [
     "find_charges",
     "find_companion",
     "find_costs",
+    "find_objection",
     "find_people",
     "find_refusal",
     "group_delta",

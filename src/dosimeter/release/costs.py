@@ -1,6 +1,6 @@
-"""What an answer costs its account, and why the account refuses it, as findings (O1, O2, H1).
+"""What an answer costs its account, and why it would be denied, as findings (O1, O2, H1).
 
-Uses public facts and the account only, nothing of the data.
+The release, a dry run, the decision page and the command line ask here.
 """
 
 from __future__ import annotations
@@ -8,10 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dosimeter.findings import MOST_COUNTED, AccountRefuses, AnswersLeft, Spends, TakesAllLeft, TestCosts
+from dosimeter.findings import (
+    AccountRefuses,
+    AnswersLeft,
+    FailsPreference,
+    Spends,
+    TakesAllLeft,
+    TestCosts,
+    find_unmet,
+)
+from dosimeter.ledger import count_answers
 
 if TYPE_CHECKING:
-    from dosimeter.findings import Finding
+    from dosimeter.findings import Choice, Finding
     from dosimeter.ledger import Reading, RequestCharges
 
 
@@ -35,6 +44,20 @@ def find_refusal(charges: RequestCharges, epsilons: Sequence[float]) -> AccountR
         cap=None if obstacle.cap is None else float(obstacle.cap),
         in_zcdp=obstacle.policy.in_zcdp,
     )
+
+
+def find_objection(choice: Choice, charges: RequestCharges, epsilon: float | None = None) -> Finding | None:
+    """Return why a release by this choice's preference would be denied; None if it would not be.
+
+    ``epsilon``: the candidate that the controller chose, which has to meet the preference itself; None to take the
+    largest that meets it and that the account admits.
+    """
+    refusal = find_refusal(charges, choice.meeting if epsilon is None else (epsilon,))
+    if epsilon is None:
+        return find_unmet(choice, refusal) if refusal is not None or not choice.meeting else None
+    if refusal is None and epsilon not in choice.meeting:
+        return FailsPreference(epsilon, max(charges.remaining(choice.meeting), default=None))
+    return refusal
 
 
 def find_costs(
@@ -68,11 +91,13 @@ def find_costs(
 def count_more(charges: RequestCharges, reading: Reading, candidates: Sequence[float]) -> int:
     """Return how many more answers fit after this reading, each at the smallest ε that the policy admits then (O2).
 
-    It stops counting at ``MOST_COUNTED`` + 1.
+    With a budget these are all at the smallest candidate; under the paper's policy each is at the next larger one.
     """
+    if charges.policy.budget is not None:
+        return count_answers(charges, min(candidates), reading)
     count = 0
     for epsilon in sorted(candidates):
-        while count <= MOST_COUNTED and charges.remaining((epsilon,), reading):
+        if charges.remaining((epsilon,), reading):
             reading = reading.after(charges.charge(epsilon))
             count += 1
     return count

@@ -22,6 +22,8 @@ class ReleaseOptions(TypedDict, total=False):
     """A fixed ε."""
     prefer: str | PreferenceFunction | None
     """A preference: ε is found from it, and the analyst is told neither ε nor an error."""
+    chosen: float | None
+    """With ``prefer``: a candidate that meets the preference too, to take instead of the largest."""
     svt: float | None
     """The ε that the noisy test may spend on finding ε; goes with ``variance``."""
     variance: float | None
@@ -72,7 +74,7 @@ class ReleaseOptions(TypedDict, total=False):
     """Put noisy numbers back into their bounds."""
 
 
-_WAY = ("epsilon", "prefer", "svt", "variance", "selection", "violation")
+_WAY = ("epsilon", "prefer", "chosen", "svt", "variance", "selection", "violation")
 _TERMS = ("policy", "delta_total", "max_epsilon")
 _LOOK = (
     "mechanism", "delta", "calibration", "indicator", "candidates", "groups", "method", "sensitivity", "min_rows",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -205,7 +206,7 @@ class Spread:
         return "Spread(redacted)"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Candidate:
     """One ε, how exposed it leaves everybody, and how accurate the answer would be. Private.
 
@@ -225,7 +226,7 @@ class Candidate:
     rank_errors: tuple[float | None, ...] = ()
     accuracy: tuple[ColumnAccuracy, ...] = ()
 
-    @property
+    @cached_property
     def errors(self) -> tuple[tuple[float | None, bool], ...]:
         """Return, for each aggregate column, its 95 % error and whether this error is in rows."""
         ranks = self.rank_errors or (None,) * len(self.error_95)

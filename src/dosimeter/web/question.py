@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
 from dosimeter.planning import Group, Output, QueryPlan, read_where
-from dosimeter.release import Fixed, Found, PreparedRelease, Selected
+from dosimeter.release import Fixed, Preferred, PreparedRelease, Selected
 from dosimeter.schema import ColumnType
 from dosimeter.show import format_epsilon, format_number, format_small, join_names, word_mechanism
 from dosimeter.sql import drop_cuts
@@ -238,7 +238,7 @@ def preview_answer(prepared: PreparedRelease, epsilon: float, *, looked: bool, c
     others = sum(len(blocks[at].group_keys or ()) for at in plan.after.rows_of if at > 0)
     way = prepared.order.way
     match way:
-        case Found():
+        case Preferred():
             about = WITHHELD
         case Fixed():
             at, rest = format_epsilon(epsilon), "and the 95 % error of each number"

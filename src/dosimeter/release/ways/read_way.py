@@ -8,9 +8,8 @@ from dosimeter.errors import OptionError
 from dosimeter.problems import Option
 from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
-from dosimeter.release.ways.found import Found
+from dosimeter.release.ways.preferred import Preferred
 from dosimeter.release.ways.selected import Selected
-from dosimeter.risk import parse_preference
 
 if TYPE_CHECKING:
     from dosimeter.options import Selection
@@ -36,7 +35,7 @@ def read_way(
         variance: the threshold of the noisy test: the largest variance of the normalised RDRs.
         selection: which noisy test: sharp, or as in the paper.
         violation: the promised probability of releasing an ε that violates the threshold.
-        chosen: a candidate that the controller takes instead of the ε that the preference finds, not above it.
+        chosen: a candidate that the controller takes instead of the ε that the preference finds; it must meet it too.
 
     Raises:
         OptionError: none or several ways are asked for, or a number is not positive.
@@ -49,13 +48,15 @@ def read_way(
             Option("variance", text="TAU"), ".",
         )  # fmt: skip
     if chosen is not None and prefer is None:
-        raise OptionError("A chosen ε goes with a preference: it may not lie above the ε that the preference finds.")
+        raise OptionError(
+            Option("chosen"), " goes with ", Option("prefer"), ": it is one of the ε's that meet a preference."
+        )
     if violation is not None and svt is None:
         raise OptionError(Option("violation"), " goes with ", Option("svt"), ": it is a promise of the noisy test.")
     if epsilon is not None:
         return Fixed(epsilon)
     if prefer is not None:
-        return Found(parse_preference(prefer), chosen)
+        return Preferred(prefer, epsilon=chosen)
     if svt is None or variance is None:
         raise OptionError(
             Option("svt"), " and ", Option("variance"), " go together: the budget of the noisy test, and its threshold."

@@ -116,9 +116,7 @@ def describe_confirmation(
         return Confirmation(risk, words, describe_touched(measured))
     own = find_own_threshold(state, case, user, measured)
     offered = offer.prefer(choice)
-    found = find_for_approval(
-        measured, offered, choice, preference, at, cost.findings, wanted=case.query.wanted_error, own=own
-    )  # fmt: skip
+    found = find_for_approval(measured, offered, at, cost.findings, wanted=case.query.wanted_error, own=own)
     return Confirmation(risk, words, describe_touched(measured), found)
 
 
@@ -132,5 +130,5 @@ def word_looser(state: ServerState, case: Case, user: User, offer: Offer, prefer
     if job is None or choice is None:
         return ""
     own = find_own_threshold(state, case, user, job.result)
-    found = find_looser(preference, offer.prefer(choice), own)
+    found = find_looser(offer.prefer(choice), own)
     return "" if found is None else word(found)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dosimeter.assessment import choose
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
 from dosimeter.risk import parse_preference
@@ -102,5 +103,5 @@ def _find_meeting(
         prepared = served.prepare(query.sql)
         if (prepared.plan.k or 0) > MOST_NUMBERS:
             return None
-        choice = dataset.assess_plan(prepared.plan, prepared.look).find(preference)
-    return {line.epsilon for line in choice.candidates if line.satisfied}
+        choice = choose(dataset.assess_plan(prepared.plan, prepared.look), preference)
+    return set(choice.meeting)

@@ -3,20 +3,20 @@
 The query is measured on the dataset's worker. After that, the slider and most preferences (``recall``) read no data:
 they compute with the distinct sensitivities, in any thread. Other preferences (``choose``) go over everybody again, on
 the worker. Where there are many distinct sensitivities, pictures are drawn from a few thousand classes of people, in
-which only the smallest and the largest sensitivities stay exact. The ratio and the variance that common preferences
-compare are kept for each candidate.
+which only the smallest and the largest sensitivities stay exact. A preference over least ÷ most exposed needs no more
+than what every candidate already has.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dosimeter.assessment import Risk, conclude, limit_by_cell
+from dosimeter.assessment import Risk, choose
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.findings import Choice, Finding, find_at
@@ -31,10 +31,6 @@ from dosimeter.risk import (
     Sensitivities,
     ShownAt,
     ShownGroups,
-    Verdict,
-    find_largest,
-    is_met,
-    parse_preference,
 )
 from dosimeter.show.charts import Bin, bin_people
 from dosimeter.web.worker import DatasetWorker, Job, JobMeter
@@ -45,26 +41,21 @@ KEPT_EXACT = 200
 MOST_CHOICES = 200
 CHANGED = "The data changed since they were measured for this page. Load the page again."
 
-_RATIO, _VARIANCE = parse_preference("ratio:0.5"), parse_preference("variance:0.5")
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeasuredQuery:
     """The measured risk of a query, and what was computed from it for the pages.
 
-    By ε: ``ratios``, least ÷ most exposed; ``variances``, of the normalised RDR; ``accuracies``, how good each column
-    is; ``answers``, how good all are together.
-    ``drawn``: the classes of people that pictures are drawn from. By column of the answer: ``exact``, its exact
-    numbers, and ``sizes``, their median absolute value. ``groups``: the answer's row of each group, with exact numbers.
-    ``fingerprint``: the digest of the measured data. ``shown``: how many groups would be shown, where nobody declared
-    them (H1). ``smallest_group``: how many people are in the smallest group that is not empty; None if there is no such
-    group, or nobody declared the groups.
+    By ε: ``accuracies``, how good each column is; ``answers``, how good all are together. ``drawn``: the classes of
+    people that pictures are drawn from. By column of the answer: ``exact``, its exact numbers, and ``sizes``, their
+    median absolute value. ``groups``: the answer's row of each group, with exact numbers. ``fingerprint``: the digest
+    of the measured data. ``shown``: how many groups would be shown, where nobody declared them (H1).
+    ``smallest_group``: how many people are in the smallest group that is not empty; None if there is no such group, or
+    nobody declared the groups.
     """
 
     risk: Risk
     candidates: tuple[Candidate, ...]
-    ratios: dict[float, float | None]
-    variances: dict[float, float | None]
     drawn: Sensitivities
     exact: dict[str, tuple[float, ...]]
     sizes: dict[str, float]
@@ -98,7 +89,7 @@ class MeasuredQuery:
             known = self._choices.get(preference.text)
         if known is not None:
             return known
-        if preference.filters or (self.many and not self._is_kept(preference)):
+        if preference.filters or (self.many and preference.kind != "ratio"):
             return None
         return self._remember(preference)
 
@@ -116,48 +107,17 @@ class MeasuredQuery:
         return self._remember(preference)
 
     def _remember(self, preference: Preference) -> Choice:
-        choice = self._choose_quickly(preference) if self._is_kept(preference) else self.risk.find(preference)
+        choice = choose(self.risk, preference)
         with self._guard:
             while len(self._choices) > MOST_CHOICES:
                 del self._choices[next(iter(self._choices))]
             self._choices[preference.text] = choice
         return choice
 
-    def _is_kept(self, preference: Preference) -> bool:
-        """Return whether the ratios and variances kept for each candidate suffice to evaluate the preference."""
-        plain = self.risk.indicator == "bound" and self.risk.mechanism.shifts_alike
-        return preference.kind == "ratio" or (preference.kind == "variance" and plain)
-
     def require_data(self, digest: str) -> None:
         """Refuse to go on if the data with this digest are not the data that were measured."""
         if digest != self.fingerprint:
             raise DataError(CHANGED)
-
-    def _choose_quickly(self, preference: Preference) -> Choice:
-        """Return what ``Risk.find`` would return (F1), from the kept ratios or variances alone."""
-        assert preference.threshold is not None
-        kept, operator = (self.ratios, ">=") if preference.kind == "ratio" else (self.variances, "<=")
-        tested = tuple(
-            (
-                line.epsilon,
-                Verdict(kept[line.epsilon], is_met(kept[line.epsilon], operator, preference.threshold), False),
-            )
-            for line in self.candidates
-        )
-        found = find_largest(tested)
-        lines = tuple(
-            replace(line, value=verdict.value, satisfied=verdict.satisfied)
-            for line, (_, verdict) in zip(self.candidates, tested, strict=True)
-        )
-        limit = self.risk.limit_of(preference, self.risk.sensitivities)
-        cell = limit_by_cell(self.risk, preference) if preference.kind == "ratio" and not self.risk.plan.ranks else None
-        by_cell = found.epsilon
-        if found.epsilon is not None and cell is not None:
-            by_cell = max((line.epsilon for line in lines if line.epsilon <= cell * (1.0 + 1e-9)), default=None)
-        return conclude(
-            self.risk, preference, found, lines, limit,
-            classes=self.risk.sensitivities, limit_cell=cell, by_cell=by_cell,
-        )  # fmt: skip
 
     def find_at(self, epsilon: float) -> tuple[Finding, ...]:
         """Return what a controller should know before taking this ε, whatever the preference is. Remembered by ε."""
@@ -220,23 +180,16 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
     exact, groups = _read_exact(risk)
     shown = None if prepared.plan.threshold is None else risk.foresee_groups()
     lines = risk.list_candidates()
-    ratios: dict[float, float | None] = {}
-    variances: dict[float, float | None] = {}
     accuracies: dict[float, tuple[ColumnAccuracy, ...]] = {}
     for done, epsilon in enumerate(risk.candidates):
         if meter.stopped:
             raise Interrupted("Stopped.")
-        rdrs = risk.rdr(epsilon)
-        ratios[epsilon] = _RATIO.evaluate(rdrs).value
-        variances[epsilon] = _VARIANCE.evaluate(rdrs).value
         accuracies[epsilon] = risk.foresee(epsilon, read=True)  # now: a step of the slider reads no data
         if len(sensitivities.values) > MANY:
             meter(done + 1, len(risk.candidates))
     return MeasuredQuery(
         risk=risk,
         candidates=lines,
-        ratios=ratios,
-        variances=variances,
         drawn=compress_classes(sensitivities),
         exact=exact,
         sizes=_find_sizes(risk, exact, groups, shown),

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from dosimeter.findings import Choice, word
 from dosimeter.ledger import Algorithm, RequestCharges
-from dosimeter.release import PreparedRelease, find_refusal
+from dosimeter.release import PreparedRelease, find_objection, find_refusal
 from dosimeter.show import format_epsilon
 from dosimeter.web.incidents import REFUSED
 from dosimeter.web.state import ServedDataset, ServerState
@@ -36,15 +37,14 @@ class Refusal:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Offer:
     """The ε's that a controller may approve for one query.
 
     ``algorithm``: how ε is set: "fixed" by the controller, "find" from a preference, or "find-and-release" by the noisy
     test. ``remaining``: the candidates that the account still grants. ``charges``: the account's policy and reading,
-    and what an answer costs. ``stopped``: an incident stopped the dataset. ``meeting``: the candidates that meet the
-    preference, whether they remain or not; None if it was not evaluated. Only with "find" is an ε refused because of
-    the preference.
+    and what an answer costs. ``stopped``: an incident stopped the dataset. ``choice``: the preference evaluated at
+    every candidate; None if it was not evaluated. Only with "find" is an ε refused because of the preference.
     """
 
     algorithm: Algorithm
@@ -52,20 +52,25 @@ class Offer:
     remaining: tuple[float, ...]
     charges: RequestCharges
     stopped: bool
-    meeting: frozenset[float] | None = None
+    choice: Choice | None = None
 
     @property
     def testing(self) -> bool:
         """Return whether ε is found by the noisy test, and not chosen by the controller."""
         return self.algorithm == "find-and-release"
 
-    @property
+    @cached_property
+    def meeting(self) -> frozenset[float]:
+        """Return the candidates that meet the preference, whether they remain or not; none if it was not evaluated."""
+        return frozenset(() if self.choice is None else self.choice.meeting)
+
+    @cached_property
     def found(self) -> float | None:
         """Return the largest candidate that the account still grants and that meets the preference; None if none.
 
         Also None if the preference was not evaluated.
         """
-        return max((epsilon for epsilon in self.remaining if epsilon in (self.meeting or ())), default=None)
+        return max((epsilon for epsilon in self.remaining if epsilon in self.meeting), default=None)
 
     @property
     def largest(self) -> float:
@@ -76,8 +81,8 @@ class Offer:
         return max(self.remaining or self.candidates)
 
     def prefer(self, choice: Choice) -> Offer:
-        """Return the same offer, with the candidates that meet this choice's preference as ``meeting``."""
-        return replace(self, meeting=frozenset(line.epsilon for line in choice.candidates if line.satisfied))
+        """Return the same offer under this choice's preference."""
+        return replace(self, choice=choice)
 
     def refuse(self, epsilon: float | None) -> Refusal | None:
         """Return why this ε may not be approved; None if it may. ``epsilon``: None where the noisy test finds ε."""
@@ -92,18 +97,11 @@ class Offer:
         shortage = self.find_shortage(epsilon)
         if shortage is not None or self.algorithm == "fixed":
             return shortage
-        if self.meeting is None:
+        if self.choice is None:
             words = "The preference was not evaluated yet. Wait for its line, then approve."
             return Refusal(RefusalKind.UNEVALUATED, words)
-        if self.found is None:
-            return Refusal(RefusalKind.PREFERENCE, "No remaining ε meets the preference.")
-        if epsilon > self.found:
-            words = f"ε = {format_epsilon(epsilon)} is above the largest remaining ε that meets the preference, "
-            return Refusal(RefusalKind.PREFERENCE, f"{words}{format_epsilon(self.found)}.")
-        if epsilon not in self.meeting:
-            words = f"ε = {format_epsilon(epsilon)} does not meet the preference; {format_epsilon(self.found)} does."
-            return Refusal(RefusalKind.PREFERENCE, words)
-        return None
+        objection = find_objection(self.choice, self.charges, epsilon)
+        return None if objection is None else Refusal(RefusalKind.PREFERENCE, word(objection))
 
     def find_shortage(self, epsilon: float | None) -> Refusal | None:
         """Return why the account does not grant this ε; None if it does.

@@ -369,7 +369,7 @@ def read_view(
                 return None, "", job
             choice = job.result
         own = find_own_threshold(state, case, user, measured)
-        view = build_view(measured, offer, preference, form, case.query.wanted_error, choice, own)
+        view = build_view(measured, offer, form, case.query.wanted_error, choice, own)
         return view, "", None
     except DosimeterError as error:
         return None, error.word(Surface.WEB), None

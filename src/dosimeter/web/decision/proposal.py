@@ -16,7 +16,7 @@ from dosimeter.findings import (
     Proposal,
     find_for_proposal,
 )
-from dosimeter.risk import Preference
+from dosimeter.release import find_refusal
 from dosimeter.web.decision.accuracy import find_enough, list_columns
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
@@ -36,8 +36,6 @@ class OwnThreshold:
 def find_for_approval(
     measured: MeasuredQuery,
     offer: Offer,
-    choice: Choice,
-    preference: Preference,
     epsilon: float,
     costs: Iterable[Finding],
     *,
@@ -46,17 +44,19 @@ def find_for_approval(
 ) -> tuple[Finding, ...]:
     """Return everything that is worth saying about approving at this ε, the gravest first.
 
-    With the noisy test, the answer is judged at the ε that it would find without noise. ``offer``: with the candidates
-    that meet the preference. ``costs``: what the approval costs. ``wanted``: the error that the analyst would like.
-    ``own``: the controller's own threshold, to warn of a preference that is looser.
+    With the noisy test, the answer is judged at the ε that it would find without noise. ``offer``: with the choice that
+    the preference made. ``costs``: what the approval costs. ``wanted``: the error that the analyst would like. ``own``:
+    the controller's own threshold, to warn of a preference that is looser.
     """
+    choice = offer.choice
+    assert choice is not None
     at = (offer.found or offer.largest) if offer.testing else epsilon
+    preference = choice.preference
     people = preference.without_errors() if preference.about_errors else None
     by_people = None if people is None else measured.recall(people)
     proposal = Proposal(
         risk=measured.risk,
         choice=replace(choice, epsilon=offer.found),
-        preference=preference,
         at=at,
         worst=offer.largest if offer.testing else epsilon,
         remaining=offer.remaining,
@@ -64,8 +64,8 @@ def find_for_approval(
         epsilon_svt=float(offer.charges.epsilon_svt),
         wanted=wanted,
         enough=find_enough(measured, wanted),
-        looser=find_looser(preference, offer, own),
-        why="" if offer.found is not None or not offer.meeting else offer.explain(max(offer.meeting)),
+        looser=find_looser(offer, own),
+        refusal=None if offer.found is not None else find_refusal(offer.charges, choice.meeting),
         smallest=measured.smallest_group,
         rows=max(1, len(measured.groups)),
         share=find_share(measured, at),
@@ -76,13 +76,14 @@ def find_for_approval(
     return find_for_proposal(proposal, costs)
 
 
-def find_looser(preference: Preference, offer: Offer, own: OwnThreshold | None) -> LooserThanOwn | None:
+def find_looser(offer: Offer, own: OwnThreshold | None) -> LooserThanOwn | None:
     """Return that the preference is looser than the controller's own threshold (``own``); None if it is not.
 
-    It is looser if it is a ratio with a smaller percentage, or if it allows a larger ε. ``offer``: with the candidates
-    that meet the preference. Such a preference may come from a link that somebody else wrote.
+    It is looser if it is a ratio with a smaller percentage, or if it allows a larger ε. ``offer``: with the
+    choice that the preference made. Such a preference may come from a link that somebody else wrote.
     """
-    if own is None or preference.text == own.choice.preference:
+    preference = None if offer.choice is None else offer.choice.preference
+    if own is None or preference is None or preference.text == own.choice.preference.text:
         return None
     allowed = offer.prefer(own.choice).found
     looser = preference.kind == "ratio" and (preference.threshold or 0.0) < own.percent / 100

@@ -327,7 +327,7 @@ def _find_parts(ordered: Sequence[float], offer: Offer, step: float) -> tuple[tu
     """
     parts: list[list[float]] = []
     for at, epsilon in enumerate(ordered):
-        if epsilon not in offer.remaining or (offer.meeting is not None and epsilon not in offer.meeting):
+        if epsilon not in offer.remaining or (offer.choice is not None and epsilon not in offer.meeting):
             continue
         left, right = max(0.0, (at - 0.5) * step), min(100.0, (at + 0.5) * step)
         if parts and left - parts[-1][1] < 1e-9:

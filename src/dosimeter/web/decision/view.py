@@ -160,7 +160,6 @@ class DecisionView:
 def build_view(
     measured: MeasuredQuery,
     offer: Offer,
-    preference: Preference,
     form: DecisionForm,
     wanted_error: float | None,
     choice: Choice,
@@ -181,24 +180,24 @@ def build_view(
     shown = columns if len(columns) <= MOST_COLUMNS else (column,)
     place = columns.index(column)
     found = find_for_approval(
-        measured, offer, choice, preference, selected, cost.findings, wanted=wanted_error, own=own
+        measured, offer, selected, cost.findings, wanted=wanted_error, own=own
     )  # fmt: skip
-    given = word_all(pick(found, GIVEN))
+    given, refusal = word_all(pick(found, GIVEN)), offer.refuse(selected)
     return DecisionView(
-        preference=preference,
+        preference=choice.preference,
         cautions=tuple(Caution(word(each), each.weight is Weight.AGAINST) for each in pick(found, CAUTIONS)),
         line=" ".join(given),
         undecided=is_undecided(choice),
         states=word_all(pick(found, STATES)),
         notes=tuple(note for note in choice.notes if note not in given),
         selected=selected,
-        meets=selected in (offer.meeting or ()),
+        meets=selected in offer.meeting,
         index=sorted(offer.candidates).index(selected),
         valuetext=write_valuetext(line, offer, choice, _write_errors(measured, selected)),
         start=start,
         scale=draw_scale(offer, _list_marks(offer, choice)),
-        refusal=offer.refuse(selected),
-        instead=_find_instead(offer, selected, start.epsilon),
+        refusal=refusal,
+        instead=None if refusal is None else _find_instead(offer, selected, start.epsilon),
         tradeoff=draw_tradeoff(
             choice.candidates,
             show_errors(measured, place),
@@ -281,7 +280,7 @@ def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int 
             why = f"nobody is in this query; if somebody were, {_SAFE_GUESSES}"
     if found is None:
         return SliderStart(min(left), "no ε is proposed, so this is the smallest")
-    good = [each for each in offer.meeting or () if each in left and enough is not None and each >= enough]
+    good = [each for each in offer.meeting if each in left and enough is not None and each >= enough]
     if good and min(good) < found:
         found, why = min(good), "the smallest ε with the wanted accuracy"
     start = round_down(found, left)
@@ -299,7 +298,7 @@ def round_down(wanted: float, candidates: Sequence[float]) -> float:
 def _list_marks(offer: Offer, choice: Choice) -> list[tuple[float, str]]:
     """Return the marks above the slider, as ε and words: the ε that was found, and the largest that is granted."""
     marks = []
-    found = None if is_undecided(choice) else max(offer.meeting or (), default=None)
+    found = None if is_undecided(choice) else max(offer.meeting, default=None)
     if found is not None:
         marks.append((found, f"found {format_epsilon(found)}"))
     if offer.remaining and max(offer.remaining) < max(offer.candidates):
@@ -316,7 +315,7 @@ def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float
     None if there is none.
     """
     marks: dict[float, tuple[str, ...]] = {}
-    found = None if is_undecided(choice) else max(offer.meeting or (), default=None)
+    found = None if is_undecided(choice) else max(offer.meeting, default=None)
     safe = find_safe(choice.candidates) if is_undecided(choice) else None
     for epsilon, mark in ((found, FOUND), (safe, CAUTIOUS), (enough, ENOUGH)):
         if epsilon is not None:
@@ -349,7 +348,7 @@ def write_valuetext(line: Candidate, offer: Offer, choice: Choice, errors: Seque
 
     An ε that the account does not grant is called "not available". ``errors``: of each column, as text.
     """
-    words = "meets the preference" if line.epsilon in (offer.meeting or ()) else "does not meet the preference"
+    words = "meets the preference" if line.epsilon in offer.meeting else "does not meet the preference"
     if is_undecided(choice):
         words = "meets the preference, as every ε does"
     left = "" if line.epsilon in offer.remaining else "; not available"
