@@ -16,6 +16,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ from hypothesis import strategies as st
 from dosimeter.errors import OptionError
 from dosimeter.risk.choose import paper_candidates
 from dosimeter.risk.values import Candidate, RDRs, Spread
-from dosimeter.show.charts.chart import Chart, Label, Line, Look, Rule
+from dosimeter.show.axes import even_axis
+from dosimeter.show.charts.chart import Bar, Chart, Label, Line, Look, Mark, Point, Rule
 from dosimeter.show.charts.histogram import Bin, bin_people, bins_chart, histogram_chart, write_bins
 from dosimeter.show.charts.pages import chart_page, risk_page, save_chart
 from dosimeter.show.charts.ranges import find_range_axis, range_chart
@@ -67,7 +69,7 @@ def find_rules(chart: Chart) -> dict[Look, Rule]:
 
 
 def make_steps(*readings: float) -> list[Step]:
-    return [Step(place, f"entry {place}", reading) for place, reading in enumerate(readings, start=1)]
+    return [Step(place, f"no. {place}", reading) for place, reading in enumerate(readings, start=1)]
 
 
 def draw(chart: Chart, path: Path) -> str:
@@ -289,7 +291,7 @@ def test_at_most_twenty_steps_have_labels() -> None:
 
 def test_the_step_to_infinity_is_drawn() -> None:
     chart = staircase_chart(make_steps(*(math.inf if place > 777 else float(place) for place in range(1, 1001))))
-    assert next(bar.words for bar in chart.bars if "∞" in bar.words) == "entry 778: ∞ spent afterwards"
+    assert next(bar.words for bar in chart.bars if "∞" in bar.words) == "Entry 778, no. 778: ∞ spent afterwards"
     assert find_labels(chart) == ["∞"]
 
 
@@ -363,7 +365,7 @@ def test_svg_of_a_staircase_has_one_line_and_its_budget() -> None:
     assert chart.height - heights[-1] == pytest.approx(2 * (chart.height - heights[1]), abs=0.2)
     assert [each.get("class") for each in picture.iter("line") if "rule" in each.get("class", "")] == ["rule limit"]
     assert "budget 2" in {each.text for each in picture.iter("text")}
-    assert "<b>: 0.5 spent afterwards" in {each.text for each in picture.iter("title")}
+    assert "Entry 1, <b>: 0.5 spent afterwards" in {each.text for each in picture.iter("title")}
 
 
 def test_each_row_of_ranges_has_its_own_bar(adult_like: list[Candidate]) -> None:
@@ -379,6 +381,27 @@ def test_each_row_of_ranges_has_its_own_bar(adult_like: list[Candidate]) -> None
     numbers = [text.text for text in read_svg(write_axis(chart.x)).iter("text")]
     assert set(numbers) <= set(chart.x.labels)
     assert len(numbers) >= 3
+
+
+NAMES = {"point": "symbol"}  # what Vega calls a kind of mark
+
+
+def test_every_kind_of_mark_is_drawn_by_every_renderer(tmp_path: Path) -> None:
+    """A new kind of mark needs a place here and in each renderer."""
+    axis = even_axis(0.0, 10.0)
+    marks: dict[type[Mark], Mark] = {
+        Bar: Bar(1.0, 2.0, 0.0, 3.0, Look.PLAIN, "a bar"),
+        Line: Line(((1.0, 1.0), (2.0, 2.0)), Look.SPENT),
+        Rule: Rule(Look.LIMIT, y=4.0, text="a rule"),
+        Point: Point(5.0, 5.0, Look.DROWNED),
+        Label: Label(6.0, 6.0, "a label"),
+    }
+    assert set(marks) == set(get_args(Mark))
+    for mark in marks.values():
+        chart = Chart(axis, axis, (mark,), title="One mark")
+        assert len(write_svg(chart, "")) > len(write_svg(replace(chart, marks=()), ""))
+        (kind, *_) = (layer["mark"]["type"] for layer in write_spec(chart)["layer"])
+        assert f'aria-roledescription="{NAMES.get(kind, kind)} mark container"' in draw(chart, tmp_path / "mark.svg")
 
 
 # ---------------------------------------------------------------- files and pages

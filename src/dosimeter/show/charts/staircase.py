@@ -99,7 +99,9 @@ def _draw_steps(drawn: Sequence[Step], edges: Sequence[float], x: Axis, y: Axis)
     corners, labels = [(edges[0], 0.0)], []
     for step, (start, end) in zip(drawn, pairwise(edges), strict=True):
         height, text = min(step.reading, y.high), format_number(step.reading, 4)
-        below.append(Bar(start, end, 0.0, height, Look.SPENT, f"{step.name}: {text} spent afterwards"))
+        below.append(
+            Bar(start, end, 0.0, height, Look.SPENT, f"Entry {step.place}, {step.name}: {text} spent afterwards")
+        )
         corners += [(start, height), (end, height)]
         labels.append(Label((start + end) / 2.0, height, text))
     told = labels[::-1] if len(drawn) <= MOST_TEXTS else labels[-1:]

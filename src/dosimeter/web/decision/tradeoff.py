@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dosimeter.risk import NO_ERROR, Candidate
-from dosimeter.show import format_epsilon, format_error, ratio_axis, row_axis
+from dosimeter.show import Axis, format_epsilon, format_error, ratio_axis, row_axis
 from dosimeter.show.charts import (
+    Bar,
     Chart,
     Line,
     Look,
@@ -152,7 +153,7 @@ def draw_tradeoff(
     people = range_chart(drawn, view="raw" if raw else "relative")
     people = replace(people, x=find_range_axis(ordered, raw=raw))
     dots = errors_chart({line.epsilon: errors[line.epsilon] for line in drawn}, wanted)
-    places = {line.epsilon: place for place, line in enumerate(drawn)}
+    bars, places = people.bars, {line.epsilon: place for place, line in enumerate(drawn)}
     ascending = [line.epsilon for line in ordered[::-1]]
     return TradeOff(
         rows=tuple(
@@ -166,7 +167,7 @@ def draw_tradeoff(
                 meets=line.satisfied,
                 open=line.epsilon in offer.remaining,
                 marks=marks.get(line.epsilon, ()),
-                before=_is_on_the_right(people, places[line.epsilon]),
+                before=_is_on_the_right(bars[places[line.epsilon]], people.x),
                 share=people.rows[places[line.epsilon]].beside,
                 error=errors[line.epsilon],
             )
@@ -181,10 +182,9 @@ def draw_tradeoff(
     )
 
 
-def _is_on_the_right(chart: Chart, row: int) -> bool:
-    """Return whether the bar of a row is in the right part of the chart, so that its left part is empty."""
-    bar = chart.bars[row]
-    return chart.x.position(bar.x) > 0.33 and chart.x.position(bar.x2) > 0.67
+def _is_on_the_right(bar: Bar, axis: Axis) -> bool:
+    """Return whether a bar is in the right part of its row, so that the left part is empty."""
+    return axis.position(bar.x) > 0.33 and axis.position(bar.x2) > 0.67
 
 
 def errors_chart(errors: Mapping[float, ShownError], wanted: float | None) -> Chart:
