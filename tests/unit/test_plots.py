@@ -356,6 +356,13 @@ def test_svg_has_a_bar_per_bin_drawn_to_scale() -> None:
     assert {"30", "10", "people", "× the average person", "1.2\xa0×"} <= texts
 
 
+def test_one_person_of_many_is_seen_on_a_linear_axis() -> None:
+    chart = histogram_chart(RDRs(0.5, np.array([2.0, 3.0]), np.array([100_000, 1]), 3.0), log_counts=False)
+    _, last = (each for each in read_svg(write_svg(chart, "people")).iter("rect"))
+    assert float(last.get("height", "0")) == 1.0
+    assert float(last.get("y", "0")) == chart.height - 1.0
+
+
 def test_svg_of_a_staircase_has_one_line_and_its_budget() -> None:
     chart = staircase_chart([Step(1, "<b>", 0.5), Step(2, "c", 1.0)], budget=2.0)
     picture = read_svg(write_svg(chart, "spent"))

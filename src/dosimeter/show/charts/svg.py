@@ -96,9 +96,10 @@ def _write_marks(chart: Chart, marks: Sequence[Mark], down: Callable[[float], fl
     for mark in marks:
         match mark:
             case Bar(x, x2, y, y2, look, words):
-                left, ends = across(x), sorted((down(y), down(y2)))
-                size = {"width": f"{max(round(across(x2) - left, 2), THINNEST)}%", "height": f"{ends[1] - ends[0]:.1f}"}
-                yield _tag("rect", f"bar {look}", f"<title>{escape(words)}</title>", x=f"{left}%", y=ends[0], **size)
+                left, (top, bottom) = across(x), sorted((down(y), down(y2)))
+                top = min(top, bottom - 1.0)  # a single person of many can still be seen
+                size = {"width": f"{max(round(across(x2) - left, 2), THINNEST)}%", "height": f"{bottom - top:.1f}"}
+                yield _tag("rect", f"bar {look}", f"<title>{escape(words)}</title>", x=f"{left}%", y=top, **size)
             case Line(points, look):
                 path = _tag("path", f"line {look}", d="M" + "L".join(f"{across(x)},{down(y)}" for x, y in points))
                 box = {"viewBox": f"0 0 100 {height}", "preserveAspectRatio": "none"}

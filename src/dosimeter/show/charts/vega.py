@@ -94,7 +94,9 @@ def _draw_bars(bars: Sequence[Bar], look: Spec, chart: Chart, x: Spec, y: Spec) 
     rows = [asdict(bar) | told for bar, told in zip(bars, facts, strict=True)]
     edge = {"stroke": look["color"], "strokeWidth": 1.5, "cornerRadius": 1.5}
     if not chart.rows:
-        edge = {"opacity": 0.14} if bars[0].look is Look.SPENT else {"stroke": "white", "strokeWidth": 0.5}
+        between = {"stroke": "white", "strokeWidth": 0.5}
+        seen = {"stroke": look["color"], "strokeWidth": 1}  # a single person of many, on a linear axis
+        edge = {"opacity": 0.14} if bars[0].look is Look.SPENT else seen if chart.y.scale == "linear" else between
     words = {"field": "words", "type": "nominal"}
     tips = [{"field": title, "type": "nominal"} for title in facts[0] if title]
     yield _layer(
