@@ -9,8 +9,7 @@ import argparse
 from pathlib import Path
 
 from dosimeter import Dataset
-from dosimeter.show.charts.drawing import histogram_chart, range_chart
-from dosimeter.show.charts.pages import save_chart
+from dosimeter.show.charts import draw_altair, histogram_chart, range_chart, save_chart
 
 REPOSITORY = Path(__file__).parents[1]
 CLINIC = REPOSITORY / "src" / "dosimeter" / "data" / "clinic.csv"
@@ -26,8 +25,8 @@ def draw_pictures(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with Dataset.open(CLINIC, schema=CLINIC.with_suffix(".toml")) as clinic:
         choice = clinic.risk(QUESTION, candidates=SHOWN).find(PREFERENCE)
-        save_chart(range_chart(choice.candidates), folder / "range.svg")
-        save_chart(histogram_chart(clinic.risk(COSTS).rdr(1.0)), folder / "histogram.svg")
+        save_chart(draw_altair(range_chart(choice.candidates)), folder / "range.svg")
+        save_chart(draw_altair(histogram_chart(clinic.risk(COSTS).rdr(1.0))), folder / "histogram.svg")
 
 
 def main() -> None:

@@ -54,10 +54,9 @@ def sign_in(browser: Browser, demonstration: DemoSettings, name: str, **options:
 
 
 def settle(page: Page) -> None:
-    """Wait until nothing is loading and every picture is drawn."""
+    """Wait until nothing is loading."""
     page.wait_for_load_state("networkidle")
-    for unfinished in ("[data-spec]:not([data-drawn])", ".htmx-request"):
-        expect(page.locator(unfinished)).to_have_count(0, timeout=300_000)
+    expect(page.locator(".htmx-request")).to_have_count(0, timeout=300_000)
 
 
 def take(page: Page, folder: Path, name: str, *, height: int | None = None) -> None:

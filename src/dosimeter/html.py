@@ -8,7 +8,7 @@ from html import escape
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return an HTML table with these headings and rows. None gives an empty cell, floats have six digits at most."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
     body = "".join(f"<tr>{''.join(f'<td>{_write_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -53,10 +53,9 @@ def wait_for_approval(page: Page) -> None:
 
 
 def wait_for_rest(page: Page) -> None:
-    """Return once nothing is loading, nothing is faded because it is out of date, and every picture is drawn."""
+    """Return once nothing is loading, and nothing is faded because it is out of date."""
     page.wait_for_load_state("networkidle")
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
-    expect(page.locator("[data-spec]:not([data-drawn])")).to_have_count(0)
     expect(page.locator(".htmx-request")).to_have_count(0)
 
 

@@ -201,8 +201,8 @@ def test_a_further_head_that_stops_closes_its_connection(site: Site, monkeypatch
 
 @pytest.mark.usefixtures("hurried")
 def test_an_answer_that_nobody_reads_closes_its_connection(site: Site) -> None:
-    """As large as the system's buffers are, so that it cannot all be sent before somebody reads."""
-    request = HALF.replace(b"GET /", b"GET /static/vega.js") + b"\r\n"
+    """Asked for so often that the answers fill the system's buffers before somebody reads."""
+    request = HALF.replace(b"GET /", b"GET /static/vendor/htmx-2.0.11.min.js") + b"\r\n"
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.settimeout(LONGEST_WAIT)

@@ -211,7 +211,7 @@ def test_bars_and_dots_are_drawn_to_scale(site: Site, anna: Guest, carol: Guest)
     """One COUNT: most ÷ least exposed is 1 + ε (R10), so that on a log axis a bar is as long as log(1 + ε)."""
     page = carol.get(f"/decide/{anna.ask(SMOKERS)}", params={"every": "true"}).text
     rows = re.findall(
-        r'class="eps">([\d.]+).*?class="bar" x="[\d.]+%" y="5" width="([\d.]+)%"'
+        r'class="eps">([\d.]+).*?class="bar \w+" x="[\d.]+%" y="[\d.]+" width="([\d.]+)%"'
         r'.*?cx="([\d.]+)%".*?error">± ([\d,.]+)<',
         page,
         flags=re.DOTALL,

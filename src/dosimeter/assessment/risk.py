@@ -454,11 +454,12 @@ class Risk:
             view: ``"relative"`` to the average person, or ``"raw"``.
             epsilons: the ε's to show; by default the candidates.
         """
-        from dosimeter.show.charts import range_chart
+        from dosimeter.show.charts import draw_altair, range_chart
 
         if view not in ("relative", "raw"):
             raise OptionError("view must be relative or raw.")
-        return range_chart(self.list_candidates(epsilons or None), view="raw" if view == "raw" else "relative")
+        lines = self.list_candidates(epsilons or None)
+        return draw_altair(range_chart(lines, view="raw" if view == "raw" else "relative"))
 
     def histogram(self, epsilon: float) -> alt.LayerChart:
         """Return everybody's RDR at one ε as an Altair chart, which a notebook shows without the internet.
@@ -466,9 +467,9 @@ class Risk:
         Args:
             epsilon: the ε to look at.
         """
-        from dosimeter.show.charts import histogram_chart
+        from dosimeter.show.charts import draw_altair, histogram_chart
 
-        return histogram_chart(self.rdr(epsilon))
+        return draw_altair(histogram_chart(self.rdr(epsilon)))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return the chart of ``plot`` for a notebook, and the absolute risks at the largest candidate in words.

@@ -84,7 +84,7 @@ def _tell_clinic(console: Console, folder: Path) -> None:
 
     from dosimeter.cli.printing import print_choice
     from dosimeter.dataset import Dataset
-    from dosimeter.show.charts import range_chart, save_chart
+    from dosimeter.show.charts import draw_altair, range_chart, save_chart
 
     console.print()
     console.print(Rule("A clinic with 4,000 patients", align="left"))
@@ -103,7 +103,7 @@ def _tell_clinic(console: Console, folder: Path) -> None:
         who = "one person" if alike == 1 else f"{alike:,} people, all alike"
         console.print(Text(f"Most exposed: {who}. For example: without one of them, {person.why}."))
         picture = folder / "clinic-range.svg"
-        save_chart(range_chart(choice.candidates, selected=choice.epsilon), picture)
+        save_chart(draw_altair(range_chart(choice.candidates, selected=choice.epsilon)), picture)
         console.print(f"The range plot: {picture}")
         _tell_release(console, dataset, folder)
 

@@ -56,7 +56,7 @@ def save_picture(
     """
     if path is None:
         return
-    from dosimeter.show.charts import range_chart, risk_page, save_chart, write_page
+    from dosimeter.show.charts import draw_altair, range_chart, risk_page, save_chart, write_page
 
     if path.suffix.lower() == ".html":
         at = selected if selected is not None else lines[0].epsilon
@@ -66,4 +66,4 @@ def save_picture(
         page = risk_page(lines, found.rdr(at), query=found.plan.sql, notes=tuple(notes), selected=selected)
         write_page(page, path)
     else:
-        save_chart(range_chart(lines, selected=selected), path)
+        save_chart(draw_altair(range_chart(lines, selected=selected)), path)

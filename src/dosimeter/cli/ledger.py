@@ -179,12 +179,13 @@ def _list_entries(open_ledger: Ledger, account: AccountSummary, shown: _Shown) -
 
 
 def _save_staircase(open_ledger: Ledger, accounts: Sequence[AccountSummary], path: Path, *, by_time: bool) -> None:
-    from dosimeter.show.charts import save_chart, staircase_chart
+    from dosimeter.show.charts import Step, draw_altair, save_chart, staircase_chart
 
     if len(accounts) > 1:
         names = ", ".join(account.dataset for account in accounts)
         raise OptionError(f"A staircase shows one account, and there are several. Choose with --dataset: {names}.")
     account = next((open_ledger.account(account.dataset) for account in accounts), None)
-    steps = [] if account is None else [(entry.at, float(entry.reading)) for entry in account.entries]
+    entries = () if account is None else account.entries
+    steps = [Step(place, entry.at, float(entry.reading)) for place, entry in enumerate(entries, start=1)]
     budget = None if account is None or account.policy.budget is None else float(account.policy.budget)
-    save_chart(staircase_chart(steps, budget=budget, by_time=by_time), path)
+    save_chart(draw_altair(staircase_chart(steps, budget=budget, by_time=by_time)), path)

@@ -3,7 +3,7 @@
 Takes values; gives text. Never computes a risk and never reads data.
 """
 
-from dosimeter.show.axes import Axis, even_axis, ratio_axis
+from dosimeter.show.axes import Axis, even_axis, ratio_axis, row_axis
 from dosimeter.show.candidates import (
     FAILS,
     MEETS,
@@ -48,5 +48,6 @@ __all__ = [
     "join_names",
     "order_candidates",
     "ratio_axis",
+    "row_axis",
     "word_mechanism",
 ]

@@ -70,7 +70,6 @@ def make_app(settings: Settings) -> Any:
 def build_app(state: ServerState) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        assets.prepare()
         state.processes.warm()
         yield
         password_queue.close()

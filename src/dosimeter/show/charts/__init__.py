@@ -1,33 +1,34 @@
-"""Pictures: a bar of RDRs per candidate, a histogram of everybody at one ε, an account's reading as a staircase.
+"""Charts: a bar of RDRs per candidate, a histogram of everybody at one ε, an account's reading as a staircase.
 
-Each picture is specified once. Takes values; gives charts, SVG and pages that need no network, and the staircase's
-specification for the web. Altair is used only here and in ``research``.
+Each is made once, as a Chart (``charts/chart.py``), and drawn from it: as Altair charts, files and pages that need no
+network, as SVG for the web, and by the terminal. Altair is used only here and in ``research``.
 """
 
-from dosimeter.show.charts.bins import Bin, bin_people, bin_rows, write_bins
-from dosimeter.show.charts.drawing import histogram_chart, range_chart, staircase_chart
+from dosimeter.show.charts.chart import Bar, Chart, Line, Look, Mark, Point, Rule
+from dosimeter.show.charts.histogram import Bin, bin_people, bins_chart, histogram_chart
 from dosimeter.show.charts.pages import draw_svg, risk_page, save_chart, write_page
-from dosimeter.show.charts.specifications import (
-    FAINT,
-    INK,
-    MOST_STEPS,
-    NEUTRAL,
-    PAGE,
-    Step,
-    find_range_axis,
-    staircase_spec,
-)
+from dosimeter.show.charts.ranges import find_range_axis, range_chart
+from dosimeter.show.charts.staircase import MOST_STEPS, Step, staircase_chart
+from dosimeter.show.charts.svg import turn_inwards, write_axis, write_rows, write_svg
+from dosimeter.show.charts.vega import FAINT, INK, NEUTRAL, draw_altair, write_spec
 
 __all__ = [
     "FAINT",
     "INK",
     "MOST_STEPS",
     "NEUTRAL",
-    "PAGE",
+    "Bar",
     "Bin",
+    "Chart",
+    "Line",
+    "Look",
+    "Mark",
+    "Point",
+    "Rule",
     "Step",
     "bin_people",
-    "bin_rows",
+    "bins_chart",
+    "draw_altair",
     "draw_svg",
     "find_range_axis",
     "histogram_chart",
@@ -35,7 +36,10 @@ __all__ = [
     "risk_page",
     "save_chart",
     "staircase_chart",
-    "staircase_spec",
-    "write_bins",
+    "turn_inwards",
+    "write_axis",
     "write_page",
+    "write_rows",
+    "write_spec",
+    "write_svg",
 ]

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import OptionError
-from dosimeter.show.charts.drawing import WHY_PRIVATE, histogram_chart, range_chart
+from dosimeter.html import write_table
+from dosimeter.show.charts.chart import WHY_PRIVATE
+from dosimeter.show.charts.histogram import histogram_chart
+from dosimeter.show.charts.ranges import range_chart
+from dosimeter.show.charts.vega import draw_altair
 
 if TYPE_CHECKING:
     import altair as alt
 
     from dosimeter.risk import Candidate, RDRs
-    from dosimeter.show.candidates import (
-        TextTable,
-    )
 
 
 def draw_svg(chart: alt.LayerChart) -> str:
@@ -78,7 +79,7 @@ def chart_page(
     for number, chart in enumerate(charts, start=1):
         spec = chart.to_dict()
         specs.append(spec)
-        table = _table_markup(spec["usermeta"]["table"])
+        table = write_table(**spec["usermeta"]["table"])
         figures.append(
             f'<figure><div id="chart-{number}" role="img" aria-label="{html.escape(spec["description"])}"></div>'
             f"<details><summary>The numbers as a table</summary>{table}</details></figure>"
@@ -108,16 +109,8 @@ def risk_page(
     sentences, shown above the charts. ``reading``: the account's reading; a line is drawn between the candidates above
     it and the others. ``selected``: the candidate to be highlighted.
     """
-    charts = [range_chart(candidates, reading=reading, selected=selected), histogram_chart(rdrs)]
-    return chart_page(charts, title, query=query, notes=notes)
-
-
-def _table_markup(table: TextTable) -> str:
-    head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in table["columns"])
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in table["rows"]
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    charts = (range_chart(candidates, reading=reading, selected=selected), histogram_chart(rdrs))
+    return chart_page([draw_altair(chart) for chart in charts], title, query=query, notes=notes)
 
 
 _STYLE = """

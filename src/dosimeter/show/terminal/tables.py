@@ -20,8 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dosimeter.problems import Option
-from dosimeter.show.axes import Axis, ratio_axis
+from dosimeter.show.axes import Axis
 from dosimeter.show.candidates import FAILS, MEETS, format_scale, list_errors, order_candidates
+from dosimeter.show.charts import Bar, range_chart
 from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 if TYPE_CHECKING:
@@ -162,24 +163,23 @@ def range_bars(
     ``show_all``: show every candidate, not a selection.
     """
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
-    spans = [c.rdr.relative for c in shown]
     names = [format_epsilon(c.epsilon) for c in shown]
-    figures = [" – ".join(format_range(*span)) + " ×" for span in spans]
+    figures = [" – ".join(format_range(*c.rdr.relative)) + " ×" for c in shown]
     name_width, figure_width = max(3, *map(len, names)), max(map(len, figures))
     stated = any(c.satisfied is not None for c in shown)
 
     def build(options: ConsoleOptions) -> RenderableType:
         room = min(options.max_width, width or options.max_width)
         cells = max(8, room - name_width - figure_width - (4 if stated else 0) - 4)
-        axis = ratio_axis([1.0, *(end for span in spans for end in span)], ticks=max(2, cells // 7))
-        head = ("eps" if options.ascii_only else "ε").rjust(name_width) + "  " + _scale_line(axis, cells)
+        chart = range_chart(shown, ticks=max(2, cells // 7))
+        head = ("eps" if options.ascii_only else "ε").rjust(name_width) + "  " + _scale_line(chart.x, cells)
         lines = [
             _plain("× the average person, log scale. Shorter is fairer: people look more alike.", options),
             _plain(head, options, "dim"),
         ]
-        for c, span, name, figure in zip(shown, spans, names, figures, strict=True):
+        for c, bar, name, figure in zip(shown, chart.bars, names, figures, strict=True):
             line = _plain(name.rjust(name_width) + "  ", options, "bold" if c.epsilon == found else "")
-            line.append_text(_plain(_bar(axis, span, cells, options), options, _colour(c)))
+            line.append_text(_plain(_bar(chart.x, bar, cells, options), options, _colour(c)))
             line.append_text(_plain("  " + figure.rjust(figure_width), options))
             if stated:
                 line.append_text(_plain(" " + _verdict(c), options, _colour(c)))
@@ -189,13 +189,13 @@ def range_bars(
     return _Late(build)
 
 
-def _bar(axis: Axis, span: tuple[float, float], cells: int, options: ConsoleOptions) -> str:
+def _bar(axis: Axis, bar: Bar, cells: int, options: ConsoleOptions) -> str:
     """Draw a bar in a line of ``cells`` characters. Its length is exact to an eighth of a character.
 
-    ``span``: the values at its two ends. The bar starts at a whole character, and is never shorter than an eighth. In
-    ASCII its length is in whole characters, and at least one.
+    The bar starts at a whole character, and is never shorter than an eighth. In ASCII its length is in whole
+    characters, and at least one.
     """
-    low, high = (axis.position(end) * cells for end in span)
+    low, high = axis.position(bar.x) * cells, axis.position(bar.x2) * cells
     start = min(round(low), cells - 1)
     eighths = min(max(round(8 * (high - low)), 1), 8 * (cells - start))
     if options.ascii_only:
@@ -209,13 +209,11 @@ def _scale_line(axis: Axis, cells: int) -> str:
     Ticks near 1 are written first; those that no longer fit are left out.
     """
     line = [" "] * cells
-    written: set[str] = set()
-    for tick in sorted(axis.ticks, key=lambda tick: abs(math.log(tick))):
-        label, start = format_number(tick), round(axis.position(tick) * cells)
+    for tick, label in sorted(zip(axis.ticks, axis.labels, strict=True), key=lambda pair: abs(math.log(pair[0]))):
+        start = round(axis.position(tick) * cells)
         around = "".join(line[max(start - 1, 0) : start + len(label) + 1])
-        if start + len(label) <= cells and not around.strip() and label not in written:
+        if start + len(label) <= cells and not around.strip():
             line[start : start + len(label)] = label
-            written.add(label)
     return "".join(line)
 
 

@@ -1,10 +1,8 @@
-"""A picture of the trade-off between risk and accuracy, and the slider.
+"""The trade-off between risk and accuracy, and the slider.
 
-The picture has a row for each ε: a bar from the smallest to the largest RDR, and beside it the error that the analyst
-would get.
-Takes candidates and what is marked among them; gives positions in percent of a picture's width. Templates draw them as
-tables with small SVGs, so that a page needs no script to draw them and no second table of numbers, and uses its own
-colours.
+A row for each ε: a bar from the smallest to the largest RDR, and beside it the error that the analyst would get.
+Takes candidates and what is marked among them; gives two charts with the same rows, of which a template puts each row
+into a table, so that a page needs no second table of numbers; and positions in percent of the slider's width.
 """
 
 from __future__ import annotations
@@ -12,36 +10,41 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 from dosimeter.risk import NO_ERROR, Candidate
-from dosimeter.show import Axis, even_axis, format_epsilon, format_number, format_percent, format_range, ratio_axis
-from dosimeter.show.charts import Bin, find_range_axis, write_bins
+from dosimeter.show import Axis, format_epsilon, format_error, ratio_axis, row_axis
+from dosimeter.show.charts import (
+    Bar,
+    Chart,
+    Line,
+    Look,
+    Mark,
+    Point,
+    Rule,
+    find_range_axis,
+    range_chart,
+    turn_inwards,
+)
 from dosimeter.web.decision.offer import Offer
 
 MOST_ROWS = 14  # with so few candidates, none are folded
 WINDOW = 3  # candidates on each side of those that matter
 LEAST_FOLDED = 3
-MOST_NUMBERED = 8  # bars of a histogram that all have their number above them
 NEAR = 34.0  # marks of the slider that are nearer than this, in percent, turn away from each other
 EDGE, MARK_LETTER = 12.0, 3.2  # of the slider: where texts run inwards, and how wide a letter is, in percent
-MARGIN, APART, THINNEST = 3.0, 9.0, 0.3  # of axes, their numbers and bars, in percent
-LETTER, NARROW_LETTER, SPACE = 2.6, 6.0, 1.5  # how wide a letter is, and the space between texts, in percent
 FOUND, CAUTIOUS, ENOUGH = "found", "at most 12.5 guesses", "as exact as asked"  # words beside candidates
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A position on an axis, in percent of its width, and the text there.
+    """A position on the slider, in percent of its width, and the text there.
 
-    ``turn``: which part of the text is at the position, as in SVG: "start", "middle" or "end". ``minor``: on a narrow
-    window there is no room for the text.
+    ``turn``: which part of the text is at the position, as in SVG: "start", "middle" or "end".
     """
 
     at: float
     text: str
     turn: str = "middle"
-    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -63,29 +66,23 @@ class ShownError:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TradeRow:
-    """The row of one ε: a bar for the RDRs, and a line for the error of the drawn column. Positions are in percent.
+    """The row of one ε. ``place``: which row of the two charts it is.
 
-    The bar reaches from the least to the most exposed person: it starts at ``left`` and is ``width`` wide. The line
-    reaches from the typical error (``at``) to the worst (``to``).
     ``index``: the place of ε among the candidates, from the smallest. ``meets``: whether it meets the preference.
-    ``open``: the account grants it. ``marks``: words beside it. ``least`` and ``most``: the RDRs of the least and the
-    most exposed, as multiples of the average. ``share``: least ÷ most exposed.
+    ``open``: the account grants it. ``marks``: words beside it. ``before``: they stand left of the bar, which is on the
+    right. ``share``: least ÷ most exposed.
     """
 
     epsilon: str
     index: int
+    place: int
     selected: bool
     meets: bool | None
     open: bool
     marks: tuple[str, ...]
-    left: float
-    width: float
-    least: str
-    most: str
+    before: bool
     share: str
     error: ShownError
-    at: float | None
-    to: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +94,19 @@ class FoldedRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TradeOff:
-    """The whole picture: rows, and two axes on which positions are in percent.
+    """The whole picture: rows, and the two charts that are drawn in them.
 
-    On the axis of people: ``ticks``, and ``average``, where the average person is; None if raw RDRs are drawn. On the
-    axis of errors: ``errors``, its ticks, and ``wanted``, where the wanted error is. ``column``: whose errors are
-    drawn. ``in_rows``: these errors count rows. ``varied``: they differ between groups.
+    ``column``: whose errors are drawn. ``in_rows``: these errors count rows. ``wanted``: the wanted error is drawn.
+    ``varied``: errors differ between groups, so that a dot is the typical one.
     """
 
     rows: tuple[TradeRow | FoldedRow, ...]
-    ticks: tuple[Tick, ...]
-    average: float | None
-    errors: tuple[Tick, ...]
-    wanted: float | None
+    people: Chart
+    errors: Chart
     column: str
     in_rows: bool
-    varied: bool  # groups differ, so that a dot is the typical one
+    wanted: bool
+    varied: bool
 
     def __repr__(self) -> str:
         return "TradeOff(redacted)"
@@ -127,27 +122,6 @@ class SliderScale:
     ticks: tuple[Tick, ...]
     parts: tuple[tuple[float, float], ...]
     marks: tuple[Tick, ...]
-
-
-class Bar(NamedTuple):
-    """One bar of a histogram: its position and size in percent, what it shows in words, and the number above it."""
-
-    left: float
-    width: float
-    height: float
-    words: str
-    number: str
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """The histogram of everybody's RDR at one ε, as multiples of the average RDR.
-
-    Where there are many bars, most have no number above them.
-    """
-
-    bars: tuple[Bar, ...]
-    ticks: tuple[Tick, ...]
 
 
 # ---------------------------------------------------------------- people and errors
@@ -175,82 +149,60 @@ def draw_tradeoff(
     """
     ordered = sorted(lines, key=lambda line: -line.epsilon)
     shown = _fold(ordered, offer, selected, marks) if len(ordered) > MOST_ROWS and not every else ordered
-    drawn = [errors[line.epsilon] for line in shown if not isinstance(line, FoldedRow)]
-    sizes = [size for each in drawn for size in (each.typical, each.worst) if size is not None and size > 0.0]
-    people, noise = find_range_axis(ordered, raw=raw), ratio_axis([*sizes, *([wanted] if wanted else [])], ticks=5)
-    places = {line.epsilon: len(ordered) - 1 - at for at, line in enumerate(ordered)}
+    drawn = [line for line in shown if not isinstance(line, FoldedRow)]
+    people = range_chart(drawn, view="raw" if raw else "relative")
+    people = replace(people, x=find_range_axis(ordered, raw=raw))
+    dots = errors_chart({line.epsilon: errors[line.epsilon] for line in drawn}, wanted)
+    bars, places = people.bars, {line.epsilon: place for place, line in enumerate(drawn)}
+    ascending = [line.epsilon for line in ordered[::-1]]
     return TradeOff(
         rows=tuple(
             line
             if isinstance(line, FoldedRow)
             else TradeRow(
-                **_draw_people(line, people, raw=raw),
                 epsilon=format_epsilon(line.epsilon),
-                index=places[line.epsilon],
+                index=ascending.index(line.epsilon),
+                place=places[line.epsilon],
                 selected=line.epsilon == selected,
                 meets=line.satisfied,
                 open=line.epsilon in offer.remaining,
                 marks=marks.get(line.epsilon, ()),
+                before=_is_on_the_right(bars[places[line.epsilon]], people.x),
+                share=people.rows[places[line.epsilon]].beside,
                 error=errors[line.epsilon],
-                at=_place(noise, errors[line.epsilon].typical),
-                to=_place(noise, errors[line.epsilon].worst),
             )
             for line in shown
         ),
-        ticks=_write_ticks(people),
-        average=None if raw else _percent(people, 1.0),
-        errors=_write_ticks(noise) if sizes else (),
-        wanted=None if wanted is None or not sizes else _percent(noise, wanted),
+        people=people,
+        errors=dots,
         column=column,
         in_rows=in_rows,
-        varied=any(each.typical != each.worst for each in drawn),
+        wanted=any(isinstance(mark, Rule) for mark in dots.marks),
+        varied=any(errors[line.epsilon].typical != errors[line.epsilon].worst for line in drawn),
     )
 
 
-def _draw_people(line: Candidate, axis: Axis, *, raw: bool) -> dict[str, Any]:
-    """Return the fields of a TradeRow that are about its bar, which goes from the least to the most exposed person."""
-    low, high = (line.rdr.min, line.rdr.max) if raw else line.rdr.relative
-    left, right = _percent(axis, low), _percent(axis, high)
-    if right - left < THINNEST:
-        left, right = (left + right - THINNEST) / 2.0, (left + right + THINNEST) / 2.0
-    least, most = format_range(*line.rdr.relative)
-    share = format_percent(line.rdr.ratio)
-    return {"left": round(left, 2), "width": round(right - left, 2), "least": least, "most": most, "share": share}
+def _is_on_the_right(bar: Bar, axis: Axis) -> bool:
+    """Return whether a bar is in the right part of its row, so that the left part is empty."""
+    return axis.position(bar.x) > 0.33 and axis.position(bar.x2) > 0.67
 
 
-def _place(axis: Axis, size: float | None) -> float | None:
-    return None if size is None else _percent(axis, size)
+def errors_chart(errors: Mapping[float, ShownError], wanted: float | None) -> Chart:
+    """Return the chart of the 95 % error at each ε: a dot at the typical one, and a line from there to the worst.
 
-
-def _percent(axis: Axis, value: float) -> float:
-    """Return where a value lies on a picture, in percent of its width, with a margin at both ends."""
-    return round(MARGIN + (100.0 - 2.0 * MARGIN) * axis.position(value), 2)
-
-
-def _write_ticks(axis: Axis) -> tuple[Tick, ...]:
-    """Return the ticks of an axis that have room for their numbers; near its ends their texts run inwards."""
-    found: list[Tick] = []
-    chief: list[Tick] = []
-    for value in axis.ticks:
-        at = _percent(axis, value)
-        tick = Tick(at, f"{value:,.0f}" if value >= 1000 else f"{value:.6g}", _turn_inwards(at, 4.0))
-        if found and at - found[-1].at < max(APART, _find_room(found[-1], tick, LETTER)):
+    ``errors``: by ε. ``wanted``: the error that the analyst would like, drawn as a line down all rows.
+    """
+    sizes = [size for each in errors.values() for size in (each.typical, each.worst) if size is not None and size > 0.0]
+    axis = ratio_axis([*sizes, *([wanted] if wanted else [])], ticks=5)
+    marks: list[Mark] = [Rule(Look.LIMIT, x=wanted)] if sizes and wanted is not None else []
+    for place, each in enumerate(errors.values()):
+        if each.typical is None:
             continue
-        if chief and at - chief[-1].at < _find_room(chief[-1], tick, NARROW_LETTER):
-            found.append(replace(tick, minor=True))
-            continue
-        found.append(tick)
-        chief.append(tick)
-    return tuple(found)
-
-
-def _find_room(left: Tick, right: Tick, letter: float) -> float:
-    """Return how far apart two ticks must be for their texts. ``letter``: the width of a letter, in percent."""
-    return (len(left.text) + len(right.text)) / 2.0 * letter + SPACE
-
-
-def _turn_inwards(at: float, edge: float) -> str:
-    return "start" if at < edge else "end" if at > 100.0 - edge else "middle"
+        if each.worst is not None and each.worst != each.typical:
+            marks.append(Line(((each.typical, place + 0.5), (each.worst, place + 0.5)), Look.PLAIN))
+        marks.append(Point(each.typical, place + 0.5, Look.DROWNED if each.drowned else Look.PLAIN))
+    names = [format_epsilon(epsilon) for epsilon in errors]
+    return Chart(axis if sizes else replace(axis, ticks=()), row_axis(names), tuple(marks))
 
 
 # ---------------------------------------------------------------- which candidates are folded
@@ -310,7 +262,7 @@ def draw_scale(offer: Offer, marks: Sequence[tuple[float, str]]) -> SliderScale:
     decades = {epsilon for epsilon in ordered if math.log10(epsilon).is_integer()}
     named = decades if len(decades) > 2 else {ordered[0], ordered[-1]}
     ticks = tuple(
-        Tick(at, format_epsilon(epsilon) if epsilon in named else "", _turn_inwards(at, 2.0))
+        Tick(at, format_epsilon(epsilon) if epsilon in named else "", turn_inwards(at, 2.0))
         for epsilon, at in places.items()
     )
     merged: dict[float, list[str]] = {}
@@ -347,7 +299,7 @@ def _turn_apart(merged: Mapping[float, Sequence[str]]) -> tuple[Tick, ...]:
     places = sorted(merged)
     found: list[Tick] = []
     for at, place in enumerate(places):
-        text, turn = " = ".join(merged[place]), _turn_inwards(place, EDGE)
+        text, turn = " = ".join(merged[place]), turn_inwards(place, EDGE)
         if at > 0 and place - places[at - 1] < NEAR:
             turn = "start"
             if place + len(text) * MARK_LETTER > 100.0:
@@ -359,27 +311,6 @@ def _turn_apart(merged: Mapping[float, Sequence[str]]) -> tuple[Tick, ...]:
     return tuple(found)
 
 
-# ---------------------------------------------------------------- everybody at one ε
-
-
-def draw_histogram(bins: Sequence[Bin], people: int, *, linear: bool) -> Histogram:
-    """Return the histogram. ``people``: how many there are in all; a bar of all of them is as high as the picture.
-
-    Heights are logarithmic unless ``linear``. A bar of a single person can still be seen.
-    """
-    ends = (bins[0].start, bins[-1].end) if len(bins) > 1 else (0.9, 1.1)
-    wide = ends[0] > 0.0 and ends[1] / ends[0] > 20.0
-    axis = ratio_axis(ends) if wide else even_axis(*ends)
-    bars = []
-    tallest = max(bins, key=lambda held: held.people)
-    for held, words in zip(bins, write_bins(bins), strict=True):
-        left, right = _percent(axis, held.start), _percent(axis, held.end)
-        share = held.people / people if linear else math.log1p(held.people) / math.log1p(people)
-        number = f"{held.people:,}" if len(bins) <= MOST_NUMBERED or held in (tallest, bins[-1]) else ""
-        bars.append(Bar(left, max(0.4, round(right - left, 2)), round(max(0.5, 100.0 * share), 2), words, number))
-    return Histogram(tuple(bars), _write_ticks(axis))
-
-
 # ---------------------------------------------------------------- errors in words
 
 
@@ -389,6 +320,4 @@ def write_error(typical: float | None, worst: float | None, *, in_rows: bool) ->
     ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3).
     """
     size = worst if typical is None else typical
-    if size is None:
-        return NO_ERROR
-    return f"± {math.ceil(size):,} rows" if in_rows else f"± {format_number(size)}"
+    return NO_ERROR if size is None else format_error(size, in_rows=in_rows)

@@ -27,14 +27,13 @@ from dosimeter.findings import (
 from dosimeter.findings import on_people as people
 from dosimeter.risk import SAFE_ADVANTAGE, Candidate, Preference, find_safe
 from dosimeter.show import (
-    TextTable,
     count_decimals,
     format_epsilon,
     format_multiple,
     format_number,
     format_people,
 )
-from dosimeter.show.charts import bin_rows, find_range_axis
+from dosimeter.show.charts import Chart, bins_chart, find_range_axis
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
     AccuracyRow,
@@ -53,10 +52,8 @@ from dosimeter.web.decision.tradeoff import (
     CAUTIOUS,
     ENOUGH,
     FOUND,
-    Histogram,
     SliderScale,
     TradeOff,
-    draw_histogram,
     draw_scale,
     draw_tradeoff,
     write_error,
@@ -143,8 +140,7 @@ class DecisionView:
     alone: bool  # one number per column, so that the page can say in which range it will lie
     numbers: int  # of the whole answer
     raw_note: str
-    histogram_table: TextTable
-    histogram: Histogram
+    histogram: Chart
     tail: str
     measures: tuple[RiskSentence, ...]
     summary: Summary
@@ -217,8 +213,7 @@ def build_view(
         alone=not measured.risk.plan.groups and not measured.risk.plan.further,
         numbers=max(1, len(measured.groups)) * len(columns),
         raw_note=write_raw_note(choice.candidates) if form.raw else "",
-        histogram_table=bin_rows(bins),
-        histogram=draw_histogram(bins, measured.risk.contributions.n, linear=form.linear),
+        histogram=bins_chart(bins, selected, log_counts=not form.linear),
         tail=write_tail(measured, selected, len(bins) == 1),
         measures=tuple(_list_measures(offer, found)),
         summary=summarize(found),

@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dosimeter.errors import DosimeterError
 from dosimeter.show import format_epsilon, format_number, format_small
+from dosimeter.show.charts import write_axis, write_rows, write_svg
 from dosimeter.version import __version__
 from dosimeter.web.figures import keep_together, show_age, show_bound, show_number
 from dosimeter.web.http.csrf import make_csrf
@@ -61,6 +62,10 @@ def make_environment(address: Callable[[str], str]) -> Environment:
     environment.filters["bound"] = show_bound
     environment.filters["epsilon"] = lambda value: "–" if value is None else format_epsilon(float(value))
     environment.filters["cell"] = show_answer_cell
+    # what draws charts escapes their texts itself
+    environment.filters["svg"] = lambda chart, label: Markup(write_svg(chart, label))
+    environment.filters["rows"] = lambda chart: [Markup(row) for row in write_rows(chart)]
+    environment.filters["axis"] = lambda axis: Markup(write_axis(axis))
     environment.globals["version"] = __version__
     environment.globals["QueryStatus"] = QueryStatus
     return environment

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from dosimeter.dataset import Dataset
 from dosimeter.ledger import REASON_WORDS, AccountSummary, Entry, Ledger, Policy
 from dosimeter.show import TextTable, format_number
-from dosimeter.show.charts import MOST_STEPS, PAGE, Step, staircase_spec
+from dosimeter.show.charts import MOST_STEPS, Step, staircase_chart
 from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.decision import ALGORITHMS, describe_policy
 from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_moment
@@ -72,7 +72,7 @@ def show_account(
     budget = None if account is None or account.policy.budget is None else float(account.policy.budget)
     return render(
         request, "account.html", user, served=served, account=account, entries=entries[::-1], verified=verified,
-        spec=staircase_spec(steps, PAGE, budget=budget, by_time=axis == "time") if steps else None, table=table,
+        chart=staircase_chart(steps, budget=budget, by_time=axis == "time") if steps else None, table=table,
         budget=budget, algorithm=ALGORITHMS[served.settings.algorithm], policy=describe_policy(served.settings.policy),
         continuations=() if account is None else ledger.continuations(account.dataset)[-MOST_LISTED:],
         older=entries[-1].id if older else None, before=before, by_time=axis == "time",

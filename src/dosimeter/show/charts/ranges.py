@@ -1,0 +1,124 @@
+"""The chart of one bar per candidate ε, from the least to the most exposed person. Takes candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from dosimeter.errors import OptionError
+from dosimeter.risk import is_alike
+from dosimeter.show.axes import Axis, even_axis, ratio_axis, row_axis
+from dosimeter.show.candidates import candidate_rows, order_candidates
+from dosimeter.show.charts.chart import PRIVATE, Bar, Chart, Look, Mark, Row, Rule
+from dosimeter.show.numbers import format_epsilon, format_number, format_range
+
+if TYPE_CHECKING:
+    from dosimeter.risk import Candidate
+
+SELECTED, FOUND = "selected", "largest ε that meets it"
+LOOKS = {None: Look.PLAIN, True: Look.MEETS, False: Look.FAILS}
+SHARE = "least ÷ most"
+
+
+def range_chart(
+    candidates: Sequence[Candidate],
+    *,
+    view: Literal["relative", "raw"] = "relative",
+    reading: float | None = None,
+    selected: float | None = None,
+    ticks: int = 9,
+) -> Chart:
+    """Return the chart of one bar per candidate ε, from the least to the most exposed person.
+
+    The largest ε that meets the preference is marked, and so is ``selected`` if it is another one; a ``selected`` that
+    is no candidate is refused. ``view``: multiples of the average RDR, or raw RDRs. ``reading``: draw a line between
+    the candidates above the account's reading and the others (O2). ``ticks``: about how many the axis has at most.
+    """
+    ordered, raw = order_candidates(candidates), view == "raw"
+    if selected is not None and selected not in [c.epsilon for c in ordered]:
+        raise OptionError(f"ε = {format_epsilon(selected)} is not among the candidates, so it cannot be marked.")
+    found = max((c.epsilon for c in ordered if c.satisfied), default=None)
+    marked = {selected: SELECTED} | {found: FOUND}
+    axis, table = find_range_axis(ordered, raw=raw, ticks=ticks), candidate_rows(ordered)
+    marks: list[Mark] = [] if raw else [Rule(Look.AVERAGE, x=1.0)]
+    rows = []
+    for place, (c, cells) in enumerate(zip(ordered, table["rows"], strict=True)):
+        facts = dict(zip(table["columns"], cells, strict=True))
+        low, high = (max(end, axis.low) for end in _find_span(c, raw=raw))
+        words = f"{facts['least exposed, ×']} to {facts['most exposed, ×']} × the average"
+        marks.append(Bar(low, high, place + 0.22, place + 0.78, LOOKS[c.satisfied], words))
+        raws = ("RDR", f"{format_number(c.rdr.min, 4)} to {format_number(c.rdr.max, 4)}")
+        rows.append(Row(LOOKS[c.satisfied], (*facts.items(), raws), facts[SHARE], marked.get(c.epsilon, "")))
+    if reading is not None and reading > 0.0:
+        above = sum(c.epsilon > reading for c in ordered)
+        marks.append(Rule(Look.LIMIT, y=float(above), text=f"reading {format_number(reading, 4)}"))
+    title, notes = _write_heading(ordered, axis, raw=raw)
+    names = row_axis([format_epsilon(c.epsilon) for c in ordered])
+    return Chart(
+        title=title,
+        notes=(*notes, PRIVATE),
+        description=_describe(ordered, found, reading),
+        table=table,
+        x=axis,
+        y=replace(names, title="ε (smaller: more noise)"),
+        marks=tuple(marks),
+        rows=tuple(rows),
+        beside=SHARE,
+        width=430,
+        height=(17 if len(ordered) > 20 else 24) * len(ordered),
+    )
+
+
+def find_range_axis(candidates: Sequence[Candidate], *, raw: bool, ticks: int = 9) -> Axis:
+    """Return the axis for bars from the smallest to the largest RDR of each candidate (R8).
+
+    It is logarithmic for multiples of the average RDR. For RDRs themselves (``raw``) it is linear, unless the shortest
+    bar could hardly be seen on a linear axis. ``ticks``: about how many it has at most.
+    """
+    spans = [_find_span(candidate, raw=raw) for candidate in candidates]
+    ends = [end for span in spans for end in span]
+    if not raw:
+        return replace(ratio_axis([*ends, 1.0], ticks=ticks), title="× the average person (log scale)", unit=" ×")
+    if min(high - low for low, high in spans) > 0.02 * max(ends):
+        return replace(even_axis(0.0, max(ends), ticks=ticks), title="RDR")
+    return replace(ratio_axis(ends, ticks=ticks), title="RDR (log scale)")
+
+
+def _find_span(candidate: Candidate, *, raw: bool) -> tuple[float, float]:
+    return (candidate.rdr.min, candidate.rdr.max) if raw else candidate.rdr.relative
+
+
+def _write_heading(ordered: Sequence[Candidate], axis: Axis, *, raw: bool) -> tuple[str, list[str]]:
+    """Return the title, and sentences that say how to read the chart."""
+    if is_alike(ordered):
+        return "Everybody is equally exposed, at every ε", [
+            "No bar has a length, whatever the noise. Equally exposed is not safe: RDR cannot help to choose ε here.",
+            "Look at what ε guarantees each person (own ε).",
+        ]
+    if not raw:
+        return "From the least to the most exposed person, at each ε", [
+            "Shorter bars are fairer: everyone looks more alike. 1 × is the average person."
+        ]
+    notes = ["Raw RDR compares people within one bar only; it is not a probability."]
+    spreads = [c.rdr.max - c.rdr.min for c in ordered]
+    if len(ordered) > 1 and max(spreads) - min(spreads) <= 1e-9 * max(c.rdr.max for c in ordered):  # R8
+        note = f"Most minus least exposed is {format_number(spreads[0])} at every ε: under Laplace it never changes."
+        notes.append(note)
+        if axis.logarithmic:
+            notes.append("On this log axis it only looks shorter where the level is higher.")
+    return "Raw RDR of the least and the most exposed person, at each ε", notes
+
+
+def _describe(ordered: Sequence[Candidate], found: float | None, reading: float | None) -> str:
+    first, last = ordered[0], ordered[-1]
+    text = f"{len(ordered)} candidates. " + " ".join(
+        f"At ε = {format_epsilon(c.epsilon)} people carry between {' and '.join(format_range(*c.rdr.relative))} "
+        "times the average person's RDR."
+        for c in ((first, last) if len(ordered) > 1 else (first,))
+    )
+    if found is not None:
+        text += f" The largest ε that meets the preference is {format_epsilon(found)}."
+    elif any(c.satisfied is False for c in ordered):
+        text += " No candidate meets the preference."
+    return text if reading is None else f"{text} The odometer reads {format_number(reading, 4)}."
