@@ -10,7 +10,7 @@ import itertools
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dosimeter.engines.file_digests import digest_bytes
 from dosimeter.engines.files import find_delimiter, name_table, read_first_line
@@ -121,10 +121,6 @@ class Engine(Protocol):
         """Return the table for a FROM clause: every column in its declared type, odd cells as NULL (N4)."""
         ...
 
-    def all_rows(self) -> exp.Expression:
-        """Return the same as ``relation``, but with every row, also those beyond what counts of an individual."""
-        ...
-
     def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
         """Return how many odd cells each of these columns has: not NULL in the source, but counted as NULL (N4).
 
@@ -208,104 +204,19 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-class EngineInFront:
-    """A wrapper around another engine. Subclasses override some methods; all other calls are passed on."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.name = engine.name
-        self.keeps_rows = engine.keeps_rows
-
-    @property
-    def rows_fetched(self) -> int:
-        return self._engine.rows_fetched
-
-    @property
-    def generation(self) -> int:
-        return self._engine.generation
-
-    def default_table(self) -> str:
-        return self._engine.default_table()
-
-    def describe(self) -> Mapping[str, ColumnType]:
-        return self._engine.describe()
-
-    def unread_columns(self) -> Mapping[str, str]:
-        return self._engine.unread_columns()
-
-    def impose(self, schema: Schema) -> None:
-        self._engine.impose(schema)
-
-    def hold(self) -> None:
-        self._engine.hold()
-
-    def relation(self) -> exp.Expression:
-        return self._engine.relation()
-
-    def all_rows(self) -> exp.Expression:
-        return self._engine.all_rows()
-
-    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
-        return self._engine.odd_cells(names, table)
-
-    def doubtful_columns(self) -> frozenset[str]:
-        return self._engine.doubtful_columns()
-
-    def joined(self, table: JoinTable) -> exp.Expression:
-        return self._engine.joined(table)
-
-    def fetch(self, query: exp.Select) -> pa.Table:
-        return self._engine.fetch(query)
-
-    def fetch_few(self, query: exp.Select) -> FewRows:
-        return self._engine.fetch_few(query)
-
-    def keep(
-        self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
-    ) -> exp.Expression:
-        return self._engine.keep(query, columns, rows=rows, by=by)
-
-    def refresh(self) -> None:
-        self._engine.refresh()
-
-    def fingerprint(self) -> str:
-        return self._engine.fingerprint()
-
-    def equal_fingerprints(self) -> frozenset[str]:
-        return self._engine.equal_fingerprints()
-
-    def is_still(self, digest: str) -> bool:
-        return self._engine.is_still(digest)
-
-    def identities(self, *, public: bool = False) -> frozenset[str]:
-        return self._engine.identities(public=public)
-
-    def progress(self) -> float | None:
-        return self._engine.progress()
-
-    def interrupt(self) -> None:
-        self._engine.interrupt()
-
-    def close(self) -> None:
-        self._engine.close()
-
-
-class ClosableEngine(EngineInFront):
-    """A wrapper that can close any engine: after ``close``, every query raises DatasetClosed."""
+class ClosableEngine:
+    """Any engine, until it is closed: then all but ``progress``, ``interrupt`` and ``close`` raises DatasetClosed."""
 
     def __init__(self, engine: Engine) -> None:
         self._open: Engine | None = engine
-        self.name = engine.name
-        self.keeps_rows = engine.keeps_rows
 
-    @property
-    def _engine(self) -> Engine:  # type: ignore[override]
+    def __getattr__(self, name: str) -> Any:
         if self._open is None:
             raise DatasetClosed(
                 "This dataset is closed: its with block has ended, or close() was called. Open it again with "
                 "Dataset.open, and use it and its risks while it is open."
             )
-        return self._open
+        return getattr(self._open, name)
 
     def progress(self) -> float | None:
         """Return how much of the running query is done, in percent; None where that is unknown, or once closed.

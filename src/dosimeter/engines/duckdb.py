@@ -315,8 +315,6 @@ class DuckDBEngine:
             self._create_view(typed=self._typed)
         return exp.Table(this=exp.to_identifier(_HELD if self._holds else _TYPED, quoted=True))
 
-    all_rows = relation
-
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return a further table for a FROM clause. Another DuckDBEngine reads its rows once; this one keeps them."""
         if table.name not in self._joined:

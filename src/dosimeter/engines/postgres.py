@@ -138,8 +138,6 @@ class PostgresEngine:
     def relation(self) -> exp.Expression:
         return read_through_casts(self._relation, self._reading, "dosimeter_table")
 
-    all_rows = relation
-
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return another table of the same database, for a FROM or JOIN clause.
 

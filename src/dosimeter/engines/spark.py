@@ -205,8 +205,6 @@ class SparkEngine:
         columns = [exp.alias_(self._value_of(name), name, quoted=True) for name in self._read_as()]
         return exp.select(*columns).from_(self._source()).subquery(f"{self._view}_typed")
 
-    all_rows = relation
-
     def _read_as(self) -> Mapping[str, tuple[str, ColumnType]]:
         if self._reading is None:
             self._reading = {name: (name, kind) for name, kind in self.describe().items()}

@@ -2,8 +2,7 @@
 
 Of an individual with more than m rows (``max_rows_per_unit``), m are kept, chosen by a hash (N6, ``row_choice.py``)
 before the WHERE. Every engine chooses the same rows, and risk and release read the same rows. Rows with a NULL unit
-belong to nobody and are left out (N4). ``BoundedEngine`` wraps an engine so that every query sees only the rows that
-count.
+belong to nobody and are left out (N4).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.engines import Engine, EngineInFront
+from dosimeter.engines import Engine
 from dosimeter.influence.row_choice import choose_rows
 from dosimeter.schema import Schema
 from dosimeter.sql import column_tree, connect
@@ -28,36 +27,6 @@ class UnitFacts:
     most_rows: int
     missing: int
     rows: int
-
-
-class BoundedEngine(EngineInFront):
-    """An engine that shows at most m rows of each individual, m being the schema's ``max_rows_per_unit``."""
-
-    def __init__(self, engine: Engine, schema: Schema) -> None:
-        super().__init__(engine)
-        self._schema = schema
-        self._facts: tuple[int, UnitFacts] | None = None
-        self._chosen: tuple[int, exp.Expression] | None = None
-
-    def facts(self) -> UnitFacts:
-        """Return the counts of the table with all its rows; they are counted again if the data may have changed."""
-        if self._facts is None or self._facts[0] != self.generation:
-            facts = find_facts(self._engine, self._schema, self._engine.relation())
-            self._facts = (self.generation, facts)
-        return self._facts[1]
-
-    def relation(self) -> exp.Expression:
-        if self._chosen is None or self._chosen[0] != self.generation:
-            relation, facts = self._engine.relation(), self.facts()
-            if facts.missing:
-                relation = _owned(self._schema, relation)
-            self._chosen = (self.generation, bound_relation(self._engine, self._schema, relation, facts))
-        return self._chosen[1].copy()
-
-    def impose(self, schema: Schema) -> None:
-        self._engine.impose(schema)
-        self._schema = schema
-        self._facts = self._chosen = None
 
 
 def bound_relation(engine: Engine, schema: Schema, relation: exp.Expression, facts: UnitFacts) -> exp.Expression:
@@ -138,7 +107,7 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
     return int(engine.fetch(counted).to_pylist()[0]["alike"] or 0)
 
 
-def _owned(schema: Schema, relation: exp.Expression) -> exp.Expression:
+def drop_unowned(schema: Schema, relation: exp.Expression) -> exp.Expression:
     """Return the rows whose unit is not NULL."""
     there = exp.Not(this=exp.Is(this=_own(schema.unit), expression=exp.Null()))
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
