@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.file_digests import digest_bytes
 from dosimeter.engines.files import find_delimiter, name_table, read_first_line
 from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
@@ -20,8 +21,6 @@ from dosimeter.schema import ColumnType, JoinTable, Schema
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
-
-    from dosimeter.engines.few_rows import FewRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class ReadOptions:
     date_format: str | None = None
     one_row_each: bool = False
 
-    def wording(self) -> tuple[str | None, ...]:
+    def list_digested(self) -> tuple[str | None, ...]:
         """Return the options that decide how a file's bytes are read, to be digested together with the bytes.
 
         Other options make other data, and so another digest. ``decimal`` and ``date_format`` were added later. They are
@@ -67,25 +66,15 @@ class ReadOptions:
 
 
 class Engine(Protocol):
-    """An open table, with the means to run Dosimeter's SQL trees over it."""
+    """An open table, with the means to run Dosimeter's SQL trees over it. Methods with a body are defaults."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Return whether ``keep`` can hold a table's rows; otherwise only a few numbers for each individual."""
-        ...
-
-    @property
-    def rows_fetched(self) -> int:
-        """Return how many rows the engine has returned so far, over all queries."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """Return a number that changes whenever the data may have changed: what was found out before is then void."""
-        ...
+    name: str
+    keeps_rows: bool
+    """Whether ``keep`` can hold a table's rows; otherwise only a few numbers for each individual."""
+    rows_fetched: int
+    """How many rows the engine has returned so far, over all queries."""
+    generation: int
+    """A number that changes whenever the data may have changed: what was found out before is then void."""
 
     def default_table(self) -> str:
         """Return the name that the table has if no schema names it."""
@@ -115,7 +104,7 @@ class Engine(Protocol):
         Only DuckDB's engine does anything: it holds the cells of a small CSV in memory, instead of reading them anew
         for every query.
         """
-        ...
+        return
 
     def relation(self) -> exp.Expression:
         """Return the table for a FROM clause: every column in its declared type, odd cells as NULL (N4)."""
@@ -133,7 +122,7 @@ class Engine(Protocol):
 
         Only DuckDB's engine returns any, and only for a CSV. Other columns may hold odd cells too.
         """
-        ...
+        return frozenset()
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return a further table that the schema declares, with its declared types, for a FROM or JOIN clause."""
@@ -149,7 +138,7 @@ class Engine(Protocol):
         The only dates and timestamps that the query may give are those of declared groups: Python cannot represent
         every date that a source may hold.
         """
-        ...
+        return FewRows.of(self.fetch(query))
 
     def keep(
         self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
@@ -179,11 +168,11 @@ class Engine(Protocol):
 
         Whoever wrote such an option, or left it out, read the same data.
         """
-        ...
+        return frozenset()
 
     def is_still(self, digest: str) -> bool:
         """Return whether the data still have this fingerprint or an equal one. Cheap where there is a snapshot."""
-        ...
+        return self.fingerprint() == digest or digest in self.equal_fingerprints()
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
         """Return the identities of the stored data that the engine reads, as ``engines/identities.py`` explains them.
@@ -195,7 +184,7 @@ class Engine(Protocol):
 
     def progress(self) -> float | None:
         """Return how much of the running query is done, in percent; None where the engine cannot tell."""
-        ...
+        return None
 
     def interrupt(self) -> None:
         """Stop the running query."""
@@ -280,7 +269,13 @@ def _digest_content(paths: Iterable[str]) -> bytes:
 
 
 def _digest_reading(kind: str, content: bytes, options: ReadOptions) -> str:
-    return hashlib.sha256(content + repr((kind, options.wording())).encode()).hexdigest()
+    return hashlib.sha256(content + repr((kind, options.list_digested())).encode()).hexdigest()
+
+
+def digest_sums(columns: Iterable[tuple[str, str]], sums: pa.Table) -> str:
+    """Return a digest of a table's columns (names and types) and of sums over its rows, which are one row."""
+    content = [[list(column) for column in columns], [str(value) for value in sums.to_pylist()[0].values()]]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
 def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:
