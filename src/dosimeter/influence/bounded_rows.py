@@ -14,7 +14,7 @@ from sqlglot import exp
 from dosimeter.engines import Engine
 from dosimeter.influence.row_choice import choose_rows
 from dosimeter.schema import Schema
-from dosimeter.sql import column_tree, connect
+from dosimeter.sql import column_tree, connect, is_not_null, is_null
 
 UNIT = "unit"
 
@@ -45,7 +45,7 @@ def find_facts(engine: Engine, schema: Schema, relation: exp.Expression) -> Unit
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
     """Return the query for the counts of UnitFacts, in one row: ``individuals``, ``most``, ``missing``, ``rows``."""
-    absent = exp.Is(this=exp.column(UNIT), expression=exp.Null())
+    absent = is_null(exp.column(UNIT))
     rows = exp.Case(ifs=[exp.If(this=exp.Not(this=absent.copy()), true=exp.column("n"))])
     missing = exp.Case(ifs=[exp.If(this=absent, true=exp.column("n"))], default=exp.Literal.number(0))
     return exp.select(
@@ -75,7 +75,7 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 
     Rows with a NULL unit are left out.
     """
-    somebody = exp.Not(this=exp.Is(this=exp.column(UNIT), expression=exp.Null()))
+    somebody = is_not_null(exp.column(UNIT))
     query = (
         exp.select(exp.column("n"), exp.alias_(exp.Count(this=exp.Star()), "people"))
         .from_(_rows_per_unit_query(unit, relation), copy=False)
@@ -93,11 +93,11 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
     """
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
-    absent = exp.Is(this=keys[1].copy(), expression=exp.Null())
+    absent = is_null(keys[1].copy())
     alike = (
         exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"))
         .from_(relation.copy(), copy=False)
-        .where(exp.Not(this=exp.Is(this=keys[0].copy(), expression=exp.Null())), copy=False)
+        .where(is_not_null(keys[0].copy()), copy=False)
         .group_by(*keys, copy=False)
         .having(connect([repeated, absent], exp.Or), copy=False)
     )
@@ -109,21 +109,5 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
 
 def drop_unowned(schema: Schema, relation: exp.Expression) -> exp.Expression:
     """Return the rows whose unit is not NULL."""
-    there = exp.Not(this=exp.Is(this=_own(schema.unit), expression=exp.Null()))
-    columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    return (
-        exp.select(*columns)
-        .from_(_aliased(relation, "own"), copy=False)
-        .where(there, copy=False)
-        .subquery("owned", copy=False)
-    )
-
-
-def _own(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table="own")
-
-
-def _aliased(relation: exp.Expression, alias: str) -> exp.Subquery:
-    if isinstance(relation, exp.Subquery):
-        return exp.Subquery(this=relation.this.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias)))
-    return exp.select(exp.Star()).from_(relation.copy(), copy=False).subquery(alias, copy=False)
+    query = exp.select(*[column_tree(name) for name in schema.columns]).from_(relation.copy(), copy=False)
+    return query.where(is_not_null(column_tree(schema.unit)), copy=False).subquery("owned", copy=False)

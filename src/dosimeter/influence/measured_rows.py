@@ -20,7 +20,7 @@ from dosimeter.influence.bounded_rows import UnitFacts, bound_relation, drop_uno
 from dosimeter.influence.rows.queries import PEOPLE, count_query
 from dosimeter.planning import Memberships, PersonStage, QueryPlan, joined_relation, joined_rows, person_relation
 from dosimeter.schema import JoinTable, Schema, unit_schema
-from dosimeter.sql import column_tree, conjunction
+from dosimeter.sql import column_tree, conjunction, is_not_null
 
 _Found = TypeVar("_Found")
 Cut = Callable[[JoinTable | None], exp.Expression]
@@ -133,11 +133,7 @@ def keep_everybody(plan: QueryPlan) -> QueryPlan:
     Rows that an inner join would drop are dropped by the WHERE instead. So everybody has a row to read attributes off:
     a preference's FILTER and ``--by`` are about everybody, whether or not the query reads their rows.
     """
-    found = [
-        exp.Not(this=exp.Is(this=column_tree(f"{join.table.name}.{join.pairs[0][1]}"), expression=exp.Null()))
-        for join in plan.joins
-        if not join.left
-    ]
+    found = [is_not_null(column_tree(f"{join.table.name}.{join.pairs[0][1]}")) for join in plan.joins if not join.left]
 
     def only_found(where: exp.Expression | None) -> exp.Expression | None:
         return conjunction([*([] if where is None else [where.copy()]), *(test.copy() for test in found)])

@@ -15,7 +15,7 @@ from dosimeter.engines import Engine
 from dosimeter.errors import QueryError
 from dosimeter.influence.measured_rows import DeclaredTables, not_unique
 from dosimeter.planning import PublicRows, PublicTable, QueryPlan, limit_public_text, try_after
-from dosimeter.sql import COLUMN_TYPES, MOST_ROWS, NUMERIC, Type, Values, column_tree
+from dosimeter.sql import COLUMN_TYPES, MOST_ROWS, NUMERIC, Type, Values, column_tree, is_not_null
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,7 @@ def _remember_rows(public: PublicTable, tables: DeclaredTables) -> PublicRows:
 def _read_rows(public: PublicTable, engine: Engine) -> PublicRows:
     table, key = public.table, column_tree(str(public.table.key))
     query = exp.select(*[column_tree(name) for name in public.columns]).from_(engine.joined(table).copy(), copy=False)
-    query = query.where(exp.Not(this=exp.Is(this=key, expression=exp.Null()))).limit(MOST_ROWS + 1)
+    query = query.where(is_not_null(key)).limit(MOST_ROWS + 1)
     found = engine.fetch(query)
     if found.num_rows > MOST_ROWS:
         raise QueryError(

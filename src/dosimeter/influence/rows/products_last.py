@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dosimeter.sql import column_tree
+from dosimeter.sql import alias, column_tree, group_by_first
 
 
 def multiply_last(query: exp.Select) -> exp.Select:
@@ -27,8 +27,8 @@ def multiply_last(query: exp.Select) -> exp.Select:
     inner = query.copy()
     kept = [key.copy() for key in keys if key.alias not in derived]
     inner.set("expressions", [*kept, counted.copy()])
-    inner.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(len(kept))]))
-    shown = [_named(derived.get(key.alias, column_tree(key.alias)), key.alias) for key in (*keys, counted)]
+    group_by_first(inner, len(kept))
+    shown = [alias(derived.get(key.alias, column_tree(key.alias)), key.alias, quoted=True) for key in (*keys, counted)]
     return exp.select(*shown, copy=False).from_(inner.subquery("factors", copy=False), copy=False)
 
 
@@ -50,7 +50,3 @@ def _write_over_columns(product: exp.Expression, computed: dict[str, exp.Express
     if marked.find(exp.Column) is not None or marked.find(exp.Placeholder) is None:
         return None
     return marked.transform(name_marked)
-
-
-def _named(tree: exp.Expression, name: str) -> exp.Expression:
-    return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True))
