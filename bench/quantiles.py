@@ -58,7 +58,7 @@ def measure_ours(dataset: Dataset, aggregate: str, exact: float, epsilon: float)
     """Return the error that is not exceeded with 95 %, and the chance, at least 95 %, that it is not."""
     plan = plan_query(f"SELECT {aggregate} FROM adult", dataset.schema)
     rank = plan.ranks[0]
-    counts = rank.count(measure_exactly(plan, dataset.engine, None).columns[0][0])
+    counts = rank.count(measure_exactly(plan, dataset.tables, None).columns[0][0])
     values = rank.candidates * float(rank.unit)
     errors, chances = np.abs(values - exact), rank.chances(counts, epsilon)
     error = find_error(errors, chances)
@@ -155,7 +155,7 @@ def measure_cost(rows: int, runs: int) -> dict[str, float]:
             plan = dataset.plan(GROUPED)
             seconds = {
                 "plain": median_seconds(lambda: connection.sql(plain).fetchall(), runs),
-                "measured": median_seconds(lambda: measure_exactly(plan, dataset.engine, None), runs),
+                "measured": median_seconds(lambda: measure_exactly(plan, dataset.tables, None), runs),
                 "risk": median_seconds(lambda: dataset.risk(GROUPED).find("ratio:0.95"), runs),
             }
     return {"rows": rows, **seconds}

@@ -17,7 +17,7 @@ import numpy as np
 from dosimeter.assessment import DataReader, Risk, study_as_plan
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, QueryError, SchemaError
-from dosimeter.influence import Profile, PublicReader, bound_rows, count_people, join_tables, measure_influence
+from dosimeter.influence import DeclaredTables, Rows, measure_influence, read_public_tables
 from dosimeter.inspection import warn_of_people
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles
@@ -65,6 +65,7 @@ class Dataset:
         self, engine: Engine, schema: Schema, *, drafted: bool, reopen: Callable[[], Engine] | None = None
     ) -> None:
         self.engine = engine
+        self.tables = DeclaredTables(engine, schema)
         self._reopen = reopen  # opens the same source again, without a schema
         self.schema = schema
         self.drafted = drafted
@@ -72,8 +73,6 @@ class Dataset:
         self._digest: str | None = None  # of the data that were counted
         self._known: set[str] = set()  # columns whose facts were read off the data
         self._plans: OrderedDict[tuple[str, PlanOptions], QueryPlan] = OrderedDict()  # by this schema, the latest last
-        self._public = PublicReader()
-        self._owner: tuple[int, RepeatedOwner | None] | None = None  # found in the data of that generation
 
     @classmethod
     def open(
@@ -124,7 +123,7 @@ class Dataset:
 
                 return cls(opened, bare_schema(opened), drafted=True, reopen=reopen)
             opened.impose(facts)
-            return cls(bound_rows(opened, facts), facts, drafted=False, reopen=reopen)
+            return cls(opened, facts, drafted=False, reopen=reopen)
         except BaseException:
             opened.close()
             raise
@@ -161,7 +160,7 @@ class Dataset:
 
     def count(self) -> int:
         if self._counted is None:
-            self._counted = count_people(self.engine)
+            self._counted = self.tables.count_people()
         return self._counted
 
     def renew(self) -> str:
@@ -308,22 +307,21 @@ class Dataset:
         require_noise(plan, look.indicator)
         odd_cells = self._count_odd_cells(plan)
         notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
-        engine = self.engine_for(plan)
         if look.method == "recompute":
             from dosimeter.influence.recompute import recompute_contributions
 
-            matched, profile = measure_influence(plan, engine, people, mechanism.norm)[0].matched, None
-            contributions = recompute_contributions(plan, engine, people, mechanism.norm, progress=progress)
+            matched, profile = measure_influence(plan, self.tables, people, mechanism.norm)[0].matched, None
+            rows = self.tables.find_rows(plan)
+            contributions = recompute_contributions(plan, rows, people, mechanism.norm, progress=progress)
             if plan.ranks:  # R12: nobody's own guarantee is larger
                 contributions = replace(contributions, shares=np.ones(len(contributions.people)))
         else:
-            profile, contributions = measure_influence(plan, engine, people, mechanism.norm)
+            profile, contributions = measure_influence(plan, self.tables, people, mechanism.norm)
             matched = profile.matched
             if profile.undeclared:
-                counted = "individuals" if isinstance(profile, Profile) else "rows"
                 notes.append(
-                    f"{profile.undeclared:,} {counted} stand in groups that the schema does not declare: they move no "
-                    "number."
+                    f"{profile.undeclared:,} {profile.counts_undeclared} stand in groups that the schema does not "
+                    "declare: they move no number."
                 )
         return Risk(
             plan=plan,
@@ -336,18 +334,14 @@ class Dataset:
             candidates=epsilons,
             notes=tuple(notes),
             profile=profile,
-            data=DataReader(plan, engine, people, mechanism.norm),
+            data=DataReader(plan, self.tables, people, mechanism.norm),
             odd_cells=odd_cells,
             matched=matched,
         )
 
-    def engine_for(self, plan: QueryPlan) -> Engine:
-        """Return an engine that shows the rows which this plan measures: the table's own, joined or computed ones."""
-        return join_tables(self.engine, plan, self.schema)
-
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
         """Return the plan with the present rows of the public tables that are joined to its released numbers (Q4)."""
-        return self._public.read(plan, self.engine)
+        return read_public_tables(plan, self.tables)
 
     def _assess_study(
         self, sql: str, look: LookOptions, sensitivity: float, *, progress: Callable[[int, int], None] | None
@@ -359,6 +353,7 @@ class Dataset:
         study = plan_study(sql, self._schema_for(sql), sensitivity)
         n = self.n
         mechanism, plan = look.build_mechanism(n), study_as_plan(study)
+        rows = Rows(self.engine, self.tables.cut(None))
         return Risk(
             plan=plan,
             mechanism=mechanism,
@@ -366,11 +361,11 @@ class Dataset:
             n=n,
             present=self.count(),
             method=look.method,
-            contributions=recompute_study(study, self.engine, self.people, mechanism.norm, progress=progress),
+            contributions=recompute_study(study, rows, self.people, mechanism.norm, progress=progress),
             candidates=parse_candidates(look.candidates),
             notes=(*self._notes(), *study.notes),
             profile=None,
-            data=DataReader(plan, self.engine, self.people, mechanism.norm),
+            data=DataReader(plan, self.tables, self.people, mechanism.norm),
         )
 
     # ------------------------------------------------------------ releasing
@@ -533,17 +528,16 @@ class Dataset:
         Judged by the columns' names, and by how many values and distinct values each has. Found anew only if the data
         changed.
         """
-        if self._owner is None or self._owner[0] != self.engine.generation:
-            from dosimeter.inspection import count_values, find_repeated_owner, weigh_name
+        from dosimeter.inspection import count_values, find_repeated_owner, weigh_name
 
-            named = [column for column in self.schema.columns.values() if weigh_name(column.name)]
-            found = None
-            if named:
-                names = [column.name for column in named]
-                rows, counts = count_values(self.engine, self.engine.relation(), names)
-                found = find_repeated_owner(named, counts, rows)
-            self._owner = (self.engine.generation, found)
-        return self._owner[1]
+        named = [column for column in self.schema.columns.values() if weigh_name(column.name)]
+
+        def find() -> RepeatedOwner | None:
+            names = [column.name for column in named]
+            rows, counts = count_values(self.engine, self.engine.relation(), names)
+            return find_repeated_owner(named, counts, rows)
+
+        return self.tables.remember("owner", find) if named else None
 
 
 def _count_people(count: int) -> str:

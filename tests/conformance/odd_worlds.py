@@ -19,8 +19,7 @@ import psycopg
 import pytest
 
 from dosimeter import Dataset, Ledger
-from dosimeter.engines.base import Engine
-from dosimeter.influence.profiles import AnyProfile, measure_exactly
+from dosimeter.influence import DeclaredTables, Profile, measure_exactly
 from dosimeter.influence.rows.profile import Measured
 from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.query_plan import QueryPlan
@@ -212,8 +211,8 @@ def release(dataset: Dataset, ledger: Ledger, case: Case) -> tuple[QueryPlan, Me
     """Release an answer, and return the exact vector that got the noise."""
     seen: list[tuple[QueryPlan, Measured]] = []
 
-    def measure(plan: QueryPlan, engine: Engine, profile: AnyProfile | None, *, late: bool) -> Measured:
-        seen.append((plan, measure_exactly(plan, engine, profile, late=late)))
+    def measure(plan: QueryPlan, tables: DeclaredTables, profile: Profile | None, *, late: bool) -> Measured:
+        seen.append((plan, measure_exactly(plan, tables, profile, late=late)))
         return seen[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:

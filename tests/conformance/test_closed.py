@@ -51,8 +51,8 @@ def test_a_closed_dataset_says_so(
         lambda: kept.by("age"),
         lambda: kept.find("AVG(rdr) FILTER (WHERE age > 3) <= AVG(rdr)"),
         people.renew,
-        people.engine.fingerprint,
-        people.engine.relation,
+        lambda: people.engine.fingerprint(),
+        lambda: people.engine.relation(),
     ]
     for use in uses:
         with pytest.raises(DatasetClosed, match="This dataset is closed"):

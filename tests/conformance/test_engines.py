@@ -295,7 +295,8 @@ def test_conditions_select_the_same_people(dataset: Dataset, reference: Dataset,
     plan = plan_query(f"SELECT {counts} FROM people", schema)
     assert len(plan.measures) == len(WHERE)
     expected, found = (
-        dict(zip(WHERE, measure_answer(plan, one.engine).values[0], strict=True)) for one in (reference, dataset)
+        dict(zip(WHERE, measure_answer(plan, one.tables.find_rows(plan)).values[0], strict=True))
+        for one in (reference, dataset)
     )
     assert found == expected
     assert sum(0 < count < ROWS for count in expected.values()) > len(WHERE) - 8  # nearly all of them tell people apart
@@ -356,7 +357,7 @@ def test_counts_per_candidate_are_those_of_python(
 ) -> None:
     """M4: values clamped, put on the grid, and rounded to the nearest candidate: by Python's own numbers."""
     plan = plan_query(f"SELECT city, MEDIAN({column}) FROM people GROUP BY city", dataset.schema)
-    measured = measure_answer(plan, dataset.engine)
+    measured = measure_answer(plan, dataset.tables.find_rows(plan))
     rank = plan.ranks[0]
     cells = len(measured.keys)
     assert rank.candidate_count <= min(2**16, 2**20 // cells)

@@ -22,7 +22,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import open_spark
 from dosimeter.errors import DataError, QueryError
-from dosimeter.influence.rows.profile import count_individuals
+from dosimeter.influence.measured_rows import count_individuals
 from dosimeter.schema.toml import read_schema
 
 pytestmark = pytest.mark.xdist_group("conformance")

@@ -19,7 +19,7 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DatasetStopped
-from dosimeter.influence.profiles import measure_exactly
+from dosimeter.influence import measure_exactly
 from tests.conformance.odd_cases import Case
 from tests.conformance.odd_worlds import OTHERS, SPARK, Worlds, group_of, open_worlds, release
 
@@ -103,7 +103,7 @@ def count_in(dataset: Dataset, sql: str) -> list[int]:
     found = []
     for text in (f"SELECT COUNT(*) FROM nn WHERE {sql}", f"SELECT COUNT(*) FILTER (WHERE {sql}) FROM nn"):
         plan = dataset.plan(text)
-        found.append(int(measure_exactly(plan, dataset.engine_for(plan), None).values[0][0]))
+        found.append(int(measure_exactly(plan, dataset.tables, None).values[0][0]))
     return found
 
 

@@ -14,7 +14,7 @@ import pytest
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.opening import open_engine
 from dosimeter.errors import DataError, OptionError
-from dosimeter.influence.rows.profile import count_individuals
+from dosimeter.influence.measured_rows import count_individuals
 
 SECRET = "s3cret-w0rd"
 

@@ -139,7 +139,7 @@ def test_every_engine_keeps_the_same_rows(
     facts: dict[str, Any] = {"table": "t", "individuals": 50, "unit": unit, "max_rows_per_unit": m, "columns": columns}
     dataset = opener(engine)(facts | ({} if key is None else {"row_key": key}))
     names = [exp.column(name, quoted=True) for name in columns]
-    found = dataset.engine.fetch(exp.select(*names).from_(dataset.engine.relation())).to_pylist()
+    found = dataset.engine.fetch(exp.select(*names).from_(dataset.tables.cut(None))).to_pylist()
     expected = rows_that_count([{name: clean(row)[name] for name in columns} for row in ROWS], columns, unit, m)
     assert len(expected) < len(ROWS)
     assert len({str(row) for row in expected}) < len(expected) or m == 1
@@ -152,7 +152,7 @@ def test_postgresql_forgets_the_choice_with_its_snapshot(opener: Callable[[str],
     dataset = opener("postgres")(facts)
 
     def keep() -> Counter[str]:
-        found = dataset.engine.fetch(exp.select("*").from_(dataset.engine.relation())).to_pylist()
+        found = dataset.engine.fetch(exp.select("*").from_(dataset.tables.cut(None))).to_pylist()
         return Counter(row["who"] for row in found)
 
     before = keep()

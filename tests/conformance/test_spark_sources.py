@@ -25,7 +25,8 @@ from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import SparkEngine, open_spark
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, QueryError
-from dosimeter.influence.rows.profile import count_individuals, measure_answer
+from dosimeter.influence.measured_rows import count_individuals
+from dosimeter.influence.rows.profile import measure_answer
 from dosimeter.influence.rows.queries import count_query
 from dosimeter.inspection.compare import check_schema
 from dosimeter.inspection.draft import draft_schema
@@ -33,6 +34,7 @@ from dosimeter.planning.planner import plan_query
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import read_schema
 from tests.waiting import LONGEST_WAIT
+from tests.whole_tables import whole_table
 
 pytestmark = [pytest.mark.xdist_group("conformance"), pytest.mark.usefixtures("spark_session")]
 PEOPLE = read_schema({"table": "t", "columns": {"n": {"type": "integer", "bounds": [0, 9]}, "s": {"type": "text"}}})
@@ -538,5 +540,7 @@ def test_totals_beyond_64_bits_are_exact(tmp_path: Path) -> None:
     schema = read_schema(facts)
     engine = open_spark(str(tmp_path / "t.parquet"))
     engine.impose(schema)
-    assert measure_answer(plan_query("SELECT SUM(v) FROM t", schema), engine).values == ((40 * (highest - 1),),)
+    assert measure_answer(plan_query("SELECT SUM(v) FROM t", schema), whole_table(engine)).values == (
+        (40 * (highest - 1),),
+    )
     engine.close()

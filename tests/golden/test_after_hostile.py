@@ -12,6 +12,7 @@ import sqlglot
 from sqlglot import exp
 
 from dosimeter import Dataset, Ledger, QueryError
+from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.planning import plan_query
 from dosimeter.postprocess import answers
 from dosimeter.postprocess.about import NOT_COMPUTED
@@ -72,7 +73,7 @@ def test_what_comes_after_never_reaches_the_data(tmp_path: Any, monkeypatch: pyt
         def poisoned(*given: Any, **named: Any) -> Any:
             with monkeypatch.context() as inside:
                 for name in ("fetch", "fetch_few", "relation"):
-                    inside.setattr(type(dataset.engine), name, fail)
+                    inside.setattr(DuckDBEngine, name, fail)
                 return assemble(*given, **named)
 
         monkeypatch.setattr("dosimeter.release.run.assemble_answer", poisoned)

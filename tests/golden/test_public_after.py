@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, Ledger, QueryError, SchemaError
+from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.planning import plan_query, selects_rows
 from dosimeter.postprocess import Noise, answers, assemble_answer, assemble_groups, foresee_accuracy
 from dosimeter.schema.toml import parse_schema
@@ -262,7 +263,7 @@ def test_after_the_noise_no_engine_with_data_is_asked(
     def poisoned(*given: Any, **named: Any) -> Any:
         with monkeypatch.context() as inside:
             for name in ("fetch", "fetch_few", "relation", "joined"):
-                inside.setattr(type(stays.engine), name, fail)
+                inside.setattr(DuckDBEngine, name, fail)
             return assemble(*given, **named)
 
     monkeypatch.setattr("dosimeter.release.run.assemble_answer", poisoned)

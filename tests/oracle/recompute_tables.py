@@ -15,11 +15,12 @@ from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.recompute.run import recompute_contributions
-from dosimeter.influence.rows.profile import find_contributions, measure_profile
+from dosimeter.influence.rows.profile import measure_profile
 from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import read_schema
+from tests.whole_tables import whole_table
 
 
 def open_table(columns: dict[str, Any], schema: Schema) -> DuckDBEngine:
@@ -45,11 +46,11 @@ def assert_same(found: Contributions, expected: Contributions | FloatArray) -> N
 
 
 def assert_equals_closed_form(plan: QueryPlan, engine: DuckDBEngine, n: int, norms: Sequence[Norm] = (1, 2)) -> None:
-    profile = measure_profile(plan, engine)
+    profile = measure_profile(plan, whole_table(engine))
     for norm in norms:
-        found = recompute_contributions(plan, engine, n, norm, processes=1)
+        found = recompute_contributions(plan, whole_table(engine), n, norm, processes=1)
         assert found.n == n
-        assert_same(found, find_contributions(profile, n, norm))
+        assert_same(found, profile.contributions(n, norm))
 
 
 # ---------------------------------------------------------------- people, for plans

@@ -21,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter import Dataset
-from dosimeter.influence import JointProfile, measure_exactly, measure_influence
+from dosimeter.influence import measure_exactly, measure_influence
+from dosimeter.influence.profiles import JointProfile
 from dosimeter.influence.units import joint_queries
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan, plan_query
@@ -82,7 +83,7 @@ def draw_blocks(seed: int, source: str) -> str:
 def measure(dataset: Dataset, plan: QueryPlan, norm: Norm) -> list[float]:
     """The exact vector of all blocks, each number in the units of the norm."""
     found: list[float] = []
-    exact = measure_exactly(plan, dataset.engine_for(plan), None)
+    exact = measure_exactly(plan, dataset.tables, None)
     for block, part in zip(plan.blocks, exact.blocks, strict=True):
         weights = [1.0 if len(plan.all_measures) == 1 else 1.0 / each.sensitivity(norm) for each in block.measures]
         found += [float(value) * weight for row in part.values for value, weight in zip(row, weights, strict=True)]
@@ -144,7 +145,7 @@ def test_recomputing_says_the_same(table: int, query: int, source: str) -> None:
 def test_filters_tell_people_apart_and_move_nothing_else(table: int, query: int, source: str) -> None:
     with draw_tables(table).open() as dataset:
         risk = dataset.risk(draw_blocks(query, source))
-        _, flagged = measure_influence(risk.plan, risk.data.engine, risk.data.people, 1, {"sick": column_tree("sick")})
+        _, flagged = measure_influence(risk.plan, risk.data.tables, risk.data.people, 1, {"sick": column_tree("sick")})
         assert_same_people(expand(flagged), expand(risk.contributions))
 
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, note, settings
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.rows.profile import find_contributions, measure_answer, measure_profile
+from dosimeter.influence.rows.profile import measure_answer, measure_profile
 from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
@@ -42,6 +42,7 @@ from tests.oracle.query_meanings import (
     make_sum,
     queries,
 )
+from tests.whole_tables import whole_table
 
 # ---------------------------------------------------------------- the comparison
 
@@ -114,9 +115,9 @@ def check_query(rows: Sequence[Row], query: Query, engine: DuckDBEngine) -> None
     plan = plan_query(query.sql, SCHEMA, query.options)
     assert [measure.label for measure in plan.measures], "something is measured"
     assert len(plan.measures) == len(query.parts)  # N3
-    profile = measure_profile(plan, engine)
-    answer = measure_answer(plan, engine)
-    from_profile = measure_answer(plan, engine, profile)
+    profile = measure_profile(plan, whole_table(engine))
+    answer = measure_answer(plan, whole_table(engine))
+    from_profile = measure_answer(plan, whole_table(engine), profile)
     keys = query.keys(rows)
     assert list(profile.keys) == keys
     assert list(answer.keys) == keys
@@ -128,7 +129,7 @@ def check_query(rows: Sequence[Row], query: Query, engine: DuckDBEngine) -> None
 
     changes = delete_each(query, rows, keys)
     for norm in (1, 2):
-        contributions = find_contributions(profile, SLOTS, norm)
+        contributions = profile.contributions(SLOTS, norm)
         assert contributions.n == SLOTS
         assert contributions.k == len(keys) * len(query.parts)
         assert (contributions.people > 0).all()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dosimeter import Dataset
-from dosimeter.influence.profiles import measure_exactly
+from dosimeter.influence import measure_exactly
 from dosimeter.mechanisms.base import Norm
 from dosimeter.planning import LookOptions
 from dosimeter.planning.query_plan import QueryPlan
@@ -36,7 +36,7 @@ FORMS = {
 def measure(dataset: Dataset, plan: QueryPlan, norm: Norm) -> Vector:
     """The vector that gets noise, each number in the units of the norm (S5), measured anew without a profile."""
     weights = plan.weights(norm)
-    groups = measure_exactly(plan, dataset.engine_for(plan), None).values
+    groups = measure_exactly(plan, dataset.tables, None).values
     return tuple(float(value) * weight for group in groups for value, weight in zip(group, weights, strict=True))
 
 
@@ -45,7 +45,7 @@ def check_query(whole: Dataset, without: list[Dataset], query: FormQuery, mechan
     risk = whole.assess_plan(query.plan, LookOptions(mechanism=mechanism))
     norm = risk.mechanism.norm
     before = measure(whole, risk.plan, norm)
-    queried = measure_exactly(risk.plan, whole.engine_for(risk.plan), None)
+    queried = measure_exactly(risk.plan, whole.tables, None)
     assert risk.measured() == queried, "what everybody adds is the answer"
     left = [tuple(a - b for a, b in zip(before, measure(each, risk.plan, norm), strict=True)) for each in without]
     most = max((size_of(vector, norm) for vector in left), default=0.0)

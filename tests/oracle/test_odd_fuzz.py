@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from dosimeter import Dataset, Ledger
-from dosimeter.engines.base import Engine
 from dosimeter.errors import QueryError
-from dosimeter.influence.profiles import AnyProfile, measure_exactly
+from dosimeter.influence import DeclaredTables, Profile, measure_exactly
 from dosimeter.influence.rows.profile import Measured
 from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.query_plan import QueryPlan
@@ -42,8 +41,8 @@ def release(dataset: Dataset, ledger: Ledger, sql: str, min_rows: int | None) ->
     """Release an answer, and return the exact vector that got the noise."""
     seen: list[tuple[QueryPlan, Measured]] = []
 
-    def measure(plan: QueryPlan, engine: Engine, profile: AnyProfile | None, *, late: bool) -> Measured:
-        seen.append((plan, measure_exactly(plan, engine, profile, late=late)))
+    def measure(plan: QueryPlan, tables: DeclaredTables, profile: Profile | None, *, late: bool) -> Measured:
+        seen.append((plan, measure_exactly(plan, tables, profile, late=late)))
         return seen[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:

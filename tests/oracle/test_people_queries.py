@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from dosimeter.arrays import FloatArray
 from dosimeter.influence import measure_influence
-from dosimeter.influence.rows.profile import Measured, Profile
+from dosimeter.influence.rows.profile import Measured, RowProfile
 from dosimeter.influence.units.profile import UnitProfile
 from dosimeter.sql import column_tree
 from tests.oracle.exact_answers import measure_alone
@@ -90,7 +90,7 @@ def test_filters_and_by_are_about_the_tables_own_columns(table: int, query: int)
     with tables.open() as dataset:
         risk = dataset.risk(asked.sql, quantiles="noise")
         assert {group.group: group.people for group in risk.by("ward")} == agreed
-        _, flagged = measure_influence(risk.plan, risk.data.engine, risk.data.people, 1, {"sick": column_tree("sick")})
+        _, flagged = measure_influence(risk.plan, risk.data.tables, risk.data.people, 1, {"sick": column_tree("sick")})
         assert flagged.people[flagged.attributes["sick"]].sum() == len({row["pid"] for row in kept if row["sick"]})
         assert_same_people(expand(flagged), expand(risk.contributions))
 
@@ -98,9 +98,9 @@ def test_filters_and_by_are_about_the_tables_own_columns(table: int, query: int)
 @pytest.mark.parametrize(
     ("sql", "rows", "profile", "delta"),
     [
-        ("SELECT AVG(n) FROM (SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid) p", 1, Profile, 2.0),
-        ("SELECT COUNT(*) FROM (SELECT pid FROM visits GROUP BY pid HAVING COUNT(*) >= 3) p", 1, Profile, 1.0),
-        ("SELECT MAX(s) FROM (SELECT pid, SUM(cost) AS s FROM visits GROUP BY pid) p", 1, Profile, 60.0),
+        ("SELECT AVG(n) FROM (SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid) p", 1, RowProfile, 2.0),
+        ("SELECT COUNT(*) FROM (SELECT pid FROM visits GROUP BY pid HAVING COUNT(*) >= 3) p", 1, RowProfile, 1.0),
+        ("SELECT MAX(s) FROM (SELECT pid, SUM(cost) AS s FROM visits GROUP BY pid) p", 1, RowProfile, 60.0),
         ("SELECT SUM(n) FROM (SELECT pid, ward, COUNT(*) AS n FROM visits GROUP BY pid, ward) p", 5, UnitProfile, 25.0),
         ("SELECT COUNT(DISTINCT pid) FROM visits", 5, UnitProfile, 1.0),
         ("SELECT ward, COUNT(DISTINCT pid) FROM visits GROUP BY ward", 5, UnitProfile, 3.0),

@@ -52,14 +52,14 @@ def test_closed_form_is_deletion(sql: str) -> None:
     weights = risk.plan.weights(1)
 
     def vector(dataset: Dataset) -> list[float]:
-        groups = measure_exactly(risk.plan, dataset.engine_for(risk.plan), None).values  # by totals, without a profile
+        groups = measure_exactly(risk.plan, dataset.tables, None).values  # by totals, without a profile
         return [float(value) * weight for group in groups for value, weight in zip(group, weights, strict=True)]
 
     whole, expected = vector(opened), []
     for at in range(len(ROWS)):
         with open_rows([*ROWS[:at], *ROWS[at + 1 :]]) as less:
             expected.append(tuple(a - b for a, b in zip(whole, vector(less), strict=True)))
-    assert risk.measured().values == measure_exactly(risk.plan, risk.data.engine, None).values
+    assert risk.measured().values == measure_exactly(risk.plan, risk.data.tables, None).values
     assert_same_people(expand(risk.contributions), expected)
     assert any(any(each) for each in expected)
     opened.close()

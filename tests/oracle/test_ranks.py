@@ -188,7 +188,7 @@ def test_one_query_for_each_argument_measures_what_one_for_all_does() -> None:
     sql = "SELECT g, MEDIAN(v), COUNT(*), MAX(2 * v - 3), SUM(v), COUNT(DISTINCT v), MIN(v) FROM t GROUP BY g"
     with open_table(rows, 1) as dataset:
         risk = dataset.risk(sql)
-        apart = measure_exactly(risk.plan, dataset.engine, None)
+        apart = measure_exactly(risk.plan, dataset.tables, None)
         assert apart.keys == risk.measured().keys
         assert apart.values == risk.measured().values
         for at, rank in risk.plan.ranks.items():

@@ -16,13 +16,14 @@ import pytest
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.errors import DataError
 from dosimeter.influence.recompute.run import recompute_contributions
-from dosimeter.influence.rows.profile import find_contributions, measure_profile
+from dosimeter.influence.rows.profile import measure_profile
 from dosimeter.measures import CountIndividuals
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import load_schema, read_schema
 from tests.measure_classes import list_measures
 from tests.oracle.recompute_tables import SMALL_SCHEMA, assert_equals_closed_form, assert_same, draw_people, open_table
+from tests.whole_tables import whole_table
 
 # ---------------------------------------------------------------- the plan's vector
 
@@ -80,9 +81,9 @@ def test_processes_share_the_work(clinic_schema: Schema, clinic_engine: DuckDBEn
     plan = plan_query("SELECT diagnosis, COUNT(*), AVG(age) FROM clinic GROUP BY diagnosis", clinic_schema)
     heard: list[tuple[int, int]] = []
     found = recompute_contributions(
-        plan, clinic_engine, 4000, 1, processes=2, progress=lambda done, total: heard.append((done, total))
+        plan, whole_table(clinic_engine), 4000, 1, processes=2, progress=lambda done, total: heard.append((done, total))
     )
-    assert_same(found, find_contributions(measure_profile(plan, clinic_engine), 4000, 1))
+    assert_same(found, measure_profile(plan, whole_table(clinic_engine)).contributions(4000, 1))
     records = len(found.people)  # age and diagnosis decide the vector, so there are as many rows as records
     assert heard[0] == (0, records)
     assert heard[-1] == (records, records)
@@ -157,13 +158,13 @@ def test_deletion_by_hand() -> None:
     """S2, C6 and C7 without either method: three people, one of them alone in their team, one undeclared."""
     engine = open_table({"team": ["a", "a", "b", "x"], "score": [1, 4, 9, 9], "pay": [0.0] * 4}, SMALL_SCHEMA)
     plan = plan_query("SELECT team, MEDIAN(score) FROM people GROUP BY team", SMALL_SCHEMA)
-    found = recompute_contributions(plan, engine, 6, 1, processes=1)
+    found = recompute_contributions(plan, whole_table(engine), 6, 1, processes=1)
     middle = 2.0  # of [-5, 9]
     expected = [[2.5 - 4, 0, 0, 0], [2.5 - 1, 0, 0, 0], [0, 9 - middle, 0, 0], [0] * 4, [0] * 4, [0] * 4]
     rows = np.array(expected, dtype=np.float64)
     assert_same(found, rows[np.lexsort(np.round(rows, 6).T)])
     bounded = plan_query("SELECT AVG(score) FROM people WHERE team = 'a'", SMALL_SCHEMA, PlanOptions(min_rows=5))
-    found = recompute_contributions(bounded, engine, 4, 1, processes=1)
+    found = recompute_contributions(bounded, whole_table(engine), 4, 1, processes=1)
     moves = sorted([(1 - middle) / 5, (4 - middle) / 5, 0.0, 0.0])
     assert_same(found, np.array(moves)[:, None])
 
@@ -173,7 +174,7 @@ def test_totals_beyond_64_bits_stay_exact() -> None:
     schema = read_schema({"table": "t", "columns": {"v": {"type": "integer", "bounds": [Decimal(-top), Decimal(top)]}}})
     values = [top, top, top - 1, top, top, 3]
     plan = plan_query("SELECT SUM(v) FROM t", schema)
-    found = recompute_contributions(plan, open_table({"v": values}, schema), len(values), 1, processes=1)
+    found = recompute_contributions(plan, whole_table(open_table({"v": values}, schema)), len(values), 1, processes=1)
     assert sum(values) > 2**63
     # A total taken for a double is off by up to 1024 here, so 3 would not come out.
     moved = dict(zip(found.changes.tolist(), found.people.tolist(), strict=True))
@@ -275,7 +276,7 @@ def test_individuals_go_with_all_their_rows(
     whole = np.array(answer(visits))
     moves = [whole - answer([row for row in visits if row[0] != person]) for person in people]
     expected = np.array([*moves, *np.zeros((3, 4))])
-    found = recompute_contributions(plan, engine, len(people) + 3, 1, processes=1)
+    found = recompute_contributions(plan, whole_table(engine), len(people) + 3, 1, processes=1)
     assert_same(found, expected[np.lexsort(np.round(expected, 6).T)])
 
 
@@ -283,7 +284,7 @@ def test_more_rows_of_an_individual_than_declared_are_refused() -> None:
     columns = {"person": ["p"] * 4, "team": ["a"] * 4, "score": [1] * 4, "visit": [1, 2, 3, 4], "pay": [0.0] * 4}
     plan = plan_query("SELECT COUNT(*) FROM visits", VISITS_SCHEMA)
     with pytest.raises(DataError, match="max_rows_per_unit = 3"):
-        recompute_contributions(plan, open_table(columns, VISITS_SCHEMA), 40, 1)
+        recompute_contributions(plan, whole_table(open_table(columns, VISITS_SCHEMA)), 40, 1)
 
 
 # ---------------------------------------------------------------- nobody
@@ -292,7 +293,7 @@ def test_more_rows_of_an_individual_than_declared_are_refused() -> None:
 @pytest.mark.parametrize("sql", ["SELECT COUNT(*) FROM people", "SELECT team, MAX(pay) FROM people GROUP BY team"])
 def test_an_empty_table_moves_nothing(sql: str) -> None:
     plan = plan_query(sql, SMALL_SCHEMA)
-    found = recompute_contributions(plan, open_table(draw_people(0, 0), SMALL_SCHEMA), 40, 1, processes=2)
+    found = recompute_contributions(plan, whole_table(open_table(draw_people(0, 0), SMALL_SCHEMA)), 40, 1, processes=2)
     assert found.people.tolist() == [40]
     assert found.starts.tolist() == [0, 0]
     assert found.k == len(plan.group_keys or ())

@@ -21,11 +21,12 @@ from dosimeter.planning.native import plan_study
 from dosimeter.planning.planner import plan_query
 from tests.oracle.recompute_tables import SMALL_SCHEMA, STUDY_SCHEMA, draw_people, open_rows, open_table
 from tests.waiting import LONGEST_WAIT, wait_until
+from tests.whole_tables import whole_table
 
 
 def test_more_people_than_declared_are_all_left_out_once() -> None:
     plan = plan_query("SELECT COUNT(*) FROM people", SMALL_SCHEMA)
-    found = recompute_contributions(plan, open_table(draw_people(0, 7), SMALL_SCHEMA), 6, 1)
+    found = recompute_contributions(plan, whole_table(open_table(draw_people(0, 7), SMALL_SCHEMA)), 6, 1)
     assert (found.n, found.changes.tolist()) == (7, [1.0] * len(found.changes))
 
 
@@ -39,7 +40,10 @@ def test_values_that_are_no_numbers_count_as_missing(bad: float) -> None:
         for where in ("", " WHERE team = 'a'", " WHERE team = 'b'"):
             plan = plan_query(f"SELECT MAX(pay), SUM(pay) FROM people{where}", SMALL_SCHEMA)
             study = plan_study(f"SELECT STDDEV_SAMP(x) FROM t{where.replace('team', 'g')}", STUDY_SCHEMA, 1.0)
-            both = (recompute_contributions(plan, engine, 2, 1), recompute_study(study, study_engine, 3, 1))
+            both = (
+                recompute_contributions(plan, whole_table(engine), 2, 1),
+                recompute_study(study, whole_table(study_engine), 3, 1),
+            )
             found += [(each.people.tolist(), each.cells.tolist(), each.changes.tolist()) for each in both]
     assert found[:6] == found[6:]
     assert any(changes for _, _, changes in found)
@@ -48,7 +52,7 @@ def test_values_that_are_no_numbers_count_as_missing(bad: float) -> None:
 def test_processes_must_be_positive() -> None:
     plan = plan_query("SELECT COUNT(*) FROM people", SMALL_SCHEMA)
     with pytest.raises(OptionError, match="at least 1"):
-        recompute_contributions(plan, open_table(draw_people(0, 3), SMALL_SCHEMA), 40, 1, processes=0)
+        recompute_contributions(plan, whole_table(open_table(draw_people(0, 3), SMALL_SCHEMA)), 40, 1, processes=0)
 
 
 def test_progress_can_stop_the_work() -> None:
@@ -61,7 +65,9 @@ def test_progress_can_stop_the_work() -> None:
 
     plan = plan_query("SELECT SUM(score) FROM people", SMALL_SCHEMA)
     with pytest.raises(Enough):
-        recompute_contributions(plan, open_table(draw_people(0, 30), SMALL_SCHEMA), 40, 1, processes=1, progress=stop)
+        recompute_contributions(
+            plan, whole_table(open_table(draw_people(0, 30), SMALL_SCHEMA)), 40, 1, processes=1, progress=stop
+        )
 
 
 def test_a_worker_reports_no_cells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +89,7 @@ def test_a_lost_worker_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recompute, "_serve", Connection.close)  # a process that leaves without a word
     plan = plan_query("SELECT SUM(score) FROM people", SMALL_SCHEMA)
     with pytest.raises(DataError, match="ended before its time"):
-        recompute_contributions(plan, open_table(draw_people(0, 30), SMALL_SCHEMA), 40, 1, processes=2)
+        recompute_contributions(plan, whole_table(open_table(draw_people(0, 30), SMALL_SCHEMA)), 40, 1, processes=2)
 
 
 INTERRUPTED = """
@@ -91,6 +97,7 @@ import multiprocessing, sys, time
 import pyarrow as pa
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.influence import Rows
 from dosimeter.influence.recompute import recompute_study
 from dosimeter.planning import plan_study
 from dosimeter.schema import read_schema
@@ -107,7 +114,7 @@ if __name__ == "__main__":
     engine.impose(schema)
     study = plan_study("SELECT MEDIAN(x), CORR(x, y) FROM t", schema, 1.0)
     try:
-        recompute_study(study, engine, 60000, 1, processes=2, progress=show)
+        recompute_study(study, Rows(engine, engine.relation()), 60000, 1, processes=2, progress=show)
     except KeyboardInterrupt:
         sys.exit(130)
 """

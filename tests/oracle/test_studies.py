@@ -15,6 +15,7 @@ from dosimeter.errors import OptionError, QueryError
 from dosimeter.influence.recompute.run import recompute_study
 from dosimeter.planning.native import plan_study
 from tests.oracle.recompute_tables import STUDY_SCHEMA, Rows, assert_same, open_rows
+from tests.whole_tables import whole_table
 
 
 def moments(values: Sequence[float]) -> tuple[int, float, float, float]:
@@ -114,7 +115,7 @@ def test_study_equals_deletion_in_python(seed: int) -> None:
     engine = open_rows(rows)
     for text, function in STUDIES:
         study = plan_study(f"SELECT g, {text} AS value FROM t GROUP BY g", STUDY_SCHEMA, 1.0)
-        found = recompute_study(study, engine, len(rows), 1, processes=1)
+        found = recompute_study(study, whole_table(engine), len(rows), 1, processes=1)
         assert found.k == len({g for g, _, _ in rows}), text
         assert_same(found, delete_each(rows, [function]))
 
@@ -123,7 +124,7 @@ def test_study_of_several_outputs_in_processes() -> None:
     rows = draw_rows(11, 20)
     listed = ", ".join(text for text, _ in STUDIES)
     study = plan_study(f"SELECT {listed}, g FROM t AS u WHERE u.x < 100 GROUP BY u.g", STUDY_SCHEMA, 3.0)
-    found = recompute_study(study, open_rows(rows), len(rows), 2, processes=2)
+    found = recompute_study(study, whole_table(open_rows(rows)), len(rows), 2, processes=2)
     assert found.k == len(STUDIES) * len({g for g, _, _ in rows})
     assert_same(found, delete_each(rows, [function for _, function in STUDIES]))
     assert study.sensitivity(1) == study.sensitivity(2) == 3.0
@@ -133,7 +134,7 @@ def test_study_of_several_outputs_in_processes() -> None:
 def test_study_without_groups_and_with_empty_slots() -> None:
     rows = [("p", x, y) for _, x, y in draw_rows(5, 12)]
     study = plan_study("SELECT CORR(x, y) FROM t", STUDY_SCHEMA, 1.0)
-    found = recompute_study(study, open_rows(rows), len(rows) + 3, 1, processes=1)
+    found = recompute_study(study, whole_table(open_rows(rows)), len(rows) + 3, 1, processes=1)
     assert found.k == 1
     moves = np.vstack([delete_each(rows, [correlation]), np.zeros((3, 1))])
     assert_same(found, moves[np.lexsort(np.round(moves, 6).T)])
@@ -149,7 +150,7 @@ def test_study_groups_by_position_alias_and_expression() -> None:
                 STUDY_SCHEMA,
                 1.0,
             ),
-            open_rows(rows),
+            whole_table(open_rows(rows)),
             len(rows),
             1,
             processes=1,

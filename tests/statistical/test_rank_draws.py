@@ -69,7 +69,7 @@ def ages(adult_train: Path) -> list[int]:
 def release(adult: Dataset, aggregate: str, epsilon: str, times: int) -> list[float]:
     """Draw the same answer many times, as a release does once its charge is reserved."""
     plan = plan_query(f"SELECT {aggregate} FROM adult", adult.schema)
-    measured = measure_exactly(plan, adult.engine, None)
+    measured = measure_exactly(plan, adult.tables, None)
     noise = calibrate_plan(plan, Laplace(), Decimal(epsilon))
     keys, values = tuple(measured.keys) * times, tuple(measured.values) * times
     columns = {at: found * times for at, found in measured.columns.items()}

@@ -106,7 +106,7 @@ def plan(name: str) -> QueryPlan:
 
 def measure(name: str, table: pa.Table) -> tuple[Fraction, ...]:
     with Dataset.open(table, schema=SCHEMA) as dataset:
-        return measure_answer(plan(name), dataset.engine).values[0]
+        return measure_answer(plan(name), dataset.tables.find_rows(plan(name))).values[0]
 
 
 def draw(name: str, table: pa.Table, mechanism: Mechanism, epsilon: float, count: int) -> list[tuple[Fraction, ...]]:
@@ -328,7 +328,7 @@ def test_grouped_columns_get_noise_of_their_own() -> None:
     """Two groups and two measures: four columns of noise, uncorrelated. n = 10,000, α = 1e-8 over the six pairs."""
     with Dataset.open(TABLE, schema=SCHEMA) as dataset:
         grouped = plan_query("SELECT team, COUNT(*), SUM(days) FROM staff GROUP BY team", dataset.schema)
-        exact = measure_answer(grouped, dataset.engine)
+        exact = measure_answer(grouped, dataset.tables.find_rows(grouped))
     noise = calibrate_plan(grouped, LAPLACE, Decimal("0.8"))
     keys, values = tuple(exact.keys[:2]) * N, tuple(exact.values[:2]) * N
     noisy = add_noise_to(grouped, keys, values, noise).values

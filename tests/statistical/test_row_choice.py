@@ -171,7 +171,7 @@ def test_every_row_is_as_likely_as_any_other(cells: str, unit: str) -> None:
     rows = [{"id": owner(person), "x": cell(at)} for person in range(people) for at in range(each)]
     facts = declare(rows, m, id={"type": owner_kind}, x={"type": kind})
     with Dataset.open(pa.Table.from_pylist(rows), schema=facts, table="t") as dataset:
-        kept = dataset.engine.fetch(exp.select("*").from_(dataset.engine.relation())).to_pylist()
+        kept = dataset.engine.fetch(exp.select("*").from_(dataset.tables.cut(None))).to_pylist()
     if cells == "alike":
         assert Counter(Counter(row["id"] for row in kept).values()) == {m: people}
         return
@@ -198,7 +198,7 @@ def test_only_ones_own_rows_matter(seed: int) -> None:
 
     def keep(table: list[Row]) -> Counter[tuple[Any, ...]]:
         with Dataset.open(pa.Table.from_pylist(table), schema=facts, table="t") as dataset:
-            found = dataset.engine.fetch(exp.select("*").from_(dataset.engine.relation())).to_pylist()
+            found = dataset.engine.fetch(exp.select("*").from_(dataset.tables.cut(None))).to_pylist()
         return Counter(tuple(row.values()) for row in found)
 
     everybody = keep(rows)

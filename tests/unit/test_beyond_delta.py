@@ -12,8 +12,8 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DataError, SchemaError
+from dosimeter.influence import measure_influence
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.profiles import measure_influence
 
 VISITS: dict[str, Any] = {
     "table": "visits",
@@ -88,7 +88,7 @@ def test_a_public_table_is_not_the_private_one(tmp_path: Path, database: str) ->
 
 def test_more_than_delta_is_noticed_by_risk(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key check that says unique where it is not: risk finds too large a contribution."""
-    monkeypatch.setattr("dosimeter.influence.joined_rows.require_unique", lambda *_: None)
+    monkeypatch.setattr("dosimeter.influence.measured_rows.require_unique", lambda *_: None)
     with duckdb.connect(database.removeprefix("duckdb:")) as connection:
         connection.execute("INSERT INTO clinics VALUES ('north', 5)")
     with (
@@ -113,7 +113,7 @@ def test_groups_that_are_computed(database: str, sql: str) -> None:
         plan = visits.plan(sql)
         found, deleted = (visits.risk(sql, method=method).contributions for method in ("closed-form", "recompute"))
         assert vectors(found) == vectors(deleted)
-        assert measure_influence(plan, visits.engine, 5, 1)[1].people.sum() == 5
+        assert measure_influence(plan, visits.tables, 5, 1)[1].people.sum() == 5
 
 
 def vectors(rows: Contributions) -> dict[tuple[tuple[int, float], ...], int]:

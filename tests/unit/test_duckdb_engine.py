@@ -21,7 +21,8 @@ from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.opening import open_engine
 from dosimeter.errors import DataError, DosimeterError, OptionError
-from dosimeter.influence.rows.profile import count_individuals, measure_answer, measure_profile
+from dosimeter.influence.measured_rows import count_individuals
+from dosimeter.influence.rows.profile import measure_answer, measure_profile
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from tests.unit.duckdb_sources import (
@@ -35,6 +36,7 @@ from tests.unit.duckdb_sources import (
     only,
     read_rows,
 )
+from tests.whole_tables import whole_table
 
 SECRET, DIGITS = "SECRETCELL", "987654321"
 
@@ -139,8 +141,8 @@ def run_everything(source: str | pa.Table, schema: Schema, sql: str, options: Re
     engine.impose(schema)
     everything = ", ".join(f'COUNT("{name}")' for name in schema.columns)
     plan = plan_query(sql or f"SELECT {everything} FROM {schema.table}", schema, PlanOptions(groups="observed"))
-    measure_profile(plan, engine)
-    measure_answer(plan, engine)
+    measure_profile(plan, whole_table(engine))
+    measure_answer(plan, whole_table(engine))
     engine.fetch(exp.select("*").from_(engine.relation()))
 
 
@@ -343,7 +345,10 @@ def test_nan_and_infinities_are_missing(aggregate: str, bad: float) -> None:
         engine = open_duckdb(pa.table({"age": [1, 2, 2], "pay": [1.0, cell, 3.5]}))
         engine.impose(schema)
         measured.append(
-            (measure_answer(plan, engine).values, measure_answer(plan, engine, measure_profile(plan, engine)).values)
+            (
+                measure_answer(plan, whole_table(engine)).values,
+                measure_answer(plan, whole_table(engine), measure_profile(plan, whole_table(engine))).values,
+            )
         )
     assert measured[0] == measured[1]
 

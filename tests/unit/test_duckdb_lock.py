@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.errors import DataError, Interrupted
-from dosimeter.influence.rows.profile import count_individuals
+from dosimeter.influence.measured_rows import count_individuals
 from dosimeter.schema.facts import ColumnType
 from tests.unit.duckdb_sources import ROWS, SCHEMA, arrow_table, make_csv, make_database, make_parquet, only, read_rows
 

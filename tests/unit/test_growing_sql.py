@@ -86,7 +86,7 @@ def _open(rows: list[dict[str, object]], schema: Schema = SCHEMA) -> Dataset:
 
 def _measure(dataset: Dataset, sql: str, schema: Schema = SCHEMA) -> list[float]:
     plan = plan_query(sql, schema)
-    measured = measure_exactly(plan, dataset.engine_for(plan), None)
+    measured = measure_exactly(plan, dataset.tables, None)
     return [float(number) for row in measured.values for number in row]
 
 
@@ -228,7 +228,7 @@ def _ask_both(queries: Iterable[str], neighbours: tuple[Dataset, Dataset], diges
         assert nodes < MOST_NODES, sql[:300]
         assert characters < MOST_CHARACTERS, sql[:300]
         for dataset in neighbours:
-            measure_exactly(plan, dataset.engine_for(plan), None)  # raises for nobody
+            measure_exactly(plan, dataset.tables, None)  # raises for nobody
     return answered
 
 

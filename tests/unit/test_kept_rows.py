@@ -40,7 +40,7 @@ def count_rows(rows: list[Row]) -> Counter[tuple[Any, ...]]:
 
 
 def keep(dataset: Dataset) -> Counter[tuple[Any, ...]]:
-    return count_rows(dataset.engine.fetch(exp.select("*").from_(dataset.engine.relation())).to_pylist())
+    return count_rows(dataset.engine.fetch(exp.select("*").from_(dataset.tables.cut(None))).to_pylist())
 
 
 def expect(rows: list[Row]) -> Counter[tuple[Any, ...]]:

@@ -15,7 +15,8 @@ from sqlglot import exp
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.rows.profile import count_individuals, find_contributions, measure_answer, measure_profile
+from dosimeter.influence.measured_rows import count_individuals
+from dosimeter.influence.rows.profile import measure_answer, measure_profile
 from dosimeter.influence.rows.queries import INSIDE, PEOPLE, count_query, people_query, profile_query
 from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.planner import PlanOptions, plan_query
@@ -23,6 +24,7 @@ from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import read_schema
 from dosimeter.sql import column_tree
+from tests.whole_tables import whole_table
 
 PEOPLE_COUNT = 20_000
 SCHEMA = Schema(
@@ -62,7 +64,7 @@ def engine(table: pa.Table) -> DuckDBEngine:
 
 def profile_rows(plan: QueryPlan, engine: DuckDBEngine) -> int:
     before = engine.rows_fetched
-    measure_profile(plan, engine)
+    measure_profile(plan, whole_table(engine))
     return engine.rows_fetched - before
 
 
@@ -127,26 +129,32 @@ def test_attributes_change_no_contribution(sql: str, mode: Any, engine: DuckDBEn
         "x0": exp.EQ(this=column_tree("age"), expression=exp.Literal.number(3)),
         "x1": column_tree("group"),
     }
-    plain, everybody = measure_profile(plan, engine), measure_profile(plan, engine, attributes)
+    plain, everybody = (
+        measure_profile(plan, whole_table(engine)),
+        measure_profile(plan, whole_table(engine), attributes),
+    )
     assert int(everybody.people.sum()) == PEOPLE_COUNT
     assert plain.keys == everybody.keys
     assert plain.undeclared == everybody.undeclared
     norms: tuple[Norm, ...] = (1, 2)
     for norm in norms:
         slots = PEOPLE_COUNT + 5
-        left = find_contributions(plain, slots, norm)
-        right = find_contributions(everybody, slots, norm)
+        left = plain.contributions(slots, norm)
+        right = everybody.contributions(slots, norm)
         assert dense(left) == dense(right)
         assert left.n == right.n == slots
     inside = int(everybody.people[everybody.inside].sum())
     assert inside == int(plain.people.sum())
-    assert measure_answer(plan, engine, everybody).values == measure_answer(plan, engine, plain).values
+    assert (
+        measure_answer(plan, whole_table(engine), everybody).values
+        == measure_answer(plan, whole_table(engine), plain).values
+    )
 
 
 def test_attributes_are_those_of_the_people(engine: DuckDBEngine, table: pa.Table) -> None:
     plan = plan_query("SELECT COUNT(*) FROM people WHERE age = 3", SCHEMA)
     attributes = {"x0": column_tree("group")}
-    contributions = find_contributions(measure_profile(plan, engine, attributes), PEOPLE_COUNT + 5, 1)
+    contributions = measure_profile(plan, whole_table(engine), attributes).contributions(PEOPLE_COUNT + 5, 1)
     found: Counter[tuple[Any, bool]] = Counter()
     for at, people in enumerate(contributions.people.tolist()):
         moved = contributions.starts[at + 1] > contributions.starts[at]
@@ -162,7 +170,7 @@ def test_individuals_are_counted(engine: DuckDBEngine) -> None:
     assert count_query(engine.relation()).sql(dialect="duckdb").startswith("SELECT COUNT(*)")
     plan = plan_query("SELECT COUNT(*) FROM people", SCHEMA)
     for slots in (PEOPLE_COUNT - 1, PEOPLE_COUNT, PEOPLE_COUNT + 1):  # more people than slots are all there (N4)
-        assert find_contributions(measure_profile(plan, engine), slots, 1).n == max(slots, PEOPLE_COUNT)
+        assert measure_profile(plan, whole_table(engine)).contributions(slots, 1).n == max(slots, PEOPLE_COUNT)
 
 
 def test_people_are_looked_up(engine: DuckDBEngine, table: pa.Table) -> None:
@@ -191,10 +199,10 @@ def test_zero_and_minus_zero_are_one_observed_group() -> None:
     engine = open_duckdb(pa.table({"x": [-1, 1, 0, 3], "y": [1, 2, 3, 4]}), ReadOptions(table="t"))
     engine.impose(schema)
     plan = plan_query("SELECT x // 2, SUM(y) FROM t GROUP BY x // 2", schema, PlanOptions(groups="observed"))
-    profile = measure_profile(plan, engine)
+    profile = measure_profile(plan, whole_table(engine))
     assert profile.keys == ((0,), (1,))
-    assert measure_answer(plan, engine, profile).values == ((6,), (4,))
-    assert measure_answer(plan, engine).values == ((6,), (4,))
+    assert measure_answer(plan, whole_table(engine), profile).values == ((6,), (4,))
+    assert measure_answer(plan, whole_table(engine)).values == ((6,), (4,))
 
 
 @pytest.mark.parametrize("ends", [(1, 99), (-7, 3), (0, 2**21), (-(2**22), 2**21), (0, 2**22 + 1), (-(10**15), 10**15)])
@@ -211,7 +219,7 @@ def test_totals_are_exact_in_64_bits_and_beyond(ends: tuple[int, int]) -> None:
     engine = open_duckdb(pa.table({"v": pa.array(values, pa.int64()), "g": groups}), ReadOptions(table="t"))
     engine.impose(schema)
     plan = plan_query("SELECT g, COUNT(*), SUM(v), AVG(v) FROM t GROUP BY g", schema)
-    found = measure_answer(plan, engine)
+    found = measure_answer(plan, whole_table(engine))
     assert found.keys == (("a",), ("b",), ("c",))
     for (key,), answer in zip(found.keys, found.values, strict=True):
         own = [value for value, group in zip(values, groups, strict=True) if group == key]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.influence import JointProfile, Profile
 from dosimeter.postprocess import foresee_accuracy, keep_worst, needs_values, rank_errors
 from dosimeter.risk import (
     AbsoluteRisk,
@@ -97,7 +96,7 @@ def foresee_each(
     ``clamp``: whether released numbers would be put back into their bounds. ``read``: read the exact numbers even if no
     error depends on them.
     """
-    held = risk.plan.additive and isinstance(risk.profile, (Profile, JointProfile))
+    held = risk.plan.additive and risk.profile is not None and risk.profile.holds_totals
     known = held or needs_values(risk.plan) or (read and bool(risk.plan.digest))
     foreseen = risk.foreseen
     listed = sorted({*risk.candidates, *epsilons})

@@ -6,22 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dosimeter.errors import OptionError
 from dosimeter.influence import (
-    AnyProfile,
     Contributions,
-    JointProfile,
+    DeclaredTables,
+    ExposedSearch,
     Measured,
-    UnitProfile,
+    Profile,
     measure_exactly,
     measure_influence,
 )
-from dosimeter.problems import Option
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from dosimeter.engines import Engine
     from dosimeter.influence import ExposedRecord
     from dosimeter.mechanisms import Norm
     from dosimeter.planning import QueryPlan
@@ -29,37 +26,37 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, repr=False, eq=False)
 class DataReader:
-    """A reader of one plan's data, through an open engine.
+    """A reader of one plan's data, while the dataset is open.
 
-    ``answer`` is remembered; every other call sends queries. A reader works in the thread that its engine belongs to,
-    while the dataset is open and its data are unchanged. ``people``: how many individuals the table holds, at least 1.
+    ``answer`` is remembered; every other call sends queries. A reader works in the thread that the dataset's engine
+    belongs to, while its data are unchanged. ``people``: how many individuals the table holds, at least 1.
     ``norm``: the norm in which one individual's changes are measured, 1 for Laplace noise and 2 for Gaussian noise.
     """
 
     plan: QueryPlan
-    engine: Engine
+    tables: DeclaredTables
     people: int
     norm: Norm
     _answer: Measured | None = field(default=None, init=False)
 
-    def answer(self, profile: AnyProfile | None) -> Measured:
+    def answer(self, profile: Profile | None) -> Measured:
         """Return the exact measured numbers, from the profile if it holds them, else from the data. Never released."""
         if self._answer is None:
-            self._answer = measure_exactly(self.plan, self.engine, profile)
+            self._answer = measure_exactly(self.plan, self.tables, profile)
         return self._answer
 
-    def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[AnyProfile, Contributions]:
+    def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[Profile, Contributions]:
         """Return the profile of everybody, also of those outside the WHERE, and everybody's contributions.
 
         ``attributes``: the columns and conditions to read of everybody, by the names they get in the contributions.
         Only individuals with the same attributes are counted together in one row of the profile or of the
         contributions.
         """
-        return measure_influence(self.plan, self.engine, self.people, self.norm, attributes)
+        return measure_influence(self.plan, self.tables, self.people, self.norm, attributes)
 
     def most_exposed(
         self,
-        profile: AnyProfile,
+        profile: Profile,
         contributions: Contributions,
         measured: Measured,
         *,
@@ -72,20 +69,8 @@ class DataReader:
         ``columns``: the columns to show, by default those that the query reads or that identify people; where one
         individual can have several rows, naming some raises OptionError. ``reveal``: do not mask identifying columns.
         """
-        from dosimeter.influence import find_people, find_units
-
-        if isinstance(profile, UnitProfile) or (
-            isinstance(profile, JointProfile) and isinstance(profile.parts[0], UnitProfile)
-        ):
-            if columns:
-                raise OptionError(
-                    Option("columns"), " is for one row per individual: of several rows none speaks for them."
-                )
-            return find_units(profile, contributions, measured, self.engine, norm=self.norm, count=count, reveal=reveal)
-        return find_people(
-            profile, contributions, measured, self.engine,
-            norm=self.norm, count=count, columns=columns, reveal=reveal,
-        )  # fmt: skip
+        rows = self.tables.find_rows(self.plan)
+        return profile.find_exposed(ExposedSearch(contributions, measured, rows, self.norm, count, columns, reveal))
 
     def __repr__(self) -> str:
         return "DataReader(redacted)"

@@ -35,9 +35,7 @@ from dosimeter.findings import (
 )
 from dosimeter.html import write_paragraphs
 from dosimeter.influence import (
-    AnyProfile,
     Contributions,
-    JointProfile,
     Measured,
     Profile,
 )
@@ -105,7 +103,7 @@ class Risk:
     contributions: Contributions
     candidates: tuple[float, ...]
     notes: tuple[str, ...]
-    profile: AnyProfile | None
+    profile: Profile | None
     data: DataReader
     odd_cells: Mapping[str, int] | None = None
     matched: int | None = None
@@ -320,7 +318,7 @@ class Risk:
         unlisted = note_unlisted(filters, scope_of(self.plan).schema)
         return [Remark(words) for words in (*note_values(self.plan), *unlisted, *self.notes)]
 
-    def require_profile(self, what: str) -> AnyProfile:
+    def require_profile(self, what: str) -> Profile:
         """Return the profile. Raises OptionError if there is none, as in a study and after ``method="recompute"``.
 
         ``what``: what needs the profile, as the subject of the message.
@@ -353,14 +351,7 @@ class Risk:
 
     def smallest_group(self) -> int | None:
         """Return how many individuals are in the smallest group that is not empty; None if no such group is known."""
-        parts = self.profile.parts if isinstance(self.profile, JointProfile) else (self.profile,)
-        found: list[int] = []
-        for profile in parts:
-            if isinstance(profile, Profile) and profile.plan.groups:
-                inside = profile.inside & (profile.group >= 0)
-                sizes = np.bincount(profile.group[inside], weights=profile.people[inside])
-                found += [int(size) for size in sizes[sizes > 0]]
-        return min(found, default=None)
+        return min([] if self.profile is None else self.profile.group_sizes(), default=None)
 
     # ------------------------------------------------------------ people and groups
 

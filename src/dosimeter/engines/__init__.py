@@ -6,7 +6,7 @@ an analyst, never draws noise. ``base`` is the protocol; each engine has a file,
 """
 
 from dosimeter.engines.arrow_columns import fetch_rows, read_booleans, read_codes, read_integers, read_values
-from dosimeter.engines.base import ClosableEngine, Engine, EngineInFront, ReadOptions
+from dosimeter.engines.base import ClosableEngine, Engine, ReadOptions
 from dosimeter.engines.cells import FORMS
 from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.files import list_files
@@ -29,7 +29,6 @@ __all__ = [
     "TEXT_NUMBER",
     "ClosableEngine",
     "Engine",
-    "EngineInFront",
     "FewRows",
     "ReadOptions",
     "call_own",

@@ -10,8 +10,9 @@ import itertools
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.file_digests import digest_bytes
 from dosimeter.engines.files import find_delimiter, name_table, read_first_line
 from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
@@ -20,8 +21,6 @@ from dosimeter.schema import ColumnType, JoinTable, Schema
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
-
-    from dosimeter.engines.few_rows import FewRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class ReadOptions:
     date_format: str | None = None
     one_row_each: bool = False
 
-    def wording(self) -> tuple[str | None, ...]:
+    def list_digested(self) -> tuple[str | None, ...]:
         """Return the options that decide how a file's bytes are read, to be digested together with the bytes.
 
         Other options make other data, and so another digest. ``decimal`` and ``date_format`` were added later. They are
@@ -67,25 +66,15 @@ class ReadOptions:
 
 
 class Engine(Protocol):
-    """An open table, with the means to run Dosimeter's SQL trees over it."""
+    """An open table, with the means to run Dosimeter's SQL trees over it. Methods with a body are defaults."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Return whether ``keep`` can hold a table's rows; otherwise only a few numbers for each individual."""
-        ...
-
-    @property
-    def rows_fetched(self) -> int:
-        """Return how many rows the engine has returned so far, over all queries."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """Return a number that changes whenever the data may have changed: what was found out before is then void."""
-        ...
+    name: str
+    keeps_rows: bool
+    """Whether ``keep`` can hold a table's rows; otherwise only a few numbers for each individual."""
+    rows_fetched: int
+    """How many rows the engine has returned so far, over all queries."""
+    generation: int
+    """A number that changes whenever the data may have changed: what was found out before is then void."""
 
     def default_table(self) -> str:
         """Return the name that the table has if no schema names it."""
@@ -115,14 +104,10 @@ class Engine(Protocol):
         Only DuckDB's engine does anything: it holds the cells of a small CSV in memory, instead of reading them anew
         for every query.
         """
-        ...
+        return
 
     def relation(self) -> exp.Expression:
         """Return the table for a FROM clause: every column in its declared type, odd cells as NULL (N4)."""
-        ...
-
-    def all_rows(self) -> exp.Expression:
-        """Return the same as ``relation``, but with every row, also those beyond what counts of an individual."""
         ...
 
     def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
@@ -137,7 +122,7 @@ class Engine(Protocol):
 
         Only DuckDB's engine returns any, and only for a CSV. Other columns may hold odd cells too.
         """
-        ...
+        return frozenset()
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return a further table that the schema declares, with its declared types, for a FROM or JOIN clause."""
@@ -153,7 +138,7 @@ class Engine(Protocol):
         The only dates and timestamps that the query may give are those of declared groups: Python cannot represent
         every date that a source may hold.
         """
-        ...
+        return FewRows.of(self.fetch(query))
 
     def keep(
         self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
@@ -183,11 +168,11 @@ class Engine(Protocol):
 
         Whoever wrote such an option, or left it out, read the same data.
         """
-        ...
+        return frozenset()
 
     def is_still(self, digest: str) -> bool:
         """Return whether the data still have this fingerprint or an equal one. Cheap where there is a snapshot."""
-        ...
+        return self.fingerprint() == digest or digest in self.equal_fingerprints()
 
     def identities(self, *, public: bool = False) -> frozenset[str]:
         """Return the identities of the stored data that the engine reads, as ``engines/identities.py`` explains them.
@@ -199,7 +184,7 @@ class Engine(Protocol):
 
     def progress(self) -> float | None:
         """Return how much of the running query is done, in percent; None where the engine cannot tell."""
-        ...
+        return None
 
     def interrupt(self) -> None:
         """Stop the running query."""
@@ -208,104 +193,19 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-class EngineInFront:
-    """A wrapper around another engine. Subclasses override some methods; all other calls are passed on."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.name = engine.name
-        self.keeps_rows = engine.keeps_rows
-
-    @property
-    def rows_fetched(self) -> int:
-        return self._engine.rows_fetched
-
-    @property
-    def generation(self) -> int:
-        return self._engine.generation
-
-    def default_table(self) -> str:
-        return self._engine.default_table()
-
-    def describe(self) -> Mapping[str, ColumnType]:
-        return self._engine.describe()
-
-    def unread_columns(self) -> Mapping[str, str]:
-        return self._engine.unread_columns()
-
-    def impose(self, schema: Schema) -> None:
-        self._engine.impose(schema)
-
-    def hold(self) -> None:
-        self._engine.hold()
-
-    def relation(self) -> exp.Expression:
-        return self._engine.relation()
-
-    def all_rows(self) -> exp.Expression:
-        return self._engine.all_rows()
-
-    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
-        return self._engine.odd_cells(names, table)
-
-    def doubtful_columns(self) -> frozenset[str]:
-        return self._engine.doubtful_columns()
-
-    def joined(self, table: JoinTable) -> exp.Expression:
-        return self._engine.joined(table)
-
-    def fetch(self, query: exp.Select) -> pa.Table:
-        return self._engine.fetch(query)
-
-    def fetch_few(self, query: exp.Select) -> FewRows:
-        return self._engine.fetch_few(query)
-
-    def keep(
-        self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
-    ) -> exp.Expression:
-        return self._engine.keep(query, columns, rows=rows, by=by)
-
-    def refresh(self) -> None:
-        self._engine.refresh()
-
-    def fingerprint(self) -> str:
-        return self._engine.fingerprint()
-
-    def equal_fingerprints(self) -> frozenset[str]:
-        return self._engine.equal_fingerprints()
-
-    def is_still(self, digest: str) -> bool:
-        return self._engine.is_still(digest)
-
-    def identities(self, *, public: bool = False) -> frozenset[str]:
-        return self._engine.identities(public=public)
-
-    def progress(self) -> float | None:
-        return self._engine.progress()
-
-    def interrupt(self) -> None:
-        self._engine.interrupt()
-
-    def close(self) -> None:
-        self._engine.close()
-
-
-class ClosableEngine(EngineInFront):
-    """A wrapper that can close any engine: after ``close``, every query raises DatasetClosed."""
+class ClosableEngine:
+    """Any engine, until it is closed: then all but ``progress``, ``interrupt`` and ``close`` raises DatasetClosed."""
 
     def __init__(self, engine: Engine) -> None:
         self._open: Engine | None = engine
-        self.name = engine.name
-        self.keeps_rows = engine.keeps_rows
 
-    @property
-    def _engine(self) -> Engine:  # type: ignore[override]
+    def __getattr__(self, name: str) -> Any:
         if self._open is None:
             raise DatasetClosed(
                 "This dataset is closed: its with block has ended, or close() was called. Open it again with "
                 "Dataset.open, and use it and its risks while it is open."
             )
-        return self._open
+        return getattr(self._open, name)
 
     def progress(self) -> float | None:
         """Return how much of the running query is done, in percent; None where that is unknown, or once closed.
@@ -369,7 +269,13 @@ def _digest_content(paths: Iterable[str]) -> bytes:
 
 
 def _digest_reading(kind: str, content: bytes, options: ReadOptions) -> str:
-    return hashlib.sha256(content + repr((kind, options.wording())).encode()).hexdigest()
+    return hashlib.sha256(content + repr((kind, options.list_digested())).encode()).hexdigest()
+
+
+def digest_sums(columns: Iterable[tuple[str, str]], sums: pa.Table) -> str:
+    """Return a digest of a table's columns (names and types) and of sums over its rows, which are one row."""
+    content = [[list(column) for column in columns], [str(value) for value in sums.to_pylist()[0].values()]]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
 
 
 def combine_fingerprints(own: str, joined: Mapping[str, str]) -> str:

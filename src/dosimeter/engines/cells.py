@@ -17,9 +17,14 @@ from sqlglot import exp
 from dosimeter.schema import ColumnType
 
 FIRST_MOMENT, LAST_MOMENT = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
-FIRST_DAY, LAST_DAY = FIRST_MOMENT[:10], LAST_MOMENT[:10]
-LARGEST_DOUBLE = "1.7976931348623157e308"
+_LARGEST_DOUBLE = "1.7976931348623157e308"
 BEYOND_INTEGERS = "9223372036854775808"  # 2^63, a double: whole numbers lie from its negative up to below it
+RANGES = {
+    ColumnType.DECIMAL: (f"-{_LARGEST_DOUBLE}", _LARGEST_DOUBLE),
+    ColumnType.DATE: (FIRST_MOMENT[:10], LAST_MOMENT[:10]),
+    ColumnType.TIMESTAMP: (FIRST_MOMENT, LAST_MOMENT),
+}
+"""The smallest and the largest value of each type that are not odd, where there are such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +61,7 @@ def read_cell(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> e
     values of this type.
     """
     value = _parse(text, kind, native)
-    match kind:
-        case ColumnType.DECIMAL:  # 1e999 has the form of a number
-            return keep_if(is_within(value, f"-{LARGEST_DOUBLE}", LARGEST_DOUBLE, native), value)
-        case ColumnType.DATE:
-            return keep_if(is_within(value, FIRST_DAY, LAST_DAY, native), value)
-        case ColumnType.TIMESTAMP:
-            return keep_if(is_within(value, FIRST_MOMENT, LAST_MOMENT, native), value)
-        case ColumnType.INTEGER | ColumnType.BOOLEAN | ColumnType.TEXT | ColumnType.CATEGORY:
-            return value
+    return keep_in_range(value, kind, native) if kind in RANGES else value  # 1e999 has the form of a number
 
 
 _FLAGS = ((exp.true(), ("true", "t", "yes", "y", "1")), (exp.false(), ("false", "f", "no", "n", "0")))
@@ -106,6 +103,14 @@ def matches(text: exp.Expression, pattern: str) -> exp.Expression:
 def keep_if(test: exp.Expression, value: exp.Expression) -> exp.Expression:
     """Return SQL for the value where the test holds, otherwise NULL: a CASE computes the value only there."""
     return exp.Case(ifs=[exp.If(this=test, true=value.copy())])
+
+
+def keep_in_range(value: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.Expression:
+    """Return SQL for a value of the type ``kind``; NULL where it lies outside the type's range (``RANGES``).
+
+    ``native``: the engine's own type for values of this type.
+    """
+    return keep_if(is_within(value, *RANGES[kind], native), value)
 
 
 def is_within(value: exp.Expression, low: str, high: str, native: exp.DataType) -> exp.Expression:

@@ -17,6 +17,7 @@ import duckdb
 from sqlglot import ErrorLevel, exp
 
 from dosimeter.engines.base import (
+    Engine,
     ReadOptions,
     changed_columns,
     combine_fingerprints,
@@ -86,7 +87,7 @@ def open_duckdb(source: str | pa.Table, options: ReadOptions | None = None) -> D
 _INTERRUPTED = re.compile(r"Invalid Input Error: [a-z ]+ registered as '\w+' failed: KeyboardInterrupt\b")
 
 
-class DuckDBEngine:
+class DuckDBEngine(Engine):
     """An engine over one source, through DuckDB. Other threads may call only ``interrupt`` and ``progress``."""
 
     name = "duckdb"
@@ -315,8 +316,6 @@ class DuckDBEngine:
             self._create_view(typed=self._typed)
         return exp.Table(this=exp.to_identifier(_HELD if self._holds else _TYPED, quoted=True))
 
-    all_rows = relation
-
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return a further table for a FROM clause. Another DuckDBEngine reads its rows once; this one keeps them."""
         if table.name not in self._joined:
@@ -444,9 +443,6 @@ class DuckDBEngine:
             if not os.access(path, os.R_OK):
                 raise unreadable(path)
         return [read_first_line(path) for path in self._files.paths]
-
-    def is_still(self, digest: str) -> bool:
-        return self.fingerprint() == digest or digest in self.equal_fingerprints()
 
     def fingerprint(self) -> str:
         return combine_fingerprints(self._digest(), self._digest_all_joined())

@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from dosimeter.engines.cells import (
-    FIRST_DAY,
     FIRST_MOMENT,
     FORMS,
-    LAST_DAY,
     LAST_MOMENT,
     is_whole,
     is_within,
     keep_if,
+    keep_in_range,
     read_cell,
     read_flag,
 )
@@ -146,7 +145,7 @@ def read_column(name: str, native: str, kind: ColumnType) -> exp.Expression:
         case ColumnType.BOOLEAN if bare in _TYPES.also_fits[kind]:
             return read_flag(_cast(column, "VARCHAR"))
         case ColumnType.DATE:
-            return keep_if(is_within(column, FIRST_DAY, LAST_DAY, target), column)
+            return keep_in_range(column, kind, target)
         case ColumnType.TIMESTAMP if bare == "TIMESTAMP_NS":  # which holds the years 1677 to 2262
             return keep_if(_is_finite(column), _cast(column, "TIMESTAMP"))
         case ColumnType.TIMESTAMP if bare == "TIMESTAMPTZ_NS":  # which has no cast of its own, and no isfinite

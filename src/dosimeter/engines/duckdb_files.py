@@ -6,7 +6,6 @@ How a CSV is written is found out once, when it is opened. DuckDB's messages can
 from __future__ import annotations
 
 import codecs
-import contextlib
 import csv
 import gzip
 import re
@@ -127,24 +126,27 @@ def _sniff_first(
     except duckdb.InvalidInputException:
         if options.delimiter is None:
             raise
-        return CsvForm(options.delimiter, _read_header(path, options.delimiter, options))
+        return _trust_first_line(path, options.delimiter, options)
     if not form.skipped:
         return form
-    return CsvForm(form.delimiter, _read_header(path, form.delimiter, options))  # otherwise cells would be names
+    return _trust_first_line(path, form.delimiter, options)  # otherwise cells would be names
 
 
-def _read_header(path: str, delimiter: str, options: ReadOptions) -> dict[str, str]:
+def _trust_first_line(path: str, delimiter: str, options: ReadOptions) -> CsvForm:
+    """Return a form with the columns that the file's first line names, all of them text.
+
+    Raises DataError if the file cannot be read, or if the line names nothing.
+    """
     known = _read_encoding(options.encoding or "utf-8")
     opening = gzip.open if path.lower().endswith(".gz") else open
-    names: list[str] = []
-    with (
-        contextlib.suppress(OSError, EOFError, ValueError, csv.Error),
-        opening(path, "rt", encoding="utf-8-sig" if known == "utf-8" else known, errors="replace") as text,
-    ):
-        names = next(csv.reader(text, delimiter=delimiter), [])
+    try:
+        with opening(path, "rt", encoding="utf-8-sig" if known == "utf-8" else known, errors="replace") as text:
+            names = next(csv.reader(text, delimiter=delimiter), [])
+    except (OSError, EOFError, ValueError, csv.Error):
+        names = []
     if not names:
         raise DataError(f"{path} cannot be read as CSV. Its first line must name the columns.")
-    return dict.fromkeys(names, "VARCHAR")
+    return CsvForm(delimiter, dict.fromkeys(names, "VARCHAR"))
 
 
 def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapping[str, str]) -> CsvForm:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
 import dosimeter.engines.own_functions as own
 
@@ -30,10 +30,10 @@ def write_parts(query: exp.Select) -> tuple[str, ...]:
 
 
 def _write(query: exp.Select, meanings: Mapping[str, str]) -> str:
-    if not isinstance(query, exp.Select):
-        raise TypeError("only SELECT trees of our own making run")
-    tree: exp.Expression = query
-    if any(call.name in meanings for call in query.find_all(exp.Anonymous)):
-        tree = query.copy()
-        own.write_own(tree, "duckdb", meanings)
-    return tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
+    def rewrite(tree: exp.Select) -> exp.Expression:
+        if any(call.name in meanings for call in tree.find_all(exp.Anonymous)):
+            tree = tree.copy()
+            own.write_own(tree, "duckdb", meanings)
+        return tree
+
+    return own.write_select(query, "duckdb", rewrite)

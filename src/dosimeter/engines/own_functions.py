@@ -7,11 +7,11 @@ its own dialect, in which x stands for the argument. On every engine a function 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 TEXT_NUMBER = "DOSIMETER_TEXT_NUMBER"
 """The first 32 bits of the md5 digest of a text in UTF-8."""
@@ -28,6 +28,16 @@ IN_PART = "DOSIMETER_IN_PART"
 def call_own(name: str, argument: exp.Expression) -> exp.Expression:
     """Return a call of one of the functions above."""
     return exp.Anonymous(this=name, expressions=[argument])
+
+
+def write_select(query: exp.Select, dialect: str, rewrite: Callable[[exp.Select], exp.Expression]) -> str:
+    """Return the query as text in the dialect. Raises TypeError for what is not a SELECT tree.
+
+    ``rewrite``: returns the tree as the engine must get it.
+    """
+    if not isinstance(query, exp.Select):
+        raise TypeError("only SELECT trees of our own making run")
+    return rewrite(query).sql(dialect=dialect, unsupported_level=ErrorLevel.RAISE)
 
 
 def write_own(tree: exp.Expression, dialect: str, meanings: Mapping[str, str]) -> None:

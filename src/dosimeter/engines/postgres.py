@@ -8,8 +8,6 @@ neither is passed on.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,9 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
-from dosimeter.engines.base import ReadOptions, combine_fingerprints, joined_with_itself
+from dosimeter.engines.base import Engine, ReadOptions, combine_fingerprints, digest_sums, joined_with_itself
 from dosimeter.engines.columns import NativeColumn
-from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.postgres_catalogue import (
     TYPES,
     CatalogueTable,
@@ -78,7 +75,7 @@ def open_postgres(url: str, options: ReadOptions | None = None) -> PostgresEngin
     return PostgresEngine(connection, lambda: _connect(url)[0], relation, table, attributes, options)
 
 
-class PostgresEngine:
+class PostgresEngine(Engine):
     """An engine over one table of a PostgreSQL server. Other threads may call ``interrupt``.
 
     All queries see the data as they were at the first query. After an error or ``refresh`` the next query takes a new
@@ -132,13 +129,8 @@ class PostgresEngine:
         self._reading = match_columns(schema.columns, self._attributes)
         self._declared = schema.tables
 
-    def hold(self) -> None:
-        """Do nothing: the data stay where they are."""
-
     def relation(self) -> exp.Expression:
         return read_through_casts(self._relation, self._reading, "dosimeter_table")
-
-    all_rows = relation
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return another table of the same database, for a FROM or JOIN clause.
@@ -168,9 +160,6 @@ class PostgresEngine:
         found = self._run(write_query(odd_cells_query(relation, reading, names)))
         return {name: int(count) for name, count in found.to_pylist()[0].items()}
 
-    def doubtful_columns(self) -> frozenset[str]:
-        return frozenset()
-
     def _find_joined(self, name: str) -> tuple[CatalogueTable, dict[str, NativeColumn]]:
         import psycopg
 
@@ -189,9 +178,6 @@ class PostgresEngine:
         table = self._run(write_query(query))
         self.rows_fetched += table.num_rows
         return table
-
-    def fetch_few(self, query: exp.Select) -> FewRows:
-        return FewRows.of(self.fetch(query))
 
     def keep(
         self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
@@ -224,10 +210,6 @@ class PostgresEngine:
         joined = {name: self._digest_joined(table) for name, table in self._declared.items()}
         self._snapshot_digest = combine_fingerprints(self._digest(self._relation, self._attributes), joined)
         return self._snapshot_digest
-
-    def equal_fingerprints(self) -> frozenset[str]:
-        """Return none: there are no options that a table of a server could be read with."""
-        return frozenset()
 
     def is_still(self, digest: str) -> bool:
         return self._snapshot_digest == digest or self.fingerprint() == digest
@@ -288,11 +270,7 @@ class PostgresEngine:
             f"SELECT CAST(ROW({record}) AS TEXT) AS record FROM {table} OFFSET 0"  # OFFSET 0: each is written once
         )
         found = self._run(f"SELECT COUNT(*) AS people, {sums} FROM ({records}) AS records")
-        content = [
-            [[name, attribute.written] for name, attribute in attributes.items()],
-            [str(value) for value in found.to_pylist()[0].values()],
-        ]
-        return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+        return digest_sums([(name, attribute.written) for name, attribute in attributes.items()], found)
 
     def _run(self, text: str) -> pa.Table:
         import psycopg
@@ -339,9 +317,6 @@ class PostgresEngine:
             self._connection.rollback()
         except psycopg.Error:
             return  # the connection is gone, and its transaction with it
-
-    def progress(self) -> float | None:
-        return None
 
     def interrupt(self) -> None:
         import psycopg

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from dosimeter.engines.cells import (
-    FIRST_DAY,
-    FIRST_MOMENT,
-    LARGEST_DOUBLE,
-    LAST_DAY,
-    LAST_MOMENT,
-    is_whole,
-    is_within,
-    keep_if,
-    read_flag,
-)
+from dosimeter.engines.cells import RANGES, is_whole, is_within, keep_if, keep_in_range, read_flag
 from dosimeter.engines.columns import NativeColumn, NativeTypes
 from dosimeter.engines.files import refuse_database_url
 from dosimeter.errors import DataError, OptionError
@@ -271,16 +261,14 @@ def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
         case ColumnType.DECIMAL if numeric:
             small = exp.LT(this=exp.Abs(this=column.copy()), expression=exp.Cast(this=_SMALLEST, to=_type("NUMERIC")))
             zero = exp.If(this=small, true=exp.Cast(this=exp.Literal.number(0), to=_type("DOUBLE")))
-            inside = is_within(column, f"-{LARGEST_DOUBLE}", LARGEST_DOUBLE, _type("NUMERIC"))
+            inside = is_within(column, *RANGES[kind], _type("NUMERIC"))
             return exp.Case(ifs=[zero, exp.If(this=inside, true=value)])
         case ColumnType.DECIMAL if held in ("float4", "float8"):
-            return keep_if(is_within(value, f"-{LARGEST_DOUBLE}", LARGEST_DOUBLE, _type("DOUBLE")), value)
+            return keep_in_range(value, kind, _type("DOUBLE"))
         case ColumnType.BOOLEAN if held in _TEXTS:
             return read_flag(collate_by_bytes(exp.Cast(this=column.copy(), to=_type("TEXT"))))
-        case ColumnType.DATE:
-            return keep_if(is_within(value, FIRST_DAY, LAST_DAY, _type("DATE")), value)
-        case ColumnType.TIMESTAMP:
-            return keep_if(is_within(value, FIRST_MOMENT, LAST_MOMENT, _type("TIMESTAMP")), value)
+        case ColumnType.DATE | ColumnType.TIMESTAMP:
+            return keep_in_range(value, kind, _type(_NATIVE[kind]))
         case ColumnType.TEXT | ColumnType.CATEGORY:
             return collate_by_bytes(value)
         case ColumnType.INTEGER | ColumnType.DECIMAL | ColumnType.BOOLEAN:

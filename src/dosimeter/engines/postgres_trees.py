@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
 import dosimeter.engines.own_functions as own
 from dosimeter.engines.postgres_catalogue import collate_by_bytes
@@ -21,9 +21,7 @@ _MEANINGS = {
 
 def write_query(query: exp.Select) -> str:
     """Return the query as text. Raises TypeError for what is not a SELECT tree."""
-    if not isinstance(query, exp.Select):
-        raise TypeError("only SELECT trees of our own making run")
-    return _with_collations(query).sql(dialect="postgres", unsupported_level=ErrorLevel.RAISE)
+    return own.write_select(query, "postgres", _with_collations)
 
 
 def _with_collations(query: exp.Select) -> exp.Expression:

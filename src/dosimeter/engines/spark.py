@@ -7,8 +7,6 @@ schema's types imposed. Spark's messages and logs can quote cells: neither is pa
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
 import re
@@ -19,15 +17,16 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from dosimeter.engines.base import (
+    Engine,
     ReadOptions,
     changed_columns,
     combine_fingerprints,
     digest_alike,
     digest_files,
+    digest_sums,
     joined_with_itself,
 )
 from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
-from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.files import say_how
 from dosimeter.engines.identities import identify_files
 from dosimeter.engines.spark_files import (
@@ -124,7 +123,7 @@ def _open_table(session: SparkSession, table: str | None, options: ReadOptions) 
         return SparkEngine(session, lambda: session.table(table), options.table or table, table, options, None)
 
 
-class SparkEngine:
+class SparkEngine(Engine):
     """An engine over one source, in Spark. Another thread may call ``interrupt``. Closing keeps the session open."""
 
     name = "spark"
@@ -197,15 +196,10 @@ class SparkEngine:
         self._reading = {each.name: (reading[each.name], each.type) for each in columns.values()}
         self._declared = schema.tables
 
-    def hold(self) -> None:
-        """Do nothing: the data stay where they are."""
-
     def relation(self) -> exp.Expression:
         """Return the table for a FROM clause: every column in its declared type."""
         columns = [exp.alias_(self._value_of(name), name, quoted=True) for name in self._read_as()]
         return exp.select(*columns).from_(self._source()).subquery(f"{self._view}_typed")
-
-    all_rows = relation
 
     def _read_as(self) -> Mapping[str, tuple[str, ColumnType]]:
         if self._reading is None:
@@ -229,9 +223,6 @@ class SparkEngine:
             counts.append(exp.alias_(counted, name, quoted=True))
         row = self.fetch(exp.select(*counts).from_(self._source())).to_pylist()[0]
         return {name: int(count) for name, count in row.items()}
-
-    def doubtful_columns(self) -> frozenset[str]:
-        return frozenset()
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return a further table for a FROM or JOIN clause, read by another engine in the same session."""
@@ -282,9 +273,6 @@ class SparkEngine:
         self.rows_fetched += table.num_rows
         return table
 
-    def fetch_few(self, query: exp.Select) -> FewRows:
-        return FewRows.of(self.fetch(query))
-
     def keep(
         self, query: exp.Select, columns: Mapping[str, ColumnType], *, rows: int, by: str | None = None
     ) -> exp.Expression:
@@ -325,9 +313,6 @@ class SparkEngine:
             if _native_types(frame) != self._native:
                 raise changed_columns(self._label)
             frame.createOrReplaceTempView(self._view)
-
-    def is_still(self, digest: str) -> bool:
-        return self.fingerprint() == digest or digest in self.equal_fingerprints()
 
     def equal_fingerprints(self) -> frozenset[str]:
         """Return the fingerprints of the same files with other options that mean the same; none for other sources."""
@@ -378,11 +363,7 @@ class SparkEngine:
         columns = [name for name, native in self._native.items() if self._is_text or _column_type(native) is not None]
         found = self.fetch(fingerprint_query(columns, self._source()))
         self.rows_fetched -= found.num_rows
-        content = [list(self._native.items()), [str(value) for value in found.to_pylist()[0].values()]]
-        return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
-
-    def progress(self) -> float | None:
-        return None
+        return digest_sums(self._native.items(), found)
 
     def interrupt(self) -> None:
         self._interrupted = True

@@ -97,7 +97,7 @@ def read_csv(session: SparkSession, files: Files, options: ReadOptions) -> DataF
     reader = session.read.options(**settings)
     if files.local and not is_remote(session):
         # Read here, because Spark takes the file's name for a pattern while it looks for the header.
-        delimiter, names = _read_header(files.paths[0], options)
+        delimiter, names = _read_first_line(files.paths[0], options)
         schema = ", ".join(f"`{name.replace('`', '``')}` STRING" for name in names)
         return reader.option("sep", delimiter).schema(schema).csv(paths)
     lines = session.read.text(paths).head(1)
@@ -152,7 +152,7 @@ def _spark_encoding(encoding: str | None) -> str:
     return _ENCODINGS[known]
 
 
-def _read_header(path: str, options: ReadOptions) -> tuple[str, list[str]]:
+def _read_first_line(path: str, options: ReadOptions) -> tuple[str, list[str]]:
     encoding = codecs.lookup(options.encoding or "utf-8").name
     try:
         with Path(path).open("rb") as raw:

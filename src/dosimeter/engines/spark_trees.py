@@ -8,22 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
 import dosimeter.engines.own_functions as own
-from dosimeter.engines.cells import (
-    FIRST_DAY,
-    FIRST_MOMENT,
-    FORMS,
-    LARGEST_DOUBLE,
-    LAST_DAY,
-    LAST_MOMENT,
-    is_whole,
-    is_within,
-    keep_if,
-    read_cell,
-    read_flag,
-)
+from dosimeter.engines.cells import FORMS, is_whole, keep_if, keep_in_range, read_cell, read_flag
 from dosimeter.engines.written_cells import CellWriting, inference_query
 from dosimeter.errors import QueryError
 from dosimeter.schema import ColumnType
@@ -52,9 +40,7 @@ _MEANINGS = {
 
 def write_query(query: exp.Select) -> str:
     """Return the query as text. Raises TypeError for what is not a SELECT tree."""
-    if not isinstance(query, exp.Select):
-        raise TypeError("only SELECT trees of our own making run")
-    return as_spark_tree(query).sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
+    return own.write_select(query, "spark", as_spark_tree)
 
 
 def as_spark_tree(query: exp.Select) -> exp.Expression:
@@ -135,13 +121,11 @@ def read_column(name: str, native: str, kind: ColumnType, null: str | None, writ
             return exp.TryCast(this=column, to=target, safe=True)
         case ColumnType.DECIMAL:
             double = _cast(column, "DOUBLE")
-            largest = (f"-{LARGEST_DOUBLE}", LARGEST_DOUBLE)
-            return keep_if(is_within(double, *largest, target), double) if native in ("float", "double") else double
+            return keep_in_range(double, kind, target) if native in ("float", "double") else double
         case ColumnType.DATE:
-            return keep_if(is_within(column, FIRST_DAY, LAST_DAY, target), column)
+            return keep_in_range(column, kind, target)
         case ColumnType.TIMESTAMP:
-            moment = exp.Cast(this=column, to=target)
-            return keep_if(is_within(moment, FIRST_MOMENT, LAST_MOMENT, target), moment)
+            return keep_in_range(exp.Cast(this=column, to=target), kind, target)
         case ColumnType.BOOLEAN if native != "boolean":
             return read_flag(_cast(column, "STRING"))
         case ColumnType.BOOLEAN | ColumnType.TEXT | ColumnType.CATEGORY:

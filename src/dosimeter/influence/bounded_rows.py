@@ -2,8 +2,7 @@
 
 Of an individual with more than m rows (``max_rows_per_unit``), m are kept, chosen by a hash (N6, ``row_choice.py``)
 before the WHERE. Every engine chooses the same rows, and risk and release read the same rows. Rows with a NULL unit
-belong to nobody and are left out (N4). ``BoundedEngine`` wraps an engine so that every query sees only the rows that
-count.
+belong to nobody and are left out (N4).
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.engines import Engine, EngineInFront
+from dosimeter.engines import Engine
 from dosimeter.influence.row_choice import choose_rows
 from dosimeter.schema import Schema
-from dosimeter.sql import column_tree, connect
+from dosimeter.sql import column_tree, connect, is_not_null, is_null
 
 UNIT = "unit"
 
@@ -28,36 +27,6 @@ class UnitFacts:
     most_rows: int
     missing: int
     rows: int
-
-
-class BoundedEngine(EngineInFront):
-    """An engine that shows at most m rows of each individual, m being the schema's ``max_rows_per_unit``."""
-
-    def __init__(self, engine: Engine, schema: Schema) -> None:
-        super().__init__(engine)
-        self._schema = schema
-        self._facts: tuple[int, UnitFacts] | None = None
-        self._chosen: tuple[int, exp.Expression] | None = None
-
-    def facts(self) -> UnitFacts:
-        """Return the counts of the table with all its rows; they are counted again if the data may have changed."""
-        if self._facts is None or self._facts[0] != self.generation:
-            facts = find_facts(self._engine, self._schema, self._engine.relation())
-            self._facts = (self.generation, facts)
-        return self._facts[1]
-
-    def relation(self) -> exp.Expression:
-        if self._chosen is None or self._chosen[0] != self.generation:
-            relation, facts = self._engine.relation(), self.facts()
-            if facts.missing:
-                relation = _owned(self._schema, relation)
-            self._chosen = (self.generation, bound_relation(self._engine, self._schema, relation, facts))
-        return self._chosen[1].copy()
-
-    def impose(self, schema: Schema) -> None:
-        self._engine.impose(schema)
-        self._schema = schema
-        self._facts = self._chosen = None
 
 
 def bound_relation(engine: Engine, schema: Schema, relation: exp.Expression, facts: UnitFacts) -> exp.Expression:
@@ -76,7 +45,7 @@ def find_facts(engine: Engine, schema: Schema, relation: exp.Expression) -> Unit
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
     """Return the query for the counts of UnitFacts, in one row: ``individuals``, ``most``, ``missing``, ``rows``."""
-    absent = exp.Is(this=exp.column(UNIT), expression=exp.Null())
+    absent = is_null(exp.column(UNIT))
     rows = exp.Case(ifs=[exp.If(this=exp.Not(this=absent.copy()), true=exp.column("n"))])
     missing = exp.Case(ifs=[exp.If(this=absent, true=exp.column("n"))], default=exp.Literal.number(0))
     return exp.select(
@@ -106,7 +75,7 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 
     Rows with a NULL unit are left out.
     """
-    somebody = exp.Not(this=exp.Is(this=exp.column(UNIT), expression=exp.Null()))
+    somebody = is_not_null(exp.column(UNIT))
     query = (
         exp.select(exp.column("n"), exp.alias_(exp.Count(this=exp.Star()), "people"))
         .from_(_rows_per_unit_query(unit, relation), copy=False)
@@ -124,11 +93,11 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
     """
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
-    absent = exp.Is(this=keys[1].copy(), expression=exp.Null())
+    absent = is_null(keys[1].copy())
     alike = (
         exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"))
         .from_(relation.copy(), copy=False)
-        .where(exp.Not(this=exp.Is(this=keys[0].copy(), expression=exp.Null())), copy=False)
+        .where(is_not_null(keys[0].copy()), copy=False)
         .group_by(*keys, copy=False)
         .having(connect([repeated, absent], exp.Or), copy=False)
     )
@@ -138,23 +107,7 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
     return int(engine.fetch(counted).to_pylist()[0]["alike"] or 0)
 
 
-def _owned(schema: Schema, relation: exp.Expression) -> exp.Expression:
+def drop_unowned(schema: Schema, relation: exp.Expression) -> exp.Expression:
     """Return the rows whose unit is not NULL."""
-    there = exp.Not(this=exp.Is(this=_own(schema.unit), expression=exp.Null()))
-    columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    return (
-        exp.select(*columns)
-        .from_(_aliased(relation, "own"), copy=False)
-        .where(there, copy=False)
-        .subquery("owned", copy=False)
-    )
-
-
-def _own(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table="own")
-
-
-def _aliased(relation: exp.Expression, alias: str) -> exp.Subquery:
-    if isinstance(relation, exp.Subquery):
-        return exp.Subquery(this=relation.this.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias)))
-    return exp.select(exp.Star()).from_(relation.copy(), copy=False).subquery(alias, copy=False)
+    query = exp.select(*[column_tree(name) for name in schema.columns]).from_(relation.copy(), copy=False)
+    return query.where(is_not_null(column_tree(schema.unit)), copy=False).subquery("owned", copy=False)

@@ -16,21 +16,20 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.engines import Engine, fetch_rows
+from dosimeter.engines import fetch_rows
 from dosimeter.errors import OptionError
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.joint_profile import JointProfile
-from dosimeter.influence.rows.profile import Measured, Profile
+from dosimeter.influence.measured_rows import Rows
+from dosimeter.influence.profiles import ExposedSearch
+from dosimeter.influence.rows.profile import JointRowProfile, Measured, RowProfile
 from dosimeter.influence.rows.queries import PEOPLE, held_values_query, input_column, people_query
-from dosimeter.influence.units.joint_queries import joint_units_query
-from dosimeter.influence.units.profile import UnitProfile
-from dosimeter.influence.units.queries import units_query
+from dosimeter.influence.units.profile import JointUnitProfile, UnitProfile
 from dosimeter.influence.units.trees import equals, is_declared
 from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
-from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_groups, estimate_group
+from dosimeter.problems import Option
 from dosimeter.sql import conjunction, connect, wrap
 
 MASK = "•••"
@@ -52,53 +51,35 @@ class ExposedRecord:
     columns: Mapping[str, JsonScalar]
 
 
-def find_people(
-    profile: Profile | JointProfile,
-    contributions: Contributions,
-    measured: Measured,
-    engine: Engine,
-    *,
-    norm: Norm,
-    count: int,
-    columns: Sequence[str] | None,
-    reveal: bool,
-) -> list[ExposedRecord]:
-    """Return up to ``count`` groups of identical records, most exposed first, where everybody has one row.
+def find_people(profile: RowProfile | JointRowProfile, search: ExposedSearch) -> list[ExposedRecord]:
+    """Return groups of identical records, most exposed first, where everybody has one row.
 
-    ``norm``: the norm of the PIS, by which they are ordered. ``columns``: the columns to show; None for those that the
-    query reads and those that identify people. ``reveal``: whether to show identifying cells instead of masking them.
     Raises OptionError for an unknown column.
     """
-    plan, parts = profile.plan, _list_row_parts(profile)
+    plan, parts, rows = profile.plan, profile.parts, search.rows
     identifying = [name for name, column in plan.schema.columns.items() if column.identifying]
-    masked = [] if reveal else identifying
-    shown = _shown_columns(plan, columns, identifying)
-    norms = contributions.norms(norm)[: len(profile.people)]
+    shown = _shown_columns(plan, search.columns, identifying)
+    visible = [name for name in shown if search.reveal or name not in identifying]
+    norms = search.contributions.norms(search.norm)[: len(profile.people)]
     found: list[ExposedRecord] = []
     tried: list[exp.Expression] = []  # one query finds everybody in a group that nobody declared
     for row in _most_exposed_first(parts, norms):
-        if len(found) >= count or not any(part.inside[row] for part in parts):
+        if len(found) >= search.count or not any(part.inside[row] for part in parts):
             break
-        condition = _condition_of_all(parts, int(row), engine)
+        condition = _condition_of_all(parts, int(row), rows)
         if condition in tried:
             continue
         tried.append(condition)
-        visible = [name for name in shown if name not in masked]
-        query = people_query(_asked(parts), engine.relation(), visible, condition, count - len(found))
-        why = explain_change(profile, contributions, measured, int(row), norm, reveal=reveal)
-        for record in fetch_rows(engine, query, [*(f"c{at}" for at in range(len(visible))), PEOPLE]):
+        query = people_query(_asked(parts), rows.relation, visible, condition, search.count - len(found))
+        why = explain_change(plan, search, int(row))
+        for record in fetch_rows(rows.engine, query, [*(f"c{at}" for at in range(len(visible))), PEOPLE]):
             seen = {name: show_cell(record[f"c{at}"]) for at, name in enumerate(visible)}
             columns_seen = {name: seen.get(name, MASK) for name in shown}
             found.append(ExposedRecord(int(row), int(record[PEOPLE]), float(norms[row]), why, columns_seen))
-    return found[:count]
+    return found[: search.count]
 
 
-def _list_row_parts(profile: Profile | JointProfile) -> tuple[Profile, ...]:
-    parts = (profile,) if isinstance(profile, Profile) else profile.parts
-    return tuple(part for part in parts if isinstance(part, Profile))
-
-
-def _asked(parts: Sequence[Profile]) -> QueryPlan:
+def _asked(parts: Sequence[RowProfile]) -> QueryPlan:
     """Return the plan whose WHERE the records to show must meet.
 
     ``parts``: the profile of each block (SELECT that measures). With one block it is the plan of this block. With
@@ -107,7 +88,7 @@ def _asked(parts: Sequence[Profile]) -> QueryPlan:
     return parts[0].plan if len(parts) == 1 else replace(parts[0].plan, where=None)
 
 
-def _most_exposed_first(parts: Sequence[Profile], norms: FloatArray) -> NDArray[np.intp]:
+def _most_exposed_first(parts: Sequence[RowProfile], norms: FloatArray) -> NDArray[np.intp]:
     """Return the indices of the profile's rows, largest norm first; rows outside the WHERE of every block come last.
 
     Among rows with equal norms those with fewer people come first. Rows that are still equal are ordered by group and
@@ -118,53 +99,28 @@ def _most_exposed_first(parts: Sequence[Profile], norms: FloatArray) -> NDArray[
     return np.lexsort((*inputs, *(part.group for part in parts), parts[0].people, -norms, ~inside))
 
 
-def find_units(
-    profile: UnitProfile | JointProfile,
-    contributions: Contributions,
-    measured: Measured,
-    engine: Engine,
-    *,
-    norm: Norm,
-    count: int,
-    reveal: bool,
-) -> list[ExposedRecord]:
-    """Return up to ``count`` groups of individuals who contribute the same, most exposed first.
+def find_units(profile: UnitProfile | JointUnitProfile, search: ExposedSearch) -> list[ExposedRecord]:
+    """Return groups of individuals who contribute the same, most exposed first, where individuals have several rows.
 
-    For individuals with several rows. ``norm``: the norm of the PIS, by which they are ordered. ``reveal``: whether to
-    name the individuals of each group (up to ``count``) instead of masking them.
+    If they are to be revealed, each group names its individuals, up to ``search.count``. Raises OptionError if columns
+    are to be shown.
     """
-    plan = profile.plan
-    norms = contributions.norms(norm)[: len(profile.people)]
+    if search.columns:
+        raise OptionError(Option("columns"), " is for one row per individual: of several rows none speaks for them.")
+    plan, rows = profile.plan, search.rows
+    norms = search.contributions.norms(search.norm)[: len(profile.people)]
     found: list[ExposedRecord] = []
-    for row in _most_exposed_units(profile, norms, count):
+    for row in _most_exposed_units(profile, norms, search.count):
         shown: Any = MASK
-        if reveal:
-            alike = engine.fetch(_query_alike(profile, engine.relation(), row, count))
+        if search.reveal:
+            alike = rows.engine.fetch(profile.alike_query(rows.relation, row, search.count))
             shown = ", ".join(str(unit) for unit in alike.column(0).to_pylist())
-        why = explain_change(profile, contributions, measured, row, norm, reveal=reveal)
+        why = explain_change(plan, search, row)
         found.append(ExposedRecord(row, int(profile.people[row]), float(norms[row]), why, {plan.schema.unit: shown}))
     return found
 
 
-def _query_alike(profile: UnitProfile | JointProfile, relation: exp.Expression, row: int, count: int) -> exp.Select:
-    """Return the query for up to ``count`` of the individuals whom this row of the profile stands for."""
-    if isinstance(profile, UnitProfile):
-        return units_query(profile.layout, relation, profile.identity(row), count)
-    return joint_units_query(profile.plan, relation, _part_with_identities(profile).identity(row), count)
-
-
-def _part_with_identities(profile: UnitProfile | JointProfile) -> UnitProfile:
-    """Return the UnitProfile whose ``identities`` say what the individuals of each row contribute.
-
-    For a UnitProfile it is the profile itself. For a JointProfile it is the first part: all parts have the same
-    ``identities``.
-    """
-    part = profile if isinstance(profile, UnitProfile) else profile.parts[0]
-    assert isinstance(part, UnitProfile)
-    return part
-
-
-def _most_exposed_units(profile: UnitProfile | JointProfile, norms: FloatArray, count: int) -> list[int]:
+def _most_exposed_units(profile: UnitProfile | JointUnitProfile, norms: FloatArray, count: int) -> list[int]:
     """Return the indices of up to ``count`` rows of the profile, largest norm first, without rows outside the WHERE.
 
     Among rows with equal norms those with fewer people come first. Rows that are still equal are ordered by what they
@@ -173,7 +129,7 @@ def _most_exposed_units(profile: UnitProfile | JointProfile, norms: FloatArray, 
     inside = np.flatnonzero(profile.inside)
     least = np.sort(norms[inside])[-count:][:1]
     rows = inside[norms[inside] >= least] if len(inside) else inside
-    found = _part_with_identities(profile).identities.take(rows).to_pylist()
+    found = profile.identities.take(rows).to_pylist()
     identities = [["" if value is None else value for value in each.values()] for each in found]
     people = profile.people[rows]
     order = sorted(range(len(rows)), key=lambda at: (-norms[rows[at]], people[at], identities[at]))
@@ -224,7 +180,7 @@ def take_row(contributions: Contributions, row: int) -> Contributions:
     )
 
 
-def _condition_of_all(parts: Sequence[Profile], row: int, engine: Engine) -> exp.Expression:
+def _condition_of_all(parts: Sequence[RowProfile], row: int, rows: Rows) -> exp.Expression:
     """Return the condition that a record belongs to this row of the profile.
 
     ``parts``: the profile of each block (SELECT that measures). With several blocks the condition tests each of them:
@@ -232,7 +188,7 @@ def _condition_of_all(parts: Sequence[Profile], row: int, engine: Engine) -> exp
     row's group and inputs.
     """
     if len(parts) == 1:
-        return _condition_of(parts[0], row, engine)
+        return _condition_of(parts[0], row, rows)
     tests: list[exp.Expression] = []
     for part in parts:
         where = part.plan.where
@@ -241,13 +197,13 @@ def _condition_of_all(parts: Sequence[Profile], row: int, engine: Engine) -> exp
             expressions=[exp.Boolean(this=False)],
         )
         if part.inside[row]:
-            tests += [met, wrap(_condition_of(part, row, engine))]
+            tests += [met, wrap(_condition_of(part, row, rows))]
         else:
             tests.append(exp.Not(this=met))
     return connect(tests, exp.And)
 
 
-def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
+def _condition_of(profile: RowProfile, row: int, rows: Rows) -> exp.Expression:
     """Return the condition by which the records of one row of the profile are found among those inside the WHERE.
 
     For a row without a declared group the condition says only that the group is not declared, so that it finds the
@@ -262,7 +218,7 @@ def _condition_of(profile: Profile, row: int, engine: Engine) -> exp.Expression:
     grouped = list(tests)
     for measure in plan.measures:
         if isinstance(measure, ArgumentMeasure):
-            tests.append(measure.condition(_see(profile, row, measure, engine, grouped)))
+            tests.append(measure.condition(_see(profile, row, measure, rows, grouped)))
     return connect(tests, exp.And)
 
 
@@ -275,12 +231,12 @@ def _in_no_declared_group(plan: QueryPlan) -> exp.Expression:
 
 
 def _see(
-    profile: Profile, row: int, measure: ArgumentMeasure, engine: Engine, grouped: Sequence[exp.Expression]
+    profile: RowProfile, row: int, measure: ArgumentMeasure, rows: Rows, grouped: Sequence[exp.Expression]
 ) -> Seen | None:
     """Return what one row of the profile holds of a measure's argument (see ``Seen``); None if the argument is NULL.
 
-    ``row``: the row's index. ``engine`` and ``grouped`` are for the queries that ``Seen.held`` returns: they read the
-    rows of ``engine`` that meet the conditions ``grouped``, which say that a record is in the profile row's group.
+    ``row``: the row's index. The queries that ``Seen.held`` returns read those of ``rows`` that meet the conditions
+    ``grouped``, which say that a record is in the profile row's group.
     """
     plan = profile.plan
     name = input_column(plan, measure)
@@ -294,57 +250,41 @@ def _see(
 
     def held(alone: bool) -> exp.Select:
         tree = measure.argument.tree
-        return held_values_query(plan, engine.relation(), tree, conjunction(grouped), alone=alone)
+        return held_values_query(plan, rows.relation, tree, conjunction(grouped), alone=alone)
 
     return Seen(int(values[row]), reduced=name != measure.column_name, kept=kept, held=held)
 
 
-def explain_change(
-    profile: Profile | UnitProfile | JointProfile,
-    contributions: Contributions,
-    measured: Measured,
-    row: int,
-    norm: Norm,
-    *,
-    reveal: bool,
-) -> str:
+def explain_change(plan: QueryPlan, search: ExposedSearch, row: int) -> str:
     """Return a sentence on which numbers of the answer change, from what to what, without one individual of this row.
 
-    ``row``: the index of a row of the profile. ``norm``: the norm that the contributions are scaled for. ``reveal``:
-    whether to show the values of groups that identify people.
+    ``row``: the index of a row of the contributions. Values of groups that identify people are shown only if they are
+    to be revealed.
     """
+    contributions = search.contributions
     start, stop = contributions.starts[row], contributions.starts[row + 1]
     if start == stop:
         return "leaving them out changes nothing"
     entries = list(zip(contributions.cells[start:stop].tolist(), contributions.changes[start:stop], strict=True))
     said, before = [], 0
-    for part, exact in zip(_list_parts(profile), measured.blocks, strict=True):
-        own = [(cell - before, change) for cell, change in entries if 0 <= cell - before < part.k]
-        before += part.k
+    for block, exact in zip(plan.blocks, search.measured.blocks, strict=True):
+        cells = len(exact.keys) * len(block.measures)
+        own = [(cell - before, change) for cell, change in entries if 0 <= cell - before < cells]
+        before += cells
         if own:
-            said.append(_explain_part(part, exact, own, norm, reveal=reveal))
+            said.append(_explain_block(block, exact, own, search))
     return "; ".join(said)
 
 
-def _list_parts(profile: Profile | UnitProfile | JointProfile) -> Sequence[Profile | UnitProfile]:
-    return profile.parts if isinstance(profile, JointProfile) else (profile,)
-
-
-def _explain_part(
-    profile: Profile | UnitProfile,
-    measured: Measured,
-    entries: Sequence[tuple[int, float]],
-    norm: Norm,
-    *,
-    reveal: bool,
+def _explain_block(
+    plan: QueryPlan, measured: Measured, entries: Sequence[tuple[int, float]], search: ExposedSearch
 ) -> str:
     """Return a sentence on which numbers of one block (SELECT that measures) change.
 
     ``entries``: pairs of a cell's index, counted from the block's first cell, and the change of this cell, scaled by
     ``plan.weights(norm)``.
     """
-    plan = profile.plan
-    weights = plan.weights(norm)
+    weights = plan.weights(search.norm)
     width = len(plan.measures)
     changed: dict[int, list[Fraction]] = {}
     for cell, change in entries:
@@ -353,18 +293,11 @@ def _explain_part(
         step = plan.measures[measure].unit if plan.measures[measure].additive else None
         exact = Fraction(float(change) / float(weights[measure]))
         after[measure] -= round(exact / step) * step if step else exact
-    return "; ".join(_describe(plan, profile, measured, group, after, reveal) for group, after in changed.items())
+    return "; ".join(_describe(plan, measured, group, after, search.reveal) for group, after in changed.items())
 
 
-def _describe(
-    plan: QueryPlan,
-    profile: Profile | UnitProfile,
-    measured: Measured,
-    group: int,
-    after: Sequence[Fraction],
-    reveal: bool,
-) -> str:
-    key = profile.keys[group]
+def _describe(plan: QueryPlan, measured: Measured, group: int, after: Sequence[Fraction], reveal: bool) -> str:
+    key = measured.keys[group]
     before_row, after_row = assemble_groups(plan, [key, key], [measured.values[group], after])
     label = ", ".join(_show_key(plan, at.tree, value, reveal) for at, value in zip(plan.groups, key, strict=True))
     moves = [

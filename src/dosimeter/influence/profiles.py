@@ -1,156 +1,150 @@
-"""Measure how far each individual moves the answer. Chooses the per-row or the per-unit implementation."""
+"""The interface of profiles: distinct contributions, and how many individuals have each. Private: no repr shows them.
+
+``rows`` implements it for individuals with one row and ``units`` for those with many; each also for a plan with several
+blocks (SELECTs that measure), by a JointProfile of one profile per block (Q5, C9).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
-from dosimeter.engines import Engine
-from dosimeter.errors import DataError
-from dosimeter.influence.bounded_rows import BoundedEngine
+import numpy as np
+from numpy.typing import NDArray
+
+from dosimeter.arrays import IntArray
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.joined_rows import JoinedEngine
-from dosimeter.influence.joint_profile import JointProfile
-from dosimeter.influence.person_rows import PersonEngine
-from dosimeter.influence.rows.profile import (
-    Measured,
-    Profile,
-    count_individuals,
-    find_contributions,
-    measure_answer,
-    measure_profile,
-    measure_profiles,
-)
-from dosimeter.influence.units.profile import (
-    UnitProfile,
-    add_up_answer,
-    count_touched,
-    find_unit_contributions,
-    measure_unit_profile,
-    measure_unit_profiles,
-)
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
-from dosimeter.problems import CHECK_SCHEMA
-from dosimeter.schema import Schema
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
-AnyProfile = Profile | UnitProfile | JointProfile
-
-_ROUNDING = 1e-9
+    from dosimeter.influence.measured_rows import Rows
+    from dosimeter.influence.most_exposed import ExposedRecord
+    from dosimeter.influence.rows.profile import Measured
 
 
-def bound_rows(engine: Engine, schema: Schema) -> Engine:
-    """Return an engine that shows at most m rows of each individual; the engine itself if everybody has one row.
+@dataclass(frozen=True, slots=True, repr=False)
+class ExposedSearch:
+    """A search for the people whom a plan's numbers expose most.
 
-    m is the schema's ``max_rows_per_unit``.
+    ``contributions`` and ``measured``: everybody's contributions and the exact numbers, of the same plan. ``rows``:
+    where their records are. ``norm``: the norm of the PIS, by which people are ordered. ``count``: how many groups of
+    people to find at most. ``columns``: the columns to show; None for those that the query reads and those that
+    identify people. ``reveal``: whether to show what identifies people instead of masking it.
     """
-    return engine if schema.unit == "row" else BoundedEngine(engine, schema)
+
+    contributions: Contributions
+    measured: Measured
+    rows: Rows
+    norm: Norm
+    count: int
+    columns: Sequence[str] | None
+    reveal: bool
 
 
-def join_tables(engine: Engine, plan: QueryPlan, schema: Schema) -> Engine:
-    """Return an engine that shows the rows which the plan measures; the engine itself if they are the table's own.
+class Profile(Protocol):
+    """The distinct contributions of individuals to the numbers of a plan: one per row of the profile."""
 
-    Otherwise these are rows that the plan's person stage computes from each individual's own rows, or joined rows, or
-    both: computed rows that are joined.
+    @property
+    def plan(self) -> QueryPlan: ...
+
+    @property
+    def people(self) -> IntArray:
+        """Return how many individuals each row stands for."""
+        ...
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Return, for each row, whether its individuals are inside the WHERE (of at least one block)."""
+        ...
+
+    @property
+    def matched(self) -> int:
+        """Return how many individuals the query touches: a row of theirs is inside the WHERE and in a group (N5)."""
+        ...
+
+    @property
+    def undeclared(self) -> int:
+        """Return how many individuals or rows are inside the WHERE and in groups that nobody declared (C7)."""
+        ...
+
+    @property
+    def counts_undeclared(self) -> str:
+        """Return what ``undeclared`` counts, for a sentence: ``individuals`` or ``rows``."""
+        ...
+
+    @property
+    def holds_totals(self) -> bool:
+        """Return whether the exact totals of a plan that only adds can be told without another query."""
+        ...
+
+    def contributions(self, n: int, norm: Norm) -> Contributions:
+        """Return everybody's contributions, scaled by ``plan.weights(norm)``.
+
+        ``n``: the number of slots. Slots that nobody fills contribute nothing (N2).
+        """
+        ...
+
+    def measure_answer(self, rows: Rows) -> Measured:
+        """Return the exact numbers that get noise (S6). What the profile does not tell is read from ``rows``."""
+        ...
+
+    def group_sizes(self) -> list[int]:
+        """Return how many individuals are in each group that is not empty; nothing where that is unknown."""
+        ...
+
+    def find_exposed(self, search: ExposedSearch) -> list[ExposedRecord]:
+        """Return groups of people who contribute the same, most exposed first.
+
+        Raises OptionError for a column that is unknown, and for any if individuals have several rows.
+        """
+        ...
+
+
+BlockProfile = TypeVar("BlockProfile", bound=Profile)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JointProfile(ABC, Generic[BlockProfile]):
+    """The profiles of a plan with several blocks (SELECTs that measure), one per block in ``parts``.
+
+    Row r of every part stands for the same individuals. ``matched``: how many individuals at least one block touches.
+    ``undeclared``: how many individuals are in an undeclared group of at least one block; where they have several rows,
+    the largest number of such rows in a block, because there may be more in all blocks together.
     """
-    rows = engine if plan.person is None else PersonEngine(engine, plan.person, schema)
-    return JoinedEngine(rows, plan, schema, engine) if plan.joins else rows
 
+    plan: QueryPlan
+    parts: tuple[BlockProfile, ...]
+    matched: int
+    undeclared: int
 
-def _first_table(engine: Engine) -> Engine:
-    """Return the engine that shows the table's own rows, unwrapped from those that show joined or computed rows."""
-    while isinstance(engine, (JoinedEngine, PersonEngine)):
-        engine = engine.first
-    return engine
+    counts_undeclared: ClassVar[str] = "rows"
+    holds_totals: ClassVar[bool] = True
 
+    @property
+    def people(self) -> IntArray:
+        return self.parts[0].people
 
-def count_people(engine: Engine) -> int:
-    return engine.facts().individuals if isinstance(engine, BoundedEngine) else count_individuals(engine)
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = np.any([part.inside for part in self.parts], axis=0)
+        return found
 
+    def contributions(self, n: int, norm: Norm) -> Contributions:
+        found = Contributions.of_blocks([part.contributions(n, norm) for part in self.parts])
+        return found if self.plan.ranks else replace(found, shares=None)
 
-def measure_influence(
-    plan: QueryPlan, engine: Engine, n: int, norm: Norm, attributes: Mapping[str, exp.Expression] | None = None
-) -> tuple[AnyProfile, Contributions]:
-    """Return the profile (distinct contributions, and how many individuals have each) and everybody's contributions.
+    def measure_answer(self, rows: Rows) -> Measured:
+        first, *further = (part.measure_answer(rows) for part in self.parts)
+        return replace(first, further=tuple(further))
 
-    ``n``: the number of slots; empty ones contribute nothing. ``norm``: 1 or 2, for which the contributions are scaled
-    (``plan.weights``). ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name. With
-    attributes the profile has everybody, also those outside the WHERE. Raises DataError if somebody moves the answer by
-    more than a Δ that follows from the schema.
-    """
-    _require_bounded(plan, engine)
-    everybody = None
-    if attributes is not None and plan.person is not None:
-        everybody = _first_table(engine).relation()
-    elif attributes is not None and isinstance(engine, JoinedEngine):
-        plan, engine = engine.keeping_everybody()
-    by_rows = plan.schema.unit == "row" or (plan.is_one_row_each and attributes is None)
-    if plan.further:
-        joint = JointProfile(
-            plan,
-            measure_profiles(plan, engine, attributes)
-            if by_rows
-            else measure_unit_profiles(plan, engine, attributes, everybody),
-            None if by_rows or attributes is not None else count_touched(plan, engine),
-        )
-        contributions = joint.contributions(n, norm)
-        _require_within(plan, contributions, norm)
-        return joint, contributions
-    if by_rows:
-        profile = measure_profile(plan, engine, attributes)
-        contributions = find_contributions(profile, n, norm)
-        _require_within(plan, contributions, norm)
-        return profile, contributions
-    by_unit = measure_unit_profile(plan, engine, attributes, everybody)
-    contributions = find_unit_contributions(by_unit, n, norm)
-    _require_within(plan, contributions, norm)
-    return by_unit, contributions
+    def group_sizes(self) -> list[int]:
+        return [size for part in self.parts for size in part.group_sizes()]
 
+    @abstractmethod
+    def find_exposed(self, search: ExposedSearch) -> list[ExposedRecord]: ...
 
-def _require_within(plan: QueryPlan, contributions: Contributions, norm: Norm) -> None:
-    """Refuse contributions larger than Δ. The data then exceed what the schema allows for, or the engine is wrong.
-
-    Not checked where Δ is given by hand, or where groups are observed in the data without a threshold.
-    """
-    if plan.hand_sensitivity is not None or not (plan.declared or plan.threshold is not None):
-        return
-    most = float(contributions.norms(norm).max(initial=0.0))
-    if most > plan.sensitivity(norm) * (1.0 + _ROUNDING):
-        raise DataError(
-            "An individual moves the answer by more than the schema allows for. Correct max_rows_per_unit, the row_key "
-            "or the keys of joined tables.",
-            CHECK_SCHEMA,
-        )
-
-
-def measure_exactly(plan: QueryPlan, engine: Engine, profile: AnyProfile | None, *, late: bool = False) -> Measured:
-    """Return the exact numbers that get noise: read off the profile if it has them, otherwise by a query.
-
-    ``late``: many thresholded groups may come in any order, and be read when they are asked for.
-    """
-    _require_bounded(plan, engine)
-    if not plan.further:
-        return _measure_block(plan, engine, profile, late=late)
-    parts = profile.parts if isinstance(profile, JointProfile) else [None] * len(plan.blocks)
-    found = [_measure_block(block, engine, part) for block, part in zip(plan.blocks, parts, strict=True)]
-    return replace(found[0], further=tuple(found[1:]))
-
-
-def _measure_block(plan: QueryPlan, engine: Engine, profile: AnyProfile | None, *, late: bool = False) -> Measured:
-    if isinstance(profile, UnitProfile):
-        return add_up_answer(profile) or measure_answer(plan, engine)
-    return measure_answer(plan, engine, profile if isinstance(profile, Profile) else None, late=late)
-
-
-def _require_bounded(plan: QueryPlan, engine: Engine) -> None:
-    """Require, where there is a unit column, an engine that shows at most m rows of each individual.
-
-    Δ holds only for these rows; m is the schema's ``max_rows_per_unit``. Any other engine is an error in this program
-    (AssertionError).
-    """
-    bounded = isinstance(_first_table(engine), BoundedEngine)
-    assert plan.schema.unit == "row" or bounded, "bound_rows stands in front of the engine"
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(redacted)"

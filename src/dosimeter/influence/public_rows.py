@@ -13,47 +13,37 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine
 from dosimeter.errors import QueryError
-from dosimeter.influence.joined_rows import not_unique
+from dosimeter.influence.measured_rows import DeclaredTables, not_unique
 from dosimeter.planning import PublicRows, PublicTable, QueryPlan, limit_public_text, try_after
-from dosimeter.sql import COLUMN_TYPES, MOST_ROWS, NUMERIC, Type, Values, column_tree
+from dosimeter.sql import COLUMN_TYPES, MOST_ROWS, NUMERIC, Type, Values, column_tree, is_not_null
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class PublicReader:
-    """A reader of public tables that remembers them: each is read again only after the data may have changed."""
+def read_public_tables(plan: QueryPlan, tables: DeclaredTables) -> QueryPlan:
+    """Return the plan with the rows of the public tables that it joins after the noise.
 
-    def __init__(self) -> None:
-        self._generation = -1
-        self._known: dict[tuple[str, tuple[str, ...]], PublicRows] = {}
+    All that the query computes after the noise is tried out with these rows, on made-up numbers. Raises QueryError if
+    it cannot be computed, or if a table has too many rows or too long texts; SchemaError if a key is not unique.
+    """
+    if not plan.after.public:
+        return plan
+    public = tuple(replace(each, rows=_remember_rows(each, tables)) for each in plan.after.public)
+    found = replace(plan, after=replace(plan.after, public=public))
+    try_after(found)
+    return found
 
-    def read(self, plan: QueryPlan, engine: Engine) -> QueryPlan:
-        """Return the plan with the rows of the public tables that it joins after the noise.
 
-        All that the query computes after the noise is tried out with these rows, on made-up numbers. Raises QueryError
-        if it cannot be computed, or if a table has too many rows or too long texts; SchemaError if a key is not unique.
-        """
-        if not plan.after.public:
-            return plan
-        if engine.generation != self._generation:
-            self._generation, self._known = engine.generation, {}
-        public = tuple(replace(each, rows=self._rows(each, engine)) for each in plan.after.public)
-        found = replace(plan, after=replace(plan.after, public=public))
-        try_after(found)
-        return found
-
-    def _rows(self, public: PublicTable, engine: Engine) -> PublicRows:
-        place = public.table.name, public.columns
-        if place not in self._known:
-            self._known[place] = _read_rows(public, engine)
-        return self._known[place]
+def _remember_rows(public: PublicTable, tables: DeclaredTables) -> PublicRows:
+    key = "public", public.table.name, public.columns
+    return tables.remember(key, lambda: _read_rows(public, tables.engine))
 
 
 def _read_rows(public: PublicTable, engine: Engine) -> PublicRows:
     table, key = public.table, column_tree(str(public.table.key))
     query = exp.select(*[column_tree(name) for name in public.columns]).from_(engine.joined(table).copy(), copy=False)
-    query = query.where(exp.Not(this=exp.Is(this=key, expression=exp.Null()))).limit(MOST_ROWS + 1)
+    query = query.where(is_not_null(key)).limit(MOST_ROWS + 1)
     found = engine.fetch(query)
     if found.num_rows > MOST_ROWS:
         raise QueryError(

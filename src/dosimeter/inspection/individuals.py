@@ -27,7 +27,7 @@ def digest_individuals(engine: Engine, schema: Schema, key: str, most: int) -> f
     if schema.unit == "row":
         return None
     try:
-        found = engine.fetch(_digest_query(schema, engine.all_rows(), key, most))
+        found = engine.fetch(_digest_query(schema, engine.relation(), key, most))
     except SourceUnreachable:
         raise
     except DataError:

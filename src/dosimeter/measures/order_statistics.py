@@ -73,7 +73,7 @@ def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given:
         return SingleMeasure.within(collector.measure(quantile, source), call.label, source.argument)
     if fraction.denominator > MOST_PARTS:
         raise refusal(call.node, f"{call.label}: write the quantile with at most six decimals.")
-    source, step = collector.take_candidates(call)
+    source, step = collector.take_rounded_value(call)
     if source.argument.width == 0:
         raise refuse_constant(call)
     rank = Rank.among(source.argument, call.label, collector.facts, fraction, step)

@@ -91,10 +91,10 @@ class Collector(Protocol):
         """Return the source of an aggregate that reads its argument's values, in whole grid steps."""
         ...
 
-    def take_candidates(self, call: AggregateCall) -> tuple[Source, int]:
-        """Return the source of an order statistic drawn by rank, and how many grid steps apart its candidates lie (M4).
+    def take_rounded_value(self, call: AggregateCall) -> tuple[Source, int]:
+        """Return the source of an order statistic that is drawn by rank: its argument's values, rounded to candidates.
 
-        The values of the source are rounded to candidates.
+        Also return how many grid steps apart the candidates lie (M4).
         """
         ...
 

@@ -35,12 +35,12 @@ class _AnySum(ArgumentMeasure, Total, ABC):
     by_group: ClassVar[bool] = False
 
     @abstractmethod
-    def _term(self, value: exp.Expression) -> exp.Expression:
+    def _write_summand(self, value: exp.Expression) -> exp.Expression:
         """Write the SQL of what one value adds to the sum, in steps of ``unit``."""
 
     @property
     @abstractmethod
-    def _largest_term(self) -> int:
+    def _largest_summand(self) -> int:
         """Return the largest absolute value of what one value adds, in steps of ``unit``."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class _AnySum(ArgumentMeasure, Total, ABC):
 
     def total(self) -> exp.Expression:
         """Write the SQL that gives the exact sum, in steps of ``unit``."""
-        return exact_sum(self._term(self.column()), self._largest_term)
+        return exact_sum(self._write_summand(self.column()), self._largest_summand)
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         return exact_total(self._steps(values), people) * self.unit
@@ -63,7 +63,7 @@ class _AnySum(ArgumentMeasure, Total, ABC):
 
         ``influence.recompute`` runs it with and without somebody's records.
         """
-        return Native(exp.Sum(this=self._term(self.column())), float(self.unit), 0, exact=True)
+        return Native(exp.Sum(this=self._write_summand(self.column())), float(self.unit), 0, exact=True)
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         return self._worth(self._steps(values))
@@ -99,11 +99,11 @@ class Sum(_AnySum):
         delta = on_grid(largest * argument.unit, grid)  # S1
         return cls(label, argument.unit, grid, delta, delta, argument)
 
-    def _term(self, value: exp.Expression) -> exp.Expression:
+    def _write_summand(self, value: exp.Expression) -> exp.Expression:
         return value
 
     @property
-    def _largest_term(self) -> int:
+    def _largest_summand(self) -> int:
         return self.argument.largest
 
     def _steps(self, values: IntArray) -> NDArray[Any]:
@@ -132,11 +132,11 @@ class CentredSum(_AnySum):
         grid, delta = _find_grid(unit, largest, facts)
         return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
 
-    def _term(self, value: exp.Expression) -> exp.Expression:
+    def _write_summand(self, value: exp.Expression) -> exp.Expression:
         return self.argument.centred(value)
 
     @property
-    def _largest_term(self) -> int:
+    def _largest_summand(self) -> int:
         return self.argument.width
 
     def total(self) -> exp.Expression:
@@ -147,7 +147,7 @@ class CentredSum(_AnySum):
         """
         argument, column = self.argument, self.column()
         if not fits(2 * argument.largest):
-            return exact_sum(self._term(column), self._largest_term)
+            return exact_sum(self._write_summand(column), self._largest_summand)
         doubled = exp.Mul(this=exp.Literal.number(2), expression=exact_sum(column, argument.largest))
         middle = exp.Mul(this=whole_number(argument.lower + argument.upper), expression=exp.Count(this=column.copy()))
         return exp.Sub(this=doubled, expression=middle)
@@ -178,12 +178,12 @@ class CentredSquares(_AnySum):
         grid, delta = _find_grid(unit, largest, facts)
         return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
 
-    def _term(self, value: exp.Expression) -> exp.Expression:
+    def _write_summand(self, value: exp.Expression) -> exp.Expression:
         centred = exp.Paren(this=self.argument.centred(value))
         return exp.Mul(this=centred, expression=centred.copy())
 
     @property
-    def _largest_term(self) -> int:
+    def _largest_summand(self) -> int:
         return self.argument.width**2
 
     def _steps(self, values: IntArray) -> NDArray[Any]:

@@ -255,7 +255,7 @@ class AggregateCollector:
             source.gridded = _measurable(source.tree, self.schema, call.label)
         return Source(key, _on_grid(source.gridded, source.label))
 
-    def take_candidates(self, call: AggregateCall) -> tuple[Source, int]:
+    def take_rounded_value(self, call: AggregateCall) -> tuple[Source, int]:
         """Return the source of an order statistic that is drawn by rank, and the step of its candidates (M4).
 
         The candidates are the values among which one is drawn; their step is in grid steps. The source has each value

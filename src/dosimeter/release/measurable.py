@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.engines import Engine
+    from dosimeter.influence import DeclaredTables
     from dosimeter.planning import LookOptions, PlanOptions, QueryPlan
     from dosimeter.schema import Schema
 
@@ -21,7 +22,12 @@ class Measurable(Protocol):
 
     @property
     def engine(self) -> Engine:
-        """Return the engine that queries the table; it sees at most the declared number of rows of each individual."""
+        """Return the engine that queries the table."""
+        ...
+
+    @property
+    def tables(self) -> DeclaredTables:
+        """Return the rows that count, of the table and of those declared beside it."""
         ...
 
     def renew(self) -> str:
@@ -30,10 +36,6 @@ class Measurable(Protocol):
 
     def plan(self, sql: str, options: PlanOptions | None = None) -> QueryPlan:
         """Return the plan of a query over the table."""
-        ...
-
-    def engine_for(self, plan: QueryPlan) -> Engine:
-        """Return the engine that a plan runs on: the table's own, or one that shows joined or computed rows."""
         ...
 
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:

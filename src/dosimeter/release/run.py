@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import ConnectionLost, DataError, DosimeterError, Interrupted, SourceUnreachable
-from dosimeter.influence import Measured, count_people
+from dosimeter.influence import Measured
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner, warn_of_people
 from dosimeter.ledger import (
     AccountSummary,
@@ -215,7 +215,7 @@ def _note_data(dataset: Measurable, entered: Agreement) -> Iterator[str]:
         owner = find_overlooked_owner(dataset.engine, dataset.schema)
         if owner is not None:
             yield warn_of_owner(owner)
-        crowd = warn_of_people(count_people(dataset.engine), dataset.schema.individuals or 0)
+        crowd = warn_of_people(dataset.tables.count_people(), dataset.schema.individuals or 0)
         if crowd is not None:
             yield crowd
 

@@ -81,9 +81,16 @@ def is_null(tree: exp.Expression) -> exp.Expression:
     return exp.Is(this=wrap(tree), expression=exp.Null())
 
 
-def alias(tree: exp.Expression, name: str) -> exp.Expression:
-    """Name a tree by a name that Dosimeter chose, which needs no quotation marks."""
-    return exp.Alias(this=tree, alias=exp.to_identifier(name))
+def alias(tree: exp.Expression, name: str, *, quoted: bool = False) -> exp.Expression:
+    """Name a tree. A name that Dosimeter did not choose must be ``quoted``."""
+    return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=quoted))
+
+
+def group_by_first(query: exp.Select, columns: int) -> exp.Select:
+    """Group a query by its first columns: GROUP BY 1, 2 … ``columns``. None means no GROUP BY."""
+    if columns:
+        query.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(columns)]))
+    return query
 
 
 def as_text(tree: exp.Expression) -> exp.Expression:

@@ -133,8 +133,7 @@ def _own_guarantees(
     assert entry.epsilon is not None
     mechanism = recall_look(entry).build_mechanism(dataset.n)
     attributes = {f"x{at}": column_tree(name) for at, name in enumerate(columns)}
-    engine = dataset.engine_for(plan)
-    profile, contributions = measure_influence(plan, engine, dataset.people, mechanism.norm, attributes)
+    profile, contributions = measure_influence(plan, dataset.tables, dataset.people, mechanism.norm, attributes)
     norms = contributions.norms(mechanism.norm)[: len(profile.people)]
     sensitivity = plan.sensitivity(mechanism.norm)
     epsilon = float(entry.epsilon)

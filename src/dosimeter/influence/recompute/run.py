@@ -1,6 +1,6 @@
 """Measure the numbers again without each distinct record, in parallel processes: the paper's own way (section 4).
 
-Takes a QueryPlan, or a StudyPlan, and an Engine; gives Contributions. Only the columns that the query reads are kept.
+Takes a QueryPlan, or a StudyPlan, and its rows; gives Contributions. Only the columns that the query reads are kept.
 Individuals with identical records are of one kind, and one of each kind is left out. Every process holds the whole
 table in memory and runs the query's aggregates in SQL over everybody else's rows, so nothing here relies on the
 formulas C1–C4, which compute the effect of leaving somebody out without doing it.
@@ -22,9 +22,9 @@ import numpy as np
 from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.engines import Engine
 from dosimeter.errors import DataError, DosimeterError, OptionError
 from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.measured_rows import Rows as MeasuredRows
 from dosimeter.influence.recompute.table import (
     DeletionTable,
     Effects,
@@ -56,7 +56,7 @@ WORTH_A_PROCESS = 250_000_000  # rows to read before starting one more process i
 
 def recompute_contributions(
     plan: QueryPlan,
-    engine: Engine,
+    source: MeasuredRows,
     n: int,
     norm: Norm,
     *,
@@ -66,7 +66,7 @@ def recompute_contributions(
     """Return how far each individual moves the plan's numbers, by really leaving out each distinct record.
 
     Records are distinct if they differ in ``plan.columns``. With a unit column, an individual is left out with all the
-    rows that the engine shows of them. ``n``: the number of slots; empty ones contribute nothing. The contributions are
+    rows in ``source``. ``n``: the number of slots; empty ones contribute nothing. The contributions are
     scaled by ``plan.weights(norm)``.
 
     ``progress`` is called with how many records are done and how many there are, counting each once per block (SELECT
@@ -80,12 +80,12 @@ def recompute_contributions(
         arguments = tuple(argument.tree for argument in block.arguments)
         numbers = tuple(_number(measure, float(weights[at])) for at, measure in enumerate(block.measures))
         jobs.append(_job(block, arguments, numbers, block.group_keys))
-    return _recompute(jobs, engine, n, processes, progress)
+    return _recompute(jobs, source, n, processes, progress)
 
 
 def recompute_study(
     study: StudyPlan,
-    engine: Engine,
+    source: MeasuredRows,
     n: int,
     norm: Norm,
     *,
@@ -101,7 +101,7 @@ def recompute_study(
     pairs = zip(study.outputs, study.weights(norm), strict=True)
     numbers = tuple(GroupNumber(output.tree, float(weight), 0.0) for output, weight in pairs)
     declared = None if study.groups else ((),)
-    return _recompute([_job(study, study.arguments, numbers, declared)], engine, n, processes, progress)
+    return _recompute([_job(study, study.arguments, numbers, declared)], source, n, processes, progress)
 
 
 def _job(
@@ -125,7 +125,7 @@ def _number(measure: Measure, weight: float) -> GroupNumber:
 
 
 def _recompute(
-    jobs: Sequence[WorkerSelect], engine: Engine, n: int, processes: int | None, progress: Progress | None
+    jobs: Sequence[WorkerSelect], source: MeasuredRows, n: int, processes: int | None, progress: Progress | None
 ) -> Contributions:
     """Return the contributions to the numbers of all jobs, by leaving out each distinct record.
 
@@ -134,7 +134,7 @@ def _recompute(
     """
     if processes is not None and processes < 1:
         raise OptionError("The number of processes must be at least 1.")
-    rows = _fetch_rows(jobs[0], engine)
+    rows = _fetch_rows(jobs[0], source)
     kinds, counted = len(rows.people), int(rows.people.sum())
     report = progress or (lambda done, total: None)
     found: list[tuple[list[Effects], int]] = []
@@ -197,13 +197,13 @@ def _leave_everybody_out(
     return effects, len(whole.keys) * len(job.numbers)
 
 
-def _fetch_rows(job: WorkerSelect, engine: Engine) -> Rows:
+def _fetch_rows(job: WorkerSelect, source: MeasuredRows) -> Rows:
     """Return the distinct records in the columns that the query reads; with a unit column, those of each individual."""
     unit = [] if job.schema.unit == "row" else [job.schema.unit]
     columns = [named(column_tree(name), f"c{at}") for at, name in enumerate([*job.columns, *unit])]
     query = exp.select(*columns, named(exp.Count(this=exp.Star()), "times"), copy=False)
-    query = group_by_first(query.from_(engine.relation(), copy=False), len(columns))
-    table = engine.fetch(query)
+    query = group_by_first(query.from_(source.relation.copy(), copy=False), len(columns))
+    table = source.engine.fetch(query)
     times = np.asarray(table.column("times").to_numpy(), dtype=np.int64)
     records = table.select(list(range(len(job.columns)))).rename_columns(list(job.columns))
     if unit:

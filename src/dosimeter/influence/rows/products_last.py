@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dosimeter.sql import column_tree
+from dosimeter.sql import alias, column_tree, group_by_first
 
 
 def multiply_last(query: exp.Select) -> exp.Select:
@@ -20,36 +20,33 @@ def multiply_last(query: exp.Select) -> exp.Select:
     *keys, counted = query.selects
     products = {key.alias: key.this for key in keys if isinstance(key.this, exp.Mul)}
     plain = {key.alias: key.this for key in keys if key.alias not in products}
-    derived = {name: tree for name, product in products.items() if (tree := _rewrite(product, plain)) is not None}
+    found = {name: _write_over_columns(product, plain) for name, product in products.items()}
+    derived = {name: tree for name, tree in found.items() if tree is not None}
     if not derived:
         return query
     inner = query.copy()
     kept = [key.copy() for key in keys if key.alias not in derived]
     inner.set("expressions", [*kept, counted.copy()])
-    inner.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(len(kept))]))
-    shown = [_named(derived.get(key.alias, column_tree(key.alias)), key.alias) for key in (*keys, counted)]
+    group_by_first(inner, len(kept))
+    shown = [alias(derived.get(key.alias, column_tree(key.alias)), key.alias, quoted=True) for key in (*keys, counted)]
     return exp.select(*shown, copy=False).from_(inner.subquery("factors", copy=False), copy=False)
 
 
-def _rewrite(product: exp.Expression, plain: dict[str, exp.Expression]) -> exp.Expression | None:
+def _write_over_columns(product: exp.Expression, computed: dict[str, exp.Expression]) -> exp.Expression | None:
     """Return the product with the names of columns in place of what they compute: a0 * a1 for (x + 1) * y.
 
-    ``plain``: what each column computes, by the column's name. None if the product reads anything that they do not
-    compute.
+    ``computed``: what each column computes, by the column's name. None if the product reads anything else. Columns are
+    placeholders first, because those of the table, which the product then still reads, may have the same names.
     """
 
-    def stand_in(node: exp.Expression) -> exp.Expression:
-        found = next((name for name, tree in plain.items() if node == tree), None)
-        return node if found is None else exp.Placeholder(this=found)
+    def mark_computed(node: exp.Expression) -> exp.Expression:
+        column = next((name for name, tree in computed.items() if node == tree), None)
+        return node if column is None else exp.Placeholder(this=column)
 
-    def read_column(node: exp.Expression) -> exp.Expression:
+    def name_marked(node: exp.Expression) -> exp.Expression:
         return column_tree(node.name) if isinstance(node, exp.Placeholder) else node
 
-    written = product.copy().transform(stand_in)
-    if written.find(exp.Column) is not None or written.find(exp.Placeholder) is None:
-        return None  # it reads the table, whose columns may have the same names
-    return written.transform(read_column)
-
-
-def _named(tree: exp.Expression, name: str) -> exp.Expression:
-    return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True))
+    marked = product.copy().transform(mark_computed)
+    if marked.find(exp.Column) is not None or marked.find(exp.Placeholder) is None:
+        return None
+    return marked.transform(name_marked)

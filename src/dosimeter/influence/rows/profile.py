@@ -1,4 +1,4 @@
-"""Measure how far each individual moves the answer, from a plan and an engine: leave-one-out in closed form (C1–C9).
+"""Measure how far individuals with one row each move the answer: leave-one-out in closed form (C1–C9).
 
 One profile query gives distinct contributions and how many individuals have each; the rest is arithmetic on those few
 rows. Nobody's record is fetched, and nobody is really left out (``recompute`` does that, as the paper did).
@@ -11,20 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
-from dosimeter.engines import Engine, FewRows, read_booleans, read_codes, read_integers, read_values
+from dosimeter.engines import FewRows, read_booleans, read_codes, read_integers, read_values
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import AT_ONCE, GroupKey, LateRows, observe_keys, read_keys_late
+from dosimeter.influence.profiles import ExposedSearch, JointProfile, Profile
 from dosimeter.influence.rows.queries import (
     INSIDE,
     PEOPLE,
     answer_query,
-    count_query,
     input_column,
     name_part,
     null_column,
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
+    from dosimeter.influence.measured_rows import Rows
+    from dosimeter.influence.most_exposed import ExposedRecord
+
 _Table = TypeVar("_Table", "pa.Table", FewRows)
 
 FEW = 4096
@@ -47,7 +50,7 @@ FEW = 4096
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Profile:
+class RowProfile:
     """The result of the profile query, as arrays with one element per distinct contribution.
 
     ``keys``: the groups. ``group``: the contribution's group, as an index into ``keys``; -1 for a group that nobody
@@ -65,22 +68,81 @@ class Profile:
     inputs: Mapping[str, tuple[IntArray, NDArray[np.bool_]]]
     attributes: Mapping[str, NDArray[np.generic]]
 
+    counts_undeclared: ClassVar[str] = "individuals"
+    holds_totals: ClassVar[bool] = True
+
     @property
-    def k(self) -> int:
-        return len(self.keys) * len(self.plan.measures)
+    def parts(self) -> tuple[RowProfile, ...]:
+        return (self,)
+
+    @property
+    def touched(self) -> NDArray[np.bool_]:
+        """Return, for each contribution, whether it moves a number: it is inside the WHERE and in a group."""
+        found: NDArray[np.bool_] = self.inside & (self.group >= 0)
+        return found
+
+    @property
+    def outside_groups(self) -> NDArray[np.bool_]:
+        """Return, for each contribution, whether it is inside the WHERE and in a group that nobody declared (C7)."""
+        found: NDArray[np.bool_] = self.inside & (self.group < 0)
+        return found
 
     @property
     def undeclared(self) -> int:
-        """Return how many individuals meet the WHERE and are in a group that the schema does not declare."""
-        return int(self.people[self.inside & (self.group < 0)].sum())
+        return int(self.people[self.outside_groups].sum())
 
     @property
     def matched(self) -> int:
-        """Return how many individuals the query touches: their row is inside the WHERE and in a group (N5)."""
-        return int(self.people[self.inside & (self.group >= 0)].sum())
+        return int(self.people[self.touched].sum())
+
+    def contributions(self, n: int, norm: Norm) -> Contributions:
+        plan, ranks = self.plan, self.plan.ranks
+        weights = plan.weights(norm)
+        changes = np.zeros((len(self.people), len(plan.measures)))
+        shares = np.zeros_like(changes)
+        for at, measure in enumerate(plan.measures):
+            for rows, column in _group_columns(self, measure):
+                changes[rows, at] = measure.row_effects(column) * weights[at]
+                if at in ranks:
+                    shares[rows, at] = ranks[at].own_shares(column)
+        return Contributions.of_entries(
+            changes,
+            owners=np.arange(len(self.people)),
+            group=self.group,
+            groups=len(self.keys),
+            people=self.people,
+            attributes=self.attributes,
+            slots=n,
+            shares=share_epsilon(plan, changes, shares) if ranks or plan.is_part else None,
+        )
+
+    def measure_answer(self, rows: Rows) -> Measured:
+        return measure_answer(self.plan, rows, self)
+
+    def group_sizes(self) -> list[int]:
+        if not self.plan.groups:
+            return []
+        sizes = np.bincount(self.group[self.touched], weights=self.people[self.touched])
+        return [int(size) for size in sizes[sizes > 0]]
+
+    def find_exposed(self, search: ExposedSearch) -> list[ExposedRecord]:
+        from dosimeter.influence.most_exposed import find_people
+
+        return find_people(self, search)
 
     def __repr__(self) -> str:
-        return "Profile(redacted)"
+        return "RowProfile(redacted)"
+
+
+class JointRowProfile(JointProfile[RowProfile]):
+    """The profile of a plan with several blocks, where an individual has one row."""
+
+    __slots__ = ()
+
+    def find_exposed(self, search: ExposedSearch) -> list[ExposedRecord]:
+        from dosimeter.influence.most_exposed import find_people
+
+        return find_people(self, search)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -108,28 +170,35 @@ class Measured:
 # ---------------------------------------------------------------- the profile
 
 
-def measure_profile(plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None) -> Profile:
-    """Run the profile query of a plan with one block (SELECT that measures), and return its result.
+def profile_rows(plan: QueryPlan, rows: Rows, attributes: Mapping[str, exp.Expression] | None = None) -> Profile:
+    """Run the profile query, and return its result.
 
     ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name. With them people who do not
     meet the WHERE are profiled too.
     """
-    (profile,) = measure_profiles(plan, engine, attributes)
+    parts = _measure_blocks(plan, rows, attributes)
+    if len(parts) == 1:
+        return parts[0]
+    people = parts[0].people
+    matched = int(people[np.any([part.touched for part in parts], axis=0)].sum())
+    undeclared = int(people[np.any([part.outside_groups for part in parts], axis=0)].sum())
+    return JointRowProfile(plan, parts, matched, undeclared)
+
+
+def measure_profile(plan: QueryPlan, rows: Rows, attributes: Mapping[str, exp.Expression] | None = None) -> RowProfile:
+    """Run the profile query of a plan with one block (SELECT that measures), and return its result."""
+    (profile,) = _measure_blocks(plan, rows, attributes)
     return profile
 
 
-def measure_profiles(
-    plan: QueryPlan, engine: Engine, attributes: Mapping[str, exp.Expression] | None = None
-) -> tuple[Profile, ...]:
-    """Run the profile query, and return one profile per block (SELECT that measures).
-
-    Row r of every profile stands for the same individuals. ``attributes``: conditions of a preference's FILTERs and the
-    ``--by`` column, by name. With them people who do not meet the WHERE are profiled too.
-    """
-    query, blocks = profile_query(plan, engine.relation(), attributes), plan.blocks
+def _measure_blocks(
+    plan: QueryPlan, rows: Rows, attributes: Mapping[str, exp.Expression] | None
+) -> tuple[RowProfile, ...]:
+    """Run the profile query, and return one profile per block. Row r of every profile stands for the same people."""
+    query, blocks = profile_query(plan, rows.relation, attributes), plan.blocks
     if attributes is None and len(blocks) == 1 and _count_contributions(plan) <= FEW:
-        return (_read_profile(plan, _without_nobody(engine.fetch_few(query)), None),)
-    table = _without_nobody(engine.fetch(query))
+        return (_read_profile(plan, _without_nobody(rows.engine.fetch_few(query)), None),)
+    table = _without_nobody(rows.engine.fetch(query))
     if len(blocks) == 1:
         return (_read_profile(plan, table, attributes),)
     shared = [PEOPLE, *(attributes or {})]
@@ -161,7 +230,7 @@ def _without_nobody(table: _Table) -> _Table:
 
 def _read_profile(
     plan: QueryPlan, table: pa.Table | FewRows, attributes: Mapping[str, exp.Expression] | None
-) -> Profile:
+) -> RowProfile:
     everyone = INSIDE in table.column_names
     inside = read_booleans(table.column(INSIDE)) if everyone else np.ones(table.num_rows, dtype=np.bool_)
     group = np.full(table.num_rows, -1, dtype=np.int64)
@@ -170,7 +239,7 @@ def _read_profile(
     keys, group[inside] = _index_groups(plan, met)
     names = {input_column(plan, measure) for measure in plan.measures if isinstance(measure, ArgumentMeasure)}
     inputs = {name: read_integers(table.column(name)) for name in names}
-    return Profile(
+    return RowProfile(
         plan=plan,
         keys=keys,
         group=group,
@@ -179,10 +248,6 @@ def _read_profile(
         inputs=inputs,
         attributes={name: _attribute(table.column(name), name) for name in (attributes or {})},
     )
-
-
-def count_individuals(engine: Engine) -> int:
-    return int(engine.fetch_few(count_query(engine.relation())).column(PEOPLE)[0])
 
 
 def _index_groups(plan: QueryPlan, table: pa.Table | FewRows) -> tuple[tuple[GroupKey, ...], IntArray]:
@@ -223,34 +288,6 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
 # ---------------------------------------------------------------- contributions
 
 
-def find_contributions(profile: Profile, n: int, norm: Norm) -> Contributions:
-    """Return everybody's contributions where an individual has one row, scaled by ``plan.weights(norm)``.
-
-    ``n``: the number of slots. Slots that nobody fills contribute nothing (N2).
-    """
-    plan = profile.plan
-    weights = plan.weights(norm)
-    moved = profile.inside & (profile.group >= 0)
-    changes = np.zeros((len(profile.people), len(plan.measures)))
-    shares = np.zeros_like(changes)
-    ranks = plan.ranks
-    for at, measure in enumerate(plan.measures):
-        for rows, column in _group_columns(profile, measure, moved):
-            changes[rows, at] = measure.row_effects(column) * weights[at]
-            if at in ranks:
-                shares[rows, at] = ranks[at].own_shares(column)
-    return Contributions.of_entries(
-        changes,
-        owners=np.arange(len(profile.people)),
-        group=profile.group,
-        groups=len(profile.keys),
-        people=profile.people,
-        attributes=profile.attributes,
-        slots=n,
-        shares=share_epsilon(plan, changes, shares) if ranks or plan.is_part else None,
-    )
-
-
 def share_epsilon(plan: QueryPlan, changes: FloatArray, ranked: FloatArray) -> FloatArray:
     """Return, for each row of ``changes``, the share of ε that bounds the own guarantee of its individuals (P1, R12).
 
@@ -265,26 +302,24 @@ def share_epsilon(plan: QueryPlan, changes: FloatArray, ranked: FloatArray) -> F
     return total
 
 
-def _group_columns(
-    profile: Profile, measure: Measure, moved: NDArray[np.bool_]
-) -> list[tuple[NDArray[np.intp], GroupColumn]]:
+def _group_columns(profile: RowProfile, measure: Measure) -> list[tuple[NDArray[np.intp], GroupColumn]]:
     """Return, for each group, the indices of its profile rows and what a measure reads of them.
 
-    ``moved``: for each profile row, whether the query touches it; other rows are left out. If the measure can be
-    computed for all groups at once (``by_group`` is false), the result has one item with the rows of all groups.
+    Rows that the query does not touch are left out. If the measure can be computed for all groups at once (``by_group``
+    is false), the result has one item with the rows of all groups.
     """
-    parts = _split_by_group(profile, moved) if measure.by_group else [np.flatnonzero(moved)]
+    parts = _split_by_group(profile) if measure.by_group else [np.flatnonzero(profile.touched)]
     return [(rows, _read_column(profile, measure, rows)) for rows in parts]
 
 
-def _split_by_group(profile: Profile, moved: NDArray[np.bool_]) -> list[NDArray[np.intp]]:
-    rows = np.flatnonzero(moved)
+def _split_by_group(profile: RowProfile) -> list[NDArray[np.intp]]:
+    rows = np.flatnonzero(profile.touched)
     ordered = rows[np.argsort(profile.group[rows], kind="stable")]
     borders = np.flatnonzero(np.diff(profile.group[ordered])) + 1
     return [part for part in np.split(ordered, borders) if len(part)]
 
 
-def _read_column(profile: Profile, measure: Measure, rows: NDArray[np.intp]) -> GroupColumn:
+def _read_column(profile: RowProfile, measure: Measure, rows: NDArray[np.intp]) -> GroupColumn:
     """Return what a measure reads of the profile rows with these indices. COUNT(*) reads only that they exist."""
     people = profile.people[rows]
     if not isinstance(measure, ArgumentMeasure):
@@ -296,30 +331,30 @@ def _read_column(profile: Profile, measure: Measure, rows: NDArray[np.intp]) -> 
 # ---------------------------------------------------------------- the exact answer
 
 
-def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = None, *, late: bool = False) -> Measured:
+def measure_answer(plan: QueryPlan, rows: Rows, profile: RowProfile | None = None, *, late: bool = False) -> Measured:
     """Return the exact numbers that get noise (S6), computed from the profile if there is one, otherwise by queries.
 
     Totals that a profile does not tell are fetched by a query as well. ``late``: many thresholded groups may come in
     any order, and be read when they are asked for.
     """
-    query = answer_query(plan, engine.relation()) if profile is None else None
+    query = answer_query(plan, rows.relation) if profile is None else None
     if query is not None:
-        table = _fetch_totals(plan, engine, query)
+        table = _fetch_totals(plan, rows, query)
         many = plan.threshold is not None and table.num_rows > AT_ONCE
         return _read_totals_late(plan, table) if late and many else _read_totals(plan, table)
     if profile is None and plan.ranks and len(plan.arguments) > 1:
-        return _measure_apart(plan, engine)
-    profile = profile if profile is not None else measure_profile(plan, engine)
+        return _measure_apart(plan, rows)
+    profile = profile if profile is not None else measure_profile(plan, rows)
     empty = [measure.empty for measure in plan.measures]
     values = [list(empty) for _ in profile.keys]
     untold: dict[int, exp.Expression] = {}
     columns: dict[int, list[GroupColumn | None]] = {at: [None] * len(profile.keys) for at in plan.ranks}
-    for rows in _split_by_group(profile, profile.inside & (profile.group >= 0)):
-        group = int(profile.group[rows[0]])
+    for own in _split_by_group(profile):
+        group = int(profile.group[own[0]])
         for at, measure in enumerate(plan.measures):
             if at in untold:
                 continue
-            column = _read_column(profile, measure, rows)
+            column = _read_column(profile, measure, own)
             if at in columns:
                 columns[at][group] = column
             value = measure.value(column)
@@ -328,12 +363,12 @@ def measure_answer(plan: QueryPlan, engine: Engine, profile: Profile | None = No
             else:
                 untold[at] = value
     if untold:
-        _add_totals(plan, engine, profile.keys, untold, values)
+        _add_totals(plan, rows, profile.keys, untold, values)
     counted = {at: tuple(found) for at, found in columns.items()}
     return Measured(profile.keys, tuple(tuple(row) for row in values), counted)
 
 
-def _measure_apart(plan: QueryPlan, engine: Engine) -> Measured:
+def _measure_apart(plan: QueryPlan, rows: Rows) -> Measured:
     """Return the exact numbers, measured by one query per argument.
 
     A single query would give one row for every combination of the arguments' values.
@@ -346,7 +381,7 @@ def _measure_apart(plan: QueryPlan, engine: Engine) -> Measured:
         arguments = () if position < 0 else (plan.arguments[position],)
         measures = [plan.measures[at] for at in places]
         moved = tuple(replace(each, position=0) if isinstance(each, ArgumentMeasure) else each for each in measures)
-        measured = measure_answer(replace(plan, arguments=arguments, measures=moved), engine)
+        measured = measure_answer(replace(plan, arguments=arguments, measures=moved), rows)
         found |= {at: (measured, column) for column, at in enumerate(places)}
     keys = found[0][0].keys
     columns = range(len(plan.measures))
@@ -356,7 +391,7 @@ def _measure_apart(plan: QueryPlan, engine: Engine) -> Measured:
 
 def _add_totals(
     plan: QueryPlan,
-    engine: Engine,
+    rows: Rows,
     keys: tuple[GroupKey, ...],
     untold: Mapping[int, exp.Expression],
     values: list[list[Fraction]],
@@ -367,18 +402,18 @@ def _add_totals(
     per measure.
     """
     alone = replace(plan, measures=tuple(plan.measures[at] for at in untold))
-    query = totals_query(alone, engine.relation(), list(untold.values()))
-    counted = _read_totals(alone, _fetch_totals(alone, engine, query))
-    rows = dict(zip(counted.keys, counted.values, strict=True))
+    query = totals_query(alone, rows.relation, list(untold.values()))
+    counted = _read_totals(alone, _fetch_totals(alone, rows, query))
+    found = dict(zip(counted.keys, counted.values, strict=True))
     for position, key in enumerate(keys):
         for column, at in enumerate(untold):
-            values[position][at] = rows[key][column] if key in rows else Fraction(0)
+            values[position][at] = found[key][column] if key in found else Fraction(0)
 
 
-def _fetch_totals(plan: QueryPlan, engine: Engine, query: exp.Select) -> pa.Table | FewRows:
+def _fetch_totals(plan: QueryPlan, rows: Rows, query: exp.Select) -> pa.Table | FewRows:
     """Fetch the totals of every group: as plain lists if at most ``FEW`` groups are declared, otherwise as Arrow."""
     few = plan.group_keys is not None and len(plan.group_keys) <= FEW
-    return engine.fetch_few(query) if few else engine.fetch(query)
+    return rows.engine.fetch_few(query) if few else rows.engine.fetch(query)
 
 
 def _read_totals_late(plan: QueryPlan, table: pa.Table | FewRows) -> Measured:

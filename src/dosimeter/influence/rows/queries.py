@@ -17,7 +17,7 @@ from dosimeter.influence.rows.raw_first import group_raw_first
 from dosimeter.influence.units.trees import find_common_where, is_declared
 from dosimeter.measures import ArgumentMeasure, Reducible
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import column_tree, conjunction, is_null, wrap
+from dosimeter.sql import alias, column_tree, conjunction, group_by_first, is_null, wrap
 
 PEOPLE = "people"
 INSIDE = "inside"
@@ -54,7 +54,7 @@ def profile_query(
     final += [_alias(tree, name) for name, tree in nulls.items()]
     final += [_alias(tree, name) for name, tree in reduced.items()]
     counted = exp.Cast(this=exp.Sum(this=column_tree(PEOPLE)), to=exp.DataType.build("BIGINT"))
-    return _select([*final, _alias(counted, PEOPLE)], _as_subquery(query, "ranked"), group=len(final))
+    return _select([*final, _alias(counted, PEOPLE)], query.subquery("ranked", copy=False), group=len(final))
 
 
 def _declared_groups(plan: QueryPlan) -> dict[str, exp.Expression]:
@@ -119,7 +119,7 @@ def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp
     named = [_alias(tree, f"m{at}") for at, tree in enumerate(totals)]
     if plan.arguments:
         arguments = [_alias(_pass_null(argument.tree.copy()), f"a{at}") for at, argument in enumerate(plan.arguments)]
-        rows = _as_subquery(_select([*groups, *arguments], relation.copy(), where=plan.where), "contributions")
+        rows = _select([*groups, *arguments], relation.copy(), where=plan.where).subquery("contributions", copy=False)
         kept = [_alias(column_tree(group.alias), group.alias) for group in groups]
         query = _select([*kept, *named], rows, group=len(groups))
     else:
@@ -129,7 +129,7 @@ def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp
         return query
     # No total is NULL. An engine that took the condition for one on rows would look at all of them, not at the groups.
     told = exp.If(this=is_null(column_tree("m0")), true=exp.Boolean(this=False))
-    return _select([exp.Star()], _as_subquery(query, "totals"), where=exp.Case(ifs=[told], default=declared))
+    return _select([exp.Star()], query.subquery("totals", copy=False), where=exp.Case(ifs=[told], default=declared))
 
 
 def _pass_null(tree: exp.Expression) -> exp.Expression:
@@ -296,7 +296,7 @@ def _reduce(part: _Part, query: exp.Select, position: int) -> tuple[exp.Select, 
 
 
 def _alias(tree: exp.Expression, name: str) -> exp.Expression:
-    return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True))
+    return alias(tree, name, quoted=True)
 
 
 def _count_star() -> exp.Expression:
@@ -317,15 +317,9 @@ def _select(
     query = exp.select(*columns, copy=False).from_(source, copy=False)
     if where is not None:
         query = query.where(where.copy(), copy=False)
-    if group:
-        query.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(group)]))
-    return query
-
-
-def _as_subquery(query: exp.Select, alias: str) -> exp.Expression:
-    return query.subquery(alias, copy=False)
+    return group_by_first(query, group)
 
 
 def _extend(query: exp.Select, kept: Sequence[str], more: Mapping[str, exp.Expression]) -> exp.Select:
     columns = [_alias(column_tree(name), name) for name in kept] + [_alias(t, name) for name, t in more.items()]
-    return _select(columns, _as_subquery(query, "inner_query"))
+    return _select(columns, query.subquery("inner_query", copy=False))

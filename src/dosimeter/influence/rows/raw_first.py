@@ -13,7 +13,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from dosimeter.schema import Column, ColumnType, Schema
-from dosimeter.sql import column_tree
+from dosimeter.sql import alias, column_tree, group_by_first
 
 MOST_CELLS = 2**17
 """The most combinations of declared cells for which raw cells are grouped first."""
@@ -38,13 +38,15 @@ def group_raw_first(query: exp.Select, schema: Schema) -> exp.Select:
         return column_tree(names[node.name]) if isinstance(node, exp.Column) else node
 
     inner = query.copy()
-    inner.set("expressions", [*(_named(column_tree(name), raw) for name, raw in names.items()), counted.copy()])
-    inner.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(len(names))]))
+    inner.set(
+        "expressions", [*(alias(column_tree(name), raw, quoted=True) for name, raw in names.items()), counted.copy()]
+    )
+    group_by_first(inner, len(names))
     total = exp.Cast(this=exp.Sum(this=column_tree(counted.alias)), to=exp.DataType.build("BIGINT"))
-    shown = [_named(key.this.copy().transform(rename), key.alias) for key in keys]
-    outer = exp.select(*shown, _named(total, counted.alias), copy=False)
+    shown = [alias(key.this.copy().transform(rename), key.alias, quoted=True) for key in keys]
+    outer = exp.select(*shown, alias(total, counted.alias, quoted=True), copy=False)
     outer = outer.from_(inner.subquery("raw", copy=False), copy=False)
-    outer.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(len(keys))]))
+    group_by_first(outer, len(keys))
     return outer
 
 
@@ -60,7 +62,3 @@ def _count_cells(column: Column | None) -> float:
         low, high = column.bounds
         return float(Decimal(str(high)) - Decimal(str(low))) + 2.0
     return math.inf
-
-
-def _named(tree: exp.Expression, name: str) -> exp.Expression:
-    return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True))

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.arrays import IntArray
-from dosimeter.engines import Engine, read_codes
+from dosimeter.engines import read_codes
 from dosimeter.errors import SourceUnreachable
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import observe_keys
-from dosimeter.influence.person_rows import PersonEngine
-from dosimeter.influence.rows.profile import Measured, share_epsilon
+from dosimeter.influence.profiles import ExposedSearch, JointProfile, Profile
+from dosimeter.influence.rows.profile import Measured, measure_answer, share_epsilon
 from dosimeter.influence.units.joint_queries import (
     TOUCHED,
     is_wide,
     joint_profile_query,
+    joint_units_query,
     list_columns,
     prefix,
     touched_query,
@@ -41,6 +42,7 @@ from dosimeter.influence.units.queries import (
     undeclared_query,
     unit_fields,
     unit_profile_query,
+    units_query,
 )
 from dosimeter.influence.units.trees import BY, GROUP, count_groups, observed_groups_query, unit_rows
 from dosimeter.measures import Entries, NearValues, UnitField, Values, WholeNumbers
@@ -50,6 +52,9 @@ from dosimeter.schema import Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from dosimeter.influence.measured_rows import Rows
+    from dosimeter.influence.most_exposed import ExposedRecord
 
 Columns = dict[str, "pa.ChunkedArray | pa.Array"]
 Lists = tuple[IntArray, tuple[Values, ...]]
@@ -80,17 +85,15 @@ class UnitProfile:
     identities: pa.Table
     undeclared: int  # rows that meet the WHERE and are in no declared group (C7)
 
+    counts_undeclared: ClassVar[str] = "rows"
+    holds_totals: ClassVar[bool] = False
+
     @property
     def plan(self) -> QueryPlan:
         return self.layout.plan
 
     @property
-    def k(self) -> int:
-        return len(self.keys) * len(self.plan.measures)
-
-    @property
     def matched(self) -> int:
-        """Return how many individuals the query touches: a row of theirs is inside the WHERE and in a group (N5)."""
         return int(self.people[self.inside].sum())
 
     @property
@@ -108,56 +111,105 @@ class UnitProfile:
         found = self.identities.slice(row, 1).to_pylist()[0]
         return {name: value if value is None or isinstance(value, str) else int(value) for name, value in found.items()}
 
+    def alike_query(self, relation: exp.Expression, row: int, count: int) -> exp.Select:
+        """Return the query for up to ``count`` of the individuals whom this row of the profile stands for."""
+        return units_query(self.layout, relation, self.identity(row), count)
+
+    def contributions(self, n: int, norm: Norm) -> Contributions:
+        plan = self.plan
+        weights = plan.weights(norm)
+        changes = np.zeros((len(self.group), len(plan.measures)))
+        owners, everything = self.owners, self.entries
+        for at, measure in enumerate(plan.measures):
+            changes[:, at] = measure.unit_effects(everything) * weights[at]
+        shares = np.zeros_like(changes)
+        for at, rank in plan.ranks.items():
+            shares[:, at] = rank.unit_shares(everything)
+        return Contributions.of_entries(
+            changes,
+            owners=owners,
+            group=self.group,
+            groups=len(self.keys),
+            people=self.people,
+            attributes=self.attributes,
+            slots=n,
+            shares=share_epsilon(plan, changes, shares) if plan.ranks or plan.is_part else None,
+        )
+
+    def measure_answer(self, rows: Rows) -> Measured:
+        return _add_up_answer(self) or measure_answer(self.plan, rows)
+
+    def group_sizes(self) -> list[int]:
+        return []
+
+    def find_exposed(self, search: ExposedSearch) -> list[ExposedRecord]:
+        from dosimeter.influence.most_exposed import find_units
+
+        return find_units(self, search)
+
     def __repr__(self) -> str:
         return "UnitProfile(redacted)"
 
 
-def measure_unit_profile(
-    plan: QueryPlan,
-    engine: Engine,
-    attributes: Mapping[str, exp.Expression] | None = None,
-    everybody: exp.Expression | None = None,
-) -> UnitProfile:
-    """Run the unit profile query of a plan with one block (SELECT that measures), and return its result.
+class JointUnitProfile(JointProfile[UnitProfile]):
+    """The profile of a plan with several blocks, where individuals have several rows."""
+
+    __slots__ = ()
+
+    @property
+    def identities(self) -> pa.Table:
+        """Return the columns, of all blocks, in which the rows differ: every part has them."""
+        return self.parts[0].identities
+
+    def alike_query(self, relation: exp.Expression, row: int, count: int) -> exp.Select:
+        """Return the query for up to ``count`` of the individuals whom this row of the profile stands for."""
+        return joint_units_query(self.plan, relation, self.parts[0].identity(row), count)
+
+    def find_exposed(self, search: ExposedSearch) -> list[ExposedRecord]:
+        from dosimeter.influence.most_exposed import find_units
+
+        return find_units(self, search)
+
+
+def profile_units(plan: QueryPlan, rows: Rows, attributes: Mapping[str, exp.Expression] | None = None) -> Profile:
+    """Run the unit profile query, and return its result.
 
     ``attributes``: conditions of a preference's FILTERs and the ``--by`` column, by name; with them people outside the
-    WHERE are profiled too. ``everybody``: the rows that attributes are read from, if not the plan's own. Raises
-    SourceUnreachable if the data changed meanwhile.
+    WHERE are profiled too. Raises SourceUnreachable if the data changed meanwhile.
     """
-    observed = None if plan.threshold is None else _observe_groups(plan, engine)
-    undeclared = _count_undeclared(plan, engine)
-    around = {field.name: _find_around(plan, engine, field) for field in find_countable(plan)}
+    return (_measure_joint if plan.further else _measure_single)(plan, rows, attributes)
+
+
+def _measure_single(plan: QueryPlan, rows: Rows, attributes: Mapping[str, exp.Expression] | None) -> UnitProfile:
+    """Return the profile of a plan with one block (SELECT that measures)."""
+    observed = None if plan.threshold is None else _observe_groups(plan, rows)
+    undeclared = _count_undeclared(plan, rows)
+    around = {field.name: _find_around(plan, rows, field) for field in find_countable(plan)}
     near = {name: tuple(values for values, _ in groups) for name, groups in around.items() if groups}
     layout = lay_out(plan, near, all_declared=not undeclared)
-    table = engine.fetch(unit_profile_query(layout, engine.relation(), attributes, everybody))
+    table = rows.engine.fetch(unit_profile_query(layout, rows.relation, attributes, rows.everybody))
     if layout.wide:
         _require_unchanged(layout, around, table, _read_people(table))
     identities = table.select(layout.identity_columns())
     return _read_profile(layout, table, identities, undeclared, attributes or {}, own=identities, observed=observed)
 
 
-def measure_unit_profiles(
-    plan: QueryPlan,
-    engine: Engine,
-    attributes: Mapping[str, exp.Expression] | None = None,
-    everybody: exp.Expression | None = None,
-) -> tuple[UnitProfile, ...]:
-    """Run the profile query of a plan with several blocks (SELECTs that measure), and return one profile per block.
-
-    Row r of every profile stands for the same individuals. ``attributes``: conditions of a preference's FILTERs and the
-    ``--by`` column, by name; with them people outside the WHERE are profiled too. ``everybody``: the rows that
-    attributes are read from, if not the plan's own.
-    """
-    table = engine.fetch(joint_profile_query(plan, engine.relation(), attributes, everybody))
+def _measure_joint(plan: QueryPlan, rows: Rows, attributes: Mapping[str, exp.Expression] | None) -> JointUnitProfile:
+    """Return the profile of a plan with several blocks (SELECTs that measure)."""
+    table = rows.engine.fetch(joint_profile_query(plan, rows.relation, attributes, rows.everybody))
     names = [list_columns(plan, at) for at in range(len(plan.blocks))]
     identities = table.select([name for own in names for name in own])
     found = []
     for at, (block, own) in enumerate(zip(plan.blocks, names, strict=True)):
         part = table.select(own).rename_columns([name.removeprefix(prefix(at)) for name in own])
         layout = Layout(block, is_wide(plan), {})
-        undeclared = _count_undeclared(block, engine)
+        undeclared = _count_undeclared(block, rows)
         found.append(_read_profile(layout, table, identities, undeclared, attributes or {}, own=part))
-    return tuple(found)
+    if is_wide(plan) and attributes is None:
+        matched = _count_touched(plan, rows)
+    else:
+        matched = int(found[0].people[np.any([part.inside for part in found], axis=0)].sum())
+    return JointUnitProfile(plan, tuple(found), matched, max(part.undeclared for part in found))
 
 
 def _read_profile(
@@ -213,34 +265,30 @@ def _find_starts(owners: IntArray, rows: int) -> IntArray:
     return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=rows))]).astype(np.int64)
 
 
-def count_touched(plan: QueryPlan, engine: Engine) -> int | None:
+def _count_touched(plan: QueryPlan, rows: Rows) -> int:
     """Return how many individuals at least one block (SELECT that measures) touches (N5), counted by a query.
 
-    None if the profile has a text for each block (``is_wide`` is false). It then shows by itself who is touched:
-    somebody whom a block does not touch has NULL for its text.
+    A profile with columns of numbers (``is_wide``) does not tell: there, somebody whom a block does not touch has
+    zeros, and so has somebody whom it touches and who contributes zeros. One with a text for each block has NULL.
     """
-    if not is_wide(plan):
-        return None
-    return int(engine.fetch(touched_query(plan, engine.relation())).column(TOUCHED)[0].as_py())
+    return int(rows.engine.fetch(touched_query(plan, rows.relation)).column(TOUCHED)[0].as_py())
 
 
-def _count_undeclared(plan: QueryPlan, engine: Engine) -> int:
+def _count_undeclared(plan: QueryPlan, rows: Rows) -> int:
     """Return how many rows that meet the WHERE are in no declared group.
 
     If the groups can be read from the table's own rows, a cheap query comes first, without the WHERE and without the
     queries of IN and EXISTS. If it finds no row in an undeclared group, the answer is 0 and those queries need not run.
     """
-    query = undeclared_query(plan, engine.relation())
+    query = undeclared_query(plan, rows.relation)
     if query is None:
         return 0
-    own = None
-    if isinstance(engine, PersonEngine):
-        read = {node.name for group in plan.groups for node in group.tree.find_all(exp.Column)}
-        own = engine.rows_without_flags(read)
-    everywhere = None if own is None else undeclared_query(plan, own, everywhere=True)
-    if everywhere is not None and not engine.fetch(everywhere).column(UNDECLARED)[0].as_py():
-        return 0
-    return int(engine.fetch(query).column(UNDECLARED)[0].as_py())
+    read = {node.name for group in plan.groups for node in group.tree.find_all(exp.Column)}
+    if rows.everybody is not None and rows.flags is not None and not read & rows.flags:
+        everywhere = undeclared_query(plan, rows.everybody, everywhere=True)
+        if everywhere is not None and not rows.engine.fetch(everywhere).column(UNDECLARED)[0].as_py():
+            return 0
+    return int(rows.engine.fetch(query).column(UNDECLARED)[0].as_py())
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -258,33 +306,33 @@ class _Observed:
         return np.array([self.places[number] for number in numbers.tolist()], dtype=np.int64)
 
 
-def _observe_groups(plan: QueryPlan, engine: Engine) -> _Observed:
-    table = engine.fetch(observed_groups_query(plan, engine.relation()))
+def _observe_groups(plan: QueryPlan, rows: Rows) -> _Observed:
+    table = rows.engine.fetch(observed_groups_query(plan, rows.relation))
     require_few_observed(plan, table.num_rows)
     keys, index = observe_keys([read_codes(table.column(f"g{at}")) for at in range(len(plan.groups))])
     numbers = (int(number) for number in table.column(GROUP).to_pylist())
     return _Observed(keys, dict(zip(numbers, index.tolist(), strict=True)))
 
 
-def _find_around(plan: QueryPlan, engine: Engine, field: NearValues) -> Around:
+def _find_around(plan: QueryPlan, rows: Rows, field: NearValues) -> Around:
     """Return, for each group, the values near a quantile and how many rows have each.
 
     Rows with other values are counted at the nearest of these values. A group without values has the value 0 with 0
     rows. The result is empty if all groups together have more such values than a profile may have columns.
     """
-    query = field.near_query(unit_rows(plan, engine.relation())).limit(MOST_COLUMNS + 1)
-    found = engine.fetch(query).to_pylist()
+    query = field.near_query(unit_rows(plan, rows.relation)).limit(MOST_COLUMNS + 1)
+    found = rows.engine.fetch(query).to_pylist()
     if len(found) > MOST_COLUMNS:
         return ()
     around = []
     for group in range(count_groups(plan)):
-        rows = sorted((row for row in found if not plan.groups or row[GROUP] == group), key=lambda row: int(row["v"]))
-        times = [int(row["c"]) for row in rows] or [0]
-        if rows:
-            below, above = int(rows[0]["upto"]) - times[0], int(rows[-1]["total"]) - int(rows[-1]["upto"])
+        near = sorted((row for row in found if not plan.groups or row[GROUP] == group), key=lambda row: int(row["v"]))
+        times = [int(row["c"]) for row in near] or [0]
+        if near:
+            below, above = int(near[0]["upto"]) - times[0], int(near[-1]["total"]) - int(near[-1]["upto"])
             times[0] += below
             times[-1] += above
-        around.append((tuple(int(row["v"]) for row in rows) or (0,), tuple(times)))
+        around.append((tuple(int(row["v"]) for row in near) or (0,), tuple(times)))
     return tuple(around)
 
 
@@ -406,33 +454,7 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
     return np.asarray(column.fill_null(False).to_numpy(), dtype=np.bool_)
 
 
-def find_unit_contributions(profile: UnitProfile, n: int, norm: Norm) -> Contributions:
-    """Return everybody's contributions where individuals have several rows, scaled by ``plan.weights(norm)``.
-
-    ``n``: the number of slots. Slots that nobody fills contribute nothing (N2).
-    """
-    plan = profile.plan
-    weights = plan.weights(norm)
-    changes = np.zeros((len(profile.group), len(plan.measures)))
-    owners, everything = profile.owners, profile.entries
-    for at, measure in enumerate(plan.measures):
-        changes[:, at] = measure.unit_effects(everything) * weights[at]
-    shares = np.zeros_like(changes)
-    for at, rank in plan.ranks.items():
-        shares[:, at] = rank.unit_shares(everything)
-    return Contributions.of_entries(
-        changes,
-        owners=owners,
-        group=profile.group,
-        groups=len(profile.keys),
-        people=profile.people,
-        attributes=profile.attributes,
-        slots=n,
-        shares=share_epsilon(plan, changes, shares) if plan.ranks or plan.is_part else None,
-    )
-
-
-def add_up_answer(profile: UnitProfile) -> Measured | None:
+def _add_up_answer(profile: UnitProfile) -> Measured | None:
     """Return the exact numbers as sums of what individuals add to them; None if a measure is not such a sum."""
     measures, groups = profile.plan.measures, len(profile.keys)
     entries = profile.entries

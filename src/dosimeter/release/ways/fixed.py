@@ -73,8 +73,7 @@ class Fixed(Way):
                 return deny(obstacle.rule)
             return ReleaseDecision(charges.charge(self.epsilon))
 
-        engine = dataset.engine_for(prepared.plan)
-        return measure_exactly(prepared.plan, engine, None, late=True), decide_release
+        return measure_exactly(prepared.plan, dataset.tables, None, late=True), decide_release
 
     def promise(self, prepared: PreparedRelease, epsilon: Decimal, *, viewed: bool) -> str:
         threshold = prepared.plan.threshold
