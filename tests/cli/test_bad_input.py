@@ -459,3 +459,15 @@ def test_schema_file_that_cannot_be_read(run: Run, data: Path, tmp_path: Path) -
     check_refusal(run("explain", COUNT, "--schema", latin), "UTF-8")
     check_refusal(run("schema", data, "--check", tmp_path / "none.toml"), "dosimeter schema")
     check_refusal(run("schema", data, "--check", latin, "-o", tmp_path / "x.toml"), "-o")
+
+
+@pytest.mark.parametrize("words", [["paper", "example"], ["study"], ["study", "--help"]])
+def test_without_the_papers_package_its_commands_say_where_they_come_from(
+    run: Run, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **wanted: ())
+    check_refusal(run(*words), f"dosimeter {words[0]} comes with the package in paper/", "pip install ./paper")
+    listed = run("--help")
+    assert listed.status == 0
+    assert "release" in listed.out
+    assert "study" not in listed.out

@@ -9,10 +9,10 @@ import pytest
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
-from dosimeter.research.paper.data import adult_schema, load_adult
-from dosimeter.research.paper.generate import generate_adult
-from dosimeter.research.paper.queries import AUTHORS_SECONDS, QUERIES
-from dosimeter.research.paper.scalability import ALGORITHMS, Scalability, Timing, list_sizes, measure_scalability
+from dosimeter_paper.reproduction.data import adult_schema, load_adult
+from dosimeter_paper.reproduction.generate import generate_adult
+from dosimeter_paper.reproduction.queries import AUTHORS_SECONDS, QUERIES
+from dosimeter_paper.reproduction.scalability import ALGORITHMS, Scalability, Timing, list_sizes, measure_scalability
 from tests.paper.paper_command import Paper
 
 

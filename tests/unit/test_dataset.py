@@ -361,7 +361,7 @@ def test_package_exports_nothing_else() -> None:
 
 
 _HEAVY = {"scipy", "altair", "vl_convert", "polars", "pyspark", "psycopg", "pandas", "numpy.ma", "numpy.polynomial"} | {
-    "pydantic", "rich", "sqlalchemy", "fastapi", "pyarrow.compute", "opendp.prelude", "dosimeter.cli.paper",
+    "pydantic", "rich", "sqlalchemy", "fastapi", "pyarrow.compute", "opendp.prelude", "dosimeter_paper",
 }  # fmt: skip
 _OF_RELEASES = {"opendp", "sqlite3", "dosimeter.ledger", "dosimeter.cli.release"}
 

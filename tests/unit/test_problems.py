@@ -47,9 +47,9 @@ FLAGS = {
 
 
 def list_modules() -> list[Path]:
-    """Return the modules below the command line. ``research`` is behind it alone, and may speak as it does."""
+    """Return the modules below the command line."""
     modules = sorted(PACKAGE.rglob("*.py"))
-    return [path for path in modules if path.relative_to(PACKAGE).parts[0] not in ("cli", "research")]
+    return [path for path in modules if path.relative_to(PACKAGE).parts[0] != "cli"]
 
 
 def list_constants(path: Path) -> Iterator[str]:

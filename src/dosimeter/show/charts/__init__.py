@@ -1,7 +1,7 @@
 """Pictures: a bar of RDRs per candidate, a histogram of everybody at one ε, an account's reading as a staircase.
 
 Each picture is specified once. Takes values; gives charts, SVG and pages that need no network, and the staircase's
-specification for the web. Altair is used only here and in ``research``.
+specification for the web. Altair is used only here and by the package in ``paper/``.
 """
 
 from dosimeter.show.charts.bins import Bin, bin_people, bin_rows, write_bins

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_object
-from dosimeter.research.study import texts
 from dosimeter.risk import Candidate, RDRs
 from dosimeter.show import Axis, even_axis, format_epsilon
 from dosimeter.show.charts import histogram_chart, range_chart
+from dosimeter_paper.study import texts
 
 BINS = 30  # over the whole axis that the histograms share
 _PANEL_WIDTH, _PANEL_HEIGHT = 300, 130

@@ -20,11 +20,11 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject
 from dosimeter.release import select_epsilon
-from dosimeter.research.paper.data import adult_schema
-from dosimeter.research.paper.generate import generate_adult
-from dosimeter.research.paper.queries import AUTHORS_SECONDS, EPSILON_SVT, QUERIES, PaperQuery
-from dosimeter.research.paper.variance import state_problem
 from dosimeter.show import TextTable, format_number
+from dosimeter_paper.reproduction.data import adult_schema
+from dosimeter_paper.reproduction.generate import generate_adult
+from dosimeter_paper.reproduction.queries import AUTHORS_SECONDS, EPSILON_SVT, QUERIES, PaperQuery
+from dosimeter_paper.reproduction.variance import state_problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
