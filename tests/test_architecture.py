@@ -35,6 +35,7 @@ HOMES = {
         "inspection/",
         "engines/",
         "risk/preference.py",
+        "dosimeter_paper/recompute/",
     ),
     "duckdb": (
         "engines/duckdb.py",

@@ -12,15 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
-from dosimeter.assessment import DataReader, Risk, study_as_plan
+from dosimeter.assessment import DataReader, Risk
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
-from dosimeter.errors import OptionError, QueryError, SchemaError
+from dosimeter.errors import OptionError, SchemaError
 from dosimeter.influence import Profile, PublicReader, bound_rows, count_people, join_tables, measure_influence
 from dosimeter.inspection import warn_of_people
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Quantiles
 from dosimeter.planning import (
     LookOptions,
     PlanOptions,
@@ -235,12 +233,10 @@ class Dataset:
         indicator: Indicator = "bound",
         candidates: str | Sequence[float] | None = None,
         groups: Groups = "declared",
-        method: Method = "closed-form",
         sensitivity: float | None = None,
         min_rows: int | None = None,
         quantiles: Quantiles = "ranks",
         group_delta: float | None = None,
-        progress: Callable[[int, int], None] | None = None,
         mentioned: str = "",
     ) -> Risk:
         """Return everybody's per-instance sensitivity and RDR for this query. For the controller's eyes only.
@@ -255,12 +251,10 @@ class Dataset:
             candidates: the ε's to look at: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
             groups: ``"declared"`` groups; ``"thresholded"``: those of the data with enough people; or all that are
                 ``"observed"``, for study.
-            method: the ``"closed-form"``, or ``"recompute"``: really leaving out each distinct record.
             sensitivity: a Δ given by hand, for study.
             min_rows: a public lower bound on the rows that an AVG matches.
             quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
             group_delta: with thresholded groups, the probability (δ) that somebody alone in a group makes it appear.
-            progress: called with (done, all) while records are left out one by one.
             mentioned: further text, such as a preference. Without a schema, the columns that it names are drafted too.
 
         Raises:
@@ -273,33 +267,17 @@ class Dataset:
             indicator,
             candidates,
             groups,
-            method,
             sensitivity,
             min_rows,
             quantiles,
             group_delta,
         )
-        return self.assess(sql, look, progress=progress, mentioned=mentioned)
+        return self.assess(sql, look, mentioned=mentioned)
 
-    def assess(
-        self,
-        sql: str,
-        look: LookOptions,
-        *,
-        progress: Callable[[int, int], None] | None = None,
-        mentioned: str = "",
-    ) -> Risk:
-        try:
-            plan = self.plan(sql, look.plan_options(), mentioned=mentioned)
-        except QueryError:
-            if look.method != "recompute" or look.sensitivity is None:
-                raise
-            return self._assess_study(sql, look, look.sensitivity, progress=progress)
-        return self.assess_plan(plan, look, progress=progress)
+    def assess(self, sql: str, look: LookOptions, *, mentioned: str = "") -> Risk:
+        return self.assess_plan(self.plan(sql, look.plan_options(), mentioned=mentioned), look)
 
-    def assess_plan(
-        self, plan: QueryPlan, look: LookOptions, *, progress: Callable[[int, int], None] | None = None
-    ) -> Risk:
+    def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
         plan = self.with_public_tables(plan)
         epsilons = parse_candidates(look.candidates)
         n, people = self.n, self.people
@@ -309,36 +287,25 @@ class Dataset:
         odd_cells = self._count_odd_cells(plan)
         notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
         engine = self.engine_for(plan)
-        if look.method == "recompute":
-            from dosimeter.influence.recompute import recompute_contributions
-
-            matched, profile = measure_influence(plan, engine, people, mechanism.norm)[0].matched, None
-            contributions = recompute_contributions(plan, engine, people, mechanism.norm, progress=progress)
-            if plan.ranks:  # R12: nobody's own guarantee is larger
-                contributions = replace(contributions, shares=np.ones(len(contributions.people)))
-        else:
-            profile, contributions = measure_influence(plan, engine, people, mechanism.norm)
-            matched = profile.matched
-            if profile.undeclared:
-                counted = "individuals" if isinstance(profile, Profile) else "rows"
-                notes.append(
-                    f"{profile.undeclared:,} {counted} stand in groups that the schema does not declare: they move no "
-                    "number."
-                )
+        profile, contributions = measure_influence(plan, engine, people, mechanism.norm)
+        if profile.undeclared:
+            counted = "individuals" if isinstance(profile, Profile) else "rows"
+            notes.append(
+                f"{profile.undeclared:,} {counted} stand in groups that the schema does not declare: they move no "
+                "number."
+            )
         return Risk(
             plan=plan,
             mechanism=mechanism,
             indicator=look.indicator,
             n=n,
             present=self.count(),
-            method=look.method,
             contributions=contributions,
             candidates=epsilons,
             notes=tuple(notes),
             profile=profile,
             data=DataReader(plan, engine, people, mechanism.norm),
             odd_cells=odd_cells,
-            matched=matched,
         )
 
     def engine_for(self, plan: QueryPlan) -> Engine:
@@ -348,30 +315,6 @@ class Dataset:
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
         """Return the plan with the present rows of the public tables that are joined to its released numbers (Q4)."""
         return self._public.read(plan, self.engine)
-
-    def _assess_study(
-        self, sql: str, look: LookOptions, sensitivity: float, *, progress: Callable[[int, int], None] | None
-    ) -> Risk:
-        """Assess SQL that cannot be planned, with a Δ given by hand (S7), by leaving out each distinct record."""
-        from dosimeter.influence.recompute import recompute_study
-        from dosimeter.planning import plan_study
-
-        study = plan_study(sql, self._schema_for(sql), sensitivity)
-        n = self.n
-        mechanism, plan = look.build_mechanism(n), study_as_plan(study)
-        return Risk(
-            plan=plan,
-            mechanism=mechanism,
-            indicator=look.indicator,
-            n=n,
-            present=self.count(),
-            method=look.method,
-            contributions=recompute_study(study, self.engine, self.people, mechanism.norm, progress=progress),
-            candidates=parse_candidates(look.candidates),
-            notes=(*self._notes(), *study.notes),
-            profile=None,
-            data=DataReader(plan, self.engine, self.people, mechanism.norm),
-        )
 
     # ------------------------------------------------------------ releasing
 

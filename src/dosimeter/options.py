@@ -21,7 +21,6 @@ MechanismName = Literal["laplace", "gaussian"]
 Calibration = Literal["zcdp", "classic"]
 Indicator = Literal["bound", "exact", "cell"]
 Groups = Literal["declared", "observed", "thresholded"]
-Method = Literal["closed-form", "recompute"]
 Selection = Literal["sharp", "paper"]
 Quantiles = Literal["ranks", "noise"]
 
@@ -98,7 +97,6 @@ OPTIONS: Mapping[str, DeclaredOption] = {
         "With ", Option("groups", "thresholded"), ": the chance (δ) that somebody alone in a group makes it appear.",
         metavar="D", kind=float, range=_SHARE,
     ),
-    "method": _declare("Closed form, or really leaving out each distinct record.", choices=get_args(Method)),
     "sensitivity": _declare(
         "A sensitivity given by hand (study only; never backs a release).", metavar="X", kind=float, range=_POSITIVE
     ),

@@ -283,8 +283,6 @@ def test_find_with_a_function() -> None:
         assert risk.find("ratio:0.9", available=lambda epsilons: [e for e in epsilons if e < 0.05]).epsilon == 0.04
         with pytest.raises(PreferenceError, match="threshold"):
             risk.find(share_of_the_many)
-        with pytest.raises(OptionError, match="closed form"):
-            dataset.risk(SUM, method="recompute").people(1)
 
 
 def test_what_stands_beside_the_indicator() -> None:

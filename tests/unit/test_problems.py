@@ -85,15 +85,19 @@ def find_flags(text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("surface", "options", "command"),
     [
-        (COMMAND_LINE, "--min-rows 3 needs --policy paper. Leave --method out.", "dosimeter schema DATA --check FILE"),
-        (PYTHON, 'min_rows=3 needs policy="paper". Leave method= out.', "Dataset.check_schema()"),
-        (SETTINGS, 'min_rows = 3 needs policy = "paper". Leave method out.', "dosimeter schema DATA --check FILE"),
-        (WEB, 'min_rows = 3 needs policy = "paper". Leave method out.', "dosimeter schema DATA --check FILE"),
+        (
+            COMMAND_LINE,
+            "--min-rows 3 needs --policy paper. Leave --selection out.",
+            "dosimeter schema DATA --check FILE",
+        ),
+        (PYTHON, 'min_rows=3 needs policy="paper". Leave selection= out.', "Dataset.check_schema()"),
+        (SETTINGS, 'min_rows = 3 needs policy = "paper". Leave selection out.', "dosimeter schema DATA --check FILE"),
+        (WEB, 'min_rows = 3 needs policy = "paper". Leave selection out.', "dosimeter schema DATA --check FILE"),
     ],
 )
 def test_one_problem_on_every_surface(surface: Surface, options: str, command: str) -> None:
     needs = (Option("min_rows", 3), " needs ", Option("policy", "paper"), ".")
-    assert Problem(*needs, leave_out("method"), CHECK_SCHEMA).word(surface) == f"{options} Check with: {command}."
+    assert Problem(*needs, leave_out("selection"), CHECK_SCHEMA).word(surface) == f"{options} Check with: {command}."
 
 
 def test_every_surface_words_every_kind_of_option() -> None:
@@ -129,11 +133,11 @@ def test_text_that_looks_like_an_option_stays_as_it_is() -> None:
 
 
 def test_an_error_is_worded_for_python_and_survives_being_pickled() -> None:
-    error = QueryError("It is so.", leave_out("method"), clause="x")
+    error = QueryError("It is so.", leave_out("selection"), clause="x")
     copied = pickle.loads(pickle.dumps(error))
     for each in (error, copied):
-        assert str(each) == "It is so. Leave method= out."
-        assert each.word(COMMAND_LINE) == "It is so. Leave --method out."
+        assert str(each) == "It is so. Leave selection= out."
+        assert each.word(COMMAND_LINE) == "It is so. Leave --selection out."
         assert each.clause == "x"
 
 
@@ -247,7 +251,7 @@ def test_signatures_agree_with_the_table() -> None:
             }
             assert literals == set(declared.choices), name
     assert OPTIONS["mechanism"].choices == MECHANISMS
-    asked = set(inspect.signature(Dataset.risk).parameters) - {"self", "sql", "progress", "mentioned"}
+    asked = set(inspect.signature(Dataset.risk).parameters) - {"self", "sql", "mentioned"}
     assert asked == set(LookOptions.__dataclass_fields__)
 
 

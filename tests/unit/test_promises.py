@@ -96,7 +96,6 @@ def test_only_additive_queries_find_and_release(
         ({"groups": "observed"}, "which groups exist is private"),
         ({"sensitivity": 1.0}, "never backs a release"),
         ({"mechanism": "gaussian", "calibration": "classic"}, "never backs a release"),
-        ({"method": "recompute"}, "closed form"),
         ({"epsilon": None, "svt": 1.0, "variance": 0.1, "indicator": "exact"}, "bound"),
         ({"epsilon": None}, "exactly one way"),
         ({"prefer": "ratio:0.5"}, "exactly one way"),

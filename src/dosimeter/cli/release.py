@@ -51,7 +51,6 @@ def release(
     indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
     groups: o.Groups = "declared",
-    method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     quantiles: o.Quantiles = "ranks",
@@ -79,7 +78,7 @@ def release(
 
     look = LookOptions(
         mechanism, delta, calibration, indicator, candidates,
-        groups, method, sensitivity, min_rows, quantiles, group_delta,
+        groups, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip
     order = ReleaseOrder(
         read_way(
@@ -105,7 +104,7 @@ def release(
             from dosimeter.release import preview_release
 
             found = run_with_progress(
-                dataset.engine, "Looking ahead", lambda _: preview_release(dataset, query, look, order, open_ledger)
+                dataset.engine, "Looking ahead", lambda: preview_release(dataset, query, look, order, open_ledger)
             )
             _print_dry_run(found, json=json)
             return 0 if found.granted else 1
@@ -113,7 +112,7 @@ def release(
             answer = run_with_progress(
                 dataset.engine,
                 "Releasing",
-                lambda _: release_answer(dataset, query, look, order, open_ledger),
+                lambda: release_answer(dataset, query, look, order, open_ledger),
                 tell=_tell_outcome,
             )
         except DatasetStopped as stopped:

@@ -11,7 +11,7 @@ from dosimeter.cli import looks
 from dosimeter.cli import options as o
 from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
-from dosimeter.cli.progress import ProgressMeter, run_with_progress
+from dosimeter.cli.progress import run_with_progress
 from dosimeter.errors import OptionError
 from dosimeter.options import check_option
 
@@ -50,7 +50,6 @@ def risk(
     indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
     groups: o.Groups = "declared",
-    method: o.Method = "closed-form",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     quantiles: o.Quantiles = "ranks",
@@ -72,8 +71,6 @@ def risk(
     for value in epsilon or ():
         check_option("epsilon", value)
     check_option("top", top, optional=True)
-    if method == "recompute" and (top is not None or by is not None):
-        raise OptionError("--top and --by need the closed form. Leave --method recompute out.")
     looks.check_ledger_options(
         ledger, release, schema, epsilon=epsilon, candidates=candidates, top=top, by=by, plot=plot, output=output
     )
@@ -82,7 +79,7 @@ def risk(
     check_picture(plot, inputs)
     look = LookOptions(
         mechanism, delta, calibration, indicator, epsilon or candidates,
-        groups, method, sensitivity, min_rows, quantiles, group_delta,
+        groups, sensitivity, min_rows, quantiles, group_delta,
     )  # fmt: skip
     shown_columns = o.split_list(columns)
     query = o.read_sql(sql)
@@ -92,8 +89,8 @@ def risk(
         if ledger is not None and release is not None:
             return show_ex_post_risk(ledger, release, dataset, query, json=json)
 
-        def work(meter: ProgressMeter) -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
-            found = dataset.assess(query, look, progress=meter.steps, mentioned=mentioned)
+        def work() -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
+            found = dataset.assess(query, look, mentioned=mentioned)
             lines = list(found.list_candidates())
             at = found.candidates[0]
             people = found.list_people(top, epsilon=at, columns=shown_columns, reveal=reveal) if top else []
@@ -124,9 +121,7 @@ def show_ex_post_risk(ledger: str, release: str, dataset: Dataset, query: str, *
 
     ``release``: the id of the answer's entry in the ledger. Records the look there.
     """
-    found = run_with_progress(
-        dataset.engine, "Looking back", lambda _: looks.look_back(ledger, release, dataset, query)
-    )
+    found = run_with_progress(dataset.engine, "Looking back", lambda: looks.look_back(ledger, release, dataset, query))
     if json:
         o.print_json(found.describe())
         return 0

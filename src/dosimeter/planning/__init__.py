@@ -56,7 +56,6 @@ __all__ = [
     "PublicTable",
     "QueryPlan",
     "Stages",
-    "StudyPlan",
     "Threshold",
     "digest_measured",
     "explain_plan",
@@ -77,7 +76,6 @@ __all__ = [
     "note_values",
     "person_relation",
     "plan_query",
-    "plan_study",
     "read_where",
     "require_few_observed",
     "require_lookable",
@@ -93,7 +91,6 @@ if TYPE_CHECKING:
     from dosimeter.planning.explain import Explanation, explain_plan
     from dosimeter.planning.explained_stages import Stages
     from dosimeter.planning.less_noise import Change, NoiseAdvice
-    from dosimeter.planning.native import StudyPlan, plan_study
 
 __getattr__ = load_late(
     __name__,
@@ -102,8 +99,6 @@ __getattr__ = load_late(
         "Explanation": "explain",
         "NoiseAdvice": "less_noise",
         "Stages": "explained_stages",
-        "StudyPlan": "native",
         "explain_plan": "explain",
-        "plan_study": "native",
     },
 )

@@ -11,7 +11,7 @@ from dosimeter.mechanisms import (
     make_pure,
     make_with_delta,
 )
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles, check_option
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Quantiles, check_option
 from dosimeter.planning.planner import PlanOptions
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.problems import Option, for_controller
@@ -28,10 +28,9 @@ class LookOptions:
     ``mechanism``: which noise. ``delta``: δ of Gaussian noise: a number, 1/n or 1/n²; None means 1/n². ``calibration``:
     how the scale of Gaussian noise follows from ε and δ; None for zcdp. ``indicator``: how the RDR is computed.
     ``candidates``: the ε's to choose among; None for the paper's. ``groups``: declared, thresholded, or observed (all
-    groups of the data, for study only). ``method``: whether contributions follow from a closed form, or from really
-    leaving records out. ``sensitivity``: given by hand, for study only. ``min_rows``: the fewest rows with a value that
-    each group of an AVG is publicly known to have. ``quantiles``: whether MIN, MEDIAN … are drawn by rank or get noise.
-    ``group_delta``: the δ of thresholded groups.
+    groups of the data, for study only). ``sensitivity``: given by hand, for study only. ``min_rows``: the fewest rows
+    with a value that each group of an AVG is publicly known to have. ``quantiles``: whether MIN, MEDIAN … are drawn by
+    rank or get noise. ``group_delta``: the δ of thresholded groups.
     """
 
     mechanism: MechanismName = "laplace"
@@ -40,14 +39,13 @@ class LookOptions:
     indicator: Indicator = "bound"
     candidates: str | Sequence[float] | None = None
     groups: Groups = "declared"
-    method: Method = "closed-form"
     sensitivity: float | None = None
     min_rows: int | None = None
     quantiles: Quantiles = "ranks"
     group_delta: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("mechanism", "indicator", "groups", "method", "quantiles"):
+        for name in ("mechanism", "indicator", "groups", "quantiles"):
             check_option(name, getattr(self, name))
         check_option("calibration", self.calibration, optional=True)
 

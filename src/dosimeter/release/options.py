@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles, Selection
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Quantiles, Selection
 from dosimeter.planning import LookOptions
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.ways.read_way import read_way
@@ -50,8 +50,6 @@ class ReleaseOptions(TypedDict, total=False):
     """``"declared"`` groups (the default), or ``"thresholded"``: those of the data with enough people."""
     group_delta: float | None
     """With thresholded groups: the probability at which somebody alone in a group makes it appear. It is charged."""
-    method: Method
-    """How contributions are computed. Only ``"closed-form"`` backs a release."""
     sensitivity: float | None
     """A sensitivity given by hand is for study, and refused here."""
     min_rows: int | None
@@ -75,7 +73,7 @@ class ReleaseOptions(TypedDict, total=False):
 _WAY = ("epsilon", "prefer", "svt", "variance", "selection", "violation")
 _TERMS = ("policy", "delta_total", "max_epsilon")
 _LOOK = (
-    "mechanism", "delta", "calibration", "indicator", "candidates", "groups", "method", "sensitivity", "min_rows",
+    "mechanism", "delta", "calibration", "indicator", "candidates", "groups", "sensitivity", "min_rows",
     "quantiles", "group_delta",
 )  # fmt: skip
 

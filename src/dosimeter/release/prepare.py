@@ -33,8 +33,6 @@ def prepare_release(
         raise OptionError(
             "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
         )
-    if look.method != "closed-form":
-        raise OptionError("A release uses the closed form.", leave_out("method"))
     options = look.plan_options()
     plan = plan_query(sql, schema, options) if plan_with is None else plan_with(sql, options)
     if plan.threshold is None and any(block.group_keys is None for block in plan.blocks):
