@@ -18,13 +18,16 @@ from dosimeter.errors import OptionError, SchemaError
 from dosimeter.influence import Profile, PublicReader, bound_rows, count_people, join_tables, measure_influence
 from dosimeter.inspection import warn_of_people
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Quantiles
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Quantiles, StudiedGroups
 from dosimeter.planning import (
+    NO_STUDY,
     LookOptions,
     PlanOptions,
     QueryPlan,
+    Study,
     list_columns,
     plan_query,
+    read_look,
     require_noise,
     require_pure,
 )
@@ -232,7 +235,7 @@ class Dataset:
         calibration: Calibration | None = None,
         indicator: Indicator = "bound",
         candidates: str | Sequence[float] | None = None,
-        groups: Groups = "declared",
+        groups: StudiedGroups = "declared",
         sensitivity: float | None = None,
         min_rows: int | None = None,
         quantiles: Quantiles = "ranks",
@@ -260,28 +263,28 @@ class Dataset:
         Raises:
             QueryError: the query cannot be analysed; the message names the clause.
         """
-        look = LookOptions(
-            mechanism,
-            delta,
-            calibration,
-            indicator,
-            candidates,
+        look, study = read_look(
             groups,
+            calibration,
             sensitivity,
-            min_rows,
             quantiles,
-            group_delta,
+            mechanism=mechanism,
+            delta=delta,
+            indicator=indicator,
+            candidates=candidates,
+            min_rows=min_rows,
+            group_delta=group_delta,
         )
-        return self.assess(sql, look, mentioned=mentioned)
+        return self.assess(sql, look, study, mentioned=mentioned)
 
-    def assess(self, sql: str, look: LookOptions, *, mentioned: str = "") -> Risk:
-        return self.assess_plan(self.plan(sql, look.plan_options(), mentioned=mentioned), look)
+    def assess(self, sql: str, look: LookOptions, study: Study = NO_STUDY, *, mentioned: str = "") -> Risk:
+        return self.assess_plan(self.plan(sql, look.plan_options(study), mentioned=mentioned), look, study)
 
-    def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
+    def assess_plan(self, plan: QueryPlan, look: LookOptions, study: Study = NO_STUDY) -> Risk:
         plan = self.with_public_tables(plan)
         epsilons = parse_candidates(look.candidates)
         n, people = self.n, self.people
-        mechanism = look.build_mechanism(n)
+        mechanism = look.build_mechanism(n, study)
         require_pure(plan, mechanism)
         require_noise(plan, look.indicator)
         odd_cells = self._count_odd_cells(plan)
@@ -364,16 +367,14 @@ class Dataset:
         *,
         groups: Groups = "declared",
         min_rows: int | None = None,
-        quantiles: Quantiles = "ranks",
         group_delta: float | None = None,
     ) -> Explanation:
         """Return what a query would measure, from the schema alone: nothing of the data is read.
 
         Args:
             sql: the analyst's query.
-            groups: declared groups; thresholded ones; or those observed in the data (for study).
+            groups: ``"declared"`` groups, or ``"thresholded"``: those of the data with enough people.
             min_rows: a public lower bound on the rows that an AVG matches.
-            quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
             group_delta: with thresholded groups, the probability (δ) that somebody alone in a group makes it appear.
 
         Raises:
@@ -387,8 +388,8 @@ class Dataset:
             raise SchemaError(
                 "explain goes by public facts, and this dataset was opened without a schema. Open it with one."
             )
-        options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles, group_delta=group_delta)
-        plan = plan_query(sql, self.schema, options)
+        look = LookOptions(groups=groups, min_rows=min_rows, group_delta=group_delta)
+        plan = plan_query(sql, self.schema, look.plan_options())
         explanation = explain_plan(plan)
         return replace(explanation, notes=(*explanation.notes, *note_errors(plan)))
 

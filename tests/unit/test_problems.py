@@ -20,7 +20,7 @@ from dosimeter.cli import build_app
 from dosimeter.ledger import Account, Policy
 from dosimeter.mechanisms import MECHANISMS
 from dosimeter.options import OPTIONS, check_option
-from dosimeter.planning import LookOptions, plan_query
+from dosimeter.planning import LookOptions, Study, plan_query
 from dosimeter.problems import CHECK_SCHEMA, Audience, Hint, Option, Problem, Surface, for_controller, leave_out
 from dosimeter.release import ReleaseOptions
 from dosimeter.schema import read_schema
@@ -220,7 +220,7 @@ def test_every_option_that_a_message_names_exists_on_the_command_line_and_in_pyt
     named = {name for path in speaking for name in list_named_options(path)}
     assert len(named) > 20
     assert {name for name in named if Option(name).flag not in FLAGS} == set()
-    calls = (Dataset.open, Dataset.release, dosimeter.Risk.people, dosimeter.Risk.by)
+    calls = (Dataset.open, Dataset.risk, Dataset.release, dosimeter.Risk.people, dosimeter.Risk.by)
     keywords = {name for call in calls for name in inspect.signature(call).parameters}
     of_the_server, of_the_terminal = {"host", "port"}, {"show_all"}
     assert named - keywords - set(ReleaseOptions.__annotations__) == of_the_server | of_the_terminal
@@ -233,6 +233,7 @@ def test_the_table_has_every_option_of_a_release_and_of_a_look() -> None:
     keywords = set(ReleaseOptions.__annotations__)
     assert keywords <= set(OPTIONS)
     assert set(LookOptions.__dataclass_fields__) <= set(OPTIONS)
+    assert set(Study.__dataclass_fields__) - {"observed"} <= set(OPTIONS)
     assert {name for name in OPTIONS if Option(name).flag not in FLAGS} == set()
 
 
@@ -240,6 +241,7 @@ def test_signatures_agree_with_the_table() -> None:
     """mypy and editors read signatures, so they are written out; the values they allow are those of the table."""
     hints = [
         typing.get_type_hints(LookOptions),
+        typing.get_type_hints(Study),
         typing.get_type_hints(ReleaseOptions),
         typing.get_type_hints(DatasetSettings),
     ]
@@ -252,7 +254,7 @@ def test_signatures_agree_with_the_table() -> None:
             assert literals == set(declared.choices), name
     assert OPTIONS["mechanism"].choices == MECHANISMS
     asked = set(inspect.signature(Dataset.risk).parameters) - {"self", "sql", "mentioned"}
-    assert asked == set(LookOptions.__dataclass_fields__)
+    assert asked == {*LookOptions.__dataclass_fields__, *Study.__dataclass_fields__} - {"observed"}
 
 
 @pytest.mark.parametrize(

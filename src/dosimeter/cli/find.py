@@ -31,7 +31,7 @@ def find(
     calibration: o.Calibration = None,
     indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
-    groups: o.Groups = "declared",
+    groups: o.StudiedGroups = "declared",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     quantiles: o.Quantiles = "ranks",
@@ -46,22 +46,22 @@ def find(
     json: o.Json = False,
 ) -> int:
     """Find the largest ε that meets the preference. Releases nothing."""
-    from dosimeter.planning import LookOptions
+    from dosimeter.planning import read_look
     from dosimeter.risk import parse_preference
 
     preference = parse_preference(prefer)
     looks.check_ledger_options(ledger, None, schema)
     check_picture(plot, o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger))
-    look = LookOptions(
-        mechanism, delta, calibration, indicator, candidates,
-        groups, sensitivity, min_rows, quantiles, group_delta,
+    look, study = read_look(
+        groups, calibration, sensitivity, quantiles, mechanism=mechanism, delta=delta, indicator=indicator,
+        candidates=candidates, min_rows=min_rows, group_delta=group_delta,
     )  # fmt: skip
     query = o.read_sql(sql)
     opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
     with opened as dataset:
 
         def work() -> tuple[Risk, Choice, AccountSummary | None]:
-            assessed = dataset.assess(query, look, mentioned=prefer)
+            assessed = dataset.assess(query, look, study, mentioned=prefer)
             account = looks.record_look(ledger, dataset, assessed)
             charges = looks.charge_account(account, assessed)
             if charges is None:

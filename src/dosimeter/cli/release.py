@@ -47,13 +47,10 @@ def release(
     schema: o.SchemaFile = None,
     mechanism: o.Mechanism = "laplace",
     delta: o.Delta = None,
-    calibration: o.Calibration = None,
     indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
     groups: o.Groups = "declared",
-    sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
-    quantiles: o.Quantiles = "ranks",
     group_delta: o.GroupDelta = None,
     table: o.Table = None,
     engine: o.EngineName = None,
@@ -77,8 +74,8 @@ def release(
     from dosimeter.release import release as release_answer
 
     look = LookOptions(
-        mechanism, delta, calibration, indicator, candidates,
-        groups, sensitivity, min_rows, quantiles, group_delta,
+        mechanism=mechanism, delta=delta, indicator=indicator, candidates=candidates,
+        groups=groups, min_rows=min_rows, group_delta=group_delta,
     )  # fmt: skip
     order = ReleaseOrder(
         read_way(

@@ -49,7 +49,7 @@ def risk(
     calibration: o.Calibration = None,
     indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
-    groups: o.Groups = "declared",
+    groups: o.StudiedGroups = "declared",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     quantiles: o.Quantiles = "ranks",
@@ -64,7 +64,7 @@ def risk(
     json: o.Json = False,
 ) -> int:
     """Measure everybody's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
-    from dosimeter.planning import LookOptions
+    from dosimeter.planning import read_look
 
     if epsilon and candidates:
         raise OptionError("Give --epsilon or --candidates, not both.")
@@ -77,9 +77,9 @@ def risk(
     inputs = o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
     check_output(output, inputs)
     check_picture(plot, inputs)
-    look = LookOptions(
-        mechanism, delta, calibration, indicator, epsilon or candidates,
-        groups, sensitivity, min_rows, quantiles, group_delta,
+    look, study = read_look(
+        groups, calibration, sensitivity, quantiles, mechanism=mechanism, delta=delta, indicator=indicator,
+        candidates=epsilon or candidates, min_rows=min_rows, group_delta=group_delta,
     )  # fmt: skip
     shown_columns = o.split_list(columns)
     query = o.read_sql(sql)
@@ -90,7 +90,7 @@ def risk(
             return show_ex_post_risk(ledger, release, dataset, query, json=json)
 
         def work() -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
-            found = dataset.assess(query, look, mentioned=mentioned)
+            found = dataset.assess(query, look, study, mentioned=mentioned)
             lines = list(found.list_candidates())
             at = found.candidates[0]
             people = found.list_people(top, epsilon=at, columns=shown_columns, reveal=reveal) if top else []
