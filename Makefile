@@ -68,9 +68,9 @@ data: $(RUNTIME)
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src paper tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# ---------------------------------------------------------------- set-up: two stamps, renewed when pyproject.toml changes
+# ---------------------------------------------------------------- set-up: two stamps, renewed when a pyproject.toml changes
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -85,7 +85,7 @@ $(RUNTIME): pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable .
 	@touch $@
 
-$(DEV): pyproject.toml | $(RUNTIME)
+$(DEV): pyproject.toml paper/pyproject.toml | $(RUNTIME)
 	@echo 'Installing what the checks need into $(VENV) …'
-	@$(PIP) install --editable '.[postgres]' --group dev
+	@$(PIP) install --editable '.[postgres]' --editable ./paper --group dev
 	@touch $@

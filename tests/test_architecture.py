@@ -14,13 +14,15 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 PACKAGE = REPOSITORY / "src" / "dosimeter"
-MODULES = sorted(PACKAGE.rglob("*.py"))
+PAPER = REPOSITORY / "paper" / "src" / "dosimeter_paper"
+MODULES = sorted([*PACKAGE.rglob("*.py"), *PAPER.rglob("*.py")])
 SCRIPTS = sorted([*REPOSITORY.glob("tools/*.py"), *REPOSITORY.glob("bench/*.py")])
 MOST_LINES = 600
 
 MOST_AT_ROOT = 12
 
-# A library that stands in few places can be replaced, audited and loaded late. Paths are relative to the package.
+# A library that stands in few places can be replaced, audited and loaded late. Paths are relative to the package, or to
+# what holds dosimeter_paper.
 HOMES = {
     "opendp": ("release/noise.py",),
     # Trees of SQL: what they mean, what is planned, what runs, and formulas over a query's numbers.
@@ -33,6 +35,7 @@ HOMES = {
         "inspection/",
         "engines/",
         "risk/preference.py",
+        "dosimeter_paper/recompute/",
     ),
     "duckdb": (
         "engines/duckdb.py",
@@ -43,16 +46,16 @@ HOMES = {
     ),
     "psycopg": ("engines/postgres.py", "ledger/"),
     "pyspark": ("engines/spark.py", "engines/spark_sessions.py"),
-    "altair": ("show/charts/", "research/"),
-    "fastapi": ("web/", "research/study/server.py"),
+    "altair": ("show/charts/", "dosimeter_paper/"),
+    "fastapi": ("web/", "dosimeter_paper/study/server.py"),
 }
 RANDOM_MODULES = {"random", "secrets", "numpy.random", "uuid"}
 RANDOM_NAMES = {"urandom", "getrandom", "default_rng", "rvs", "uuid1", "uuid4", "SystemRandom"}
 # Noise has one home. Data for tests and benchmarks is drawn where it is made, and keys where they are made.
 RANDOM_FILES = {
     PACKAGE / "release" / "noise.py",
-    PACKAGE / "research" / "paper" / "generate.py",
-    PACKAGE / "research" / "study" / "generate.py",
+    PAPER / "reproduction" / "generate.py",
+    PAPER / "study" / "generate.py",
     REPOSITORY / "tools/generate_clinic.py",
     REPOSITORY / "bench/generate.py",
 }
@@ -62,7 +65,7 @@ SECRET_FILES = {
     PACKAGE / "ledger" / "people.py",  # the key of digests
 }
 
-TEXT_DIRECTORIES = ("src", "tests", "tools", "bench", "docs", ".ci")
+TEXT_DIRECTORIES = ("src", "paper", "tests", "tools", "bench", "docs", ".ci")
 TEXT_SUFFIXES = {"", ".py", ".md", ".toml", ".sql", ".html", ".css", ".js", ".json", ".txt", ".cfg", ".yml", ".yaml"}
 UNWELCOME = {
     "a path of one machine": re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+|mnt/\w+)/"),
@@ -133,7 +136,10 @@ def test_library_stays_at_home(library: str) -> None:
     strangers = [
         name_file(path)
         for path in MODULES
-        if not path.relative_to(PACKAGE).as_posix().startswith(HOMES[library]) and library in list_libraries(path)
+        if not path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else PAPER.parent)
+        .as_posix()
+        .startswith(HOMES[library])
+        and library in list_libraries(path)
     ]
     assert not strangers, f"{library} belongs in {', '.join(HOMES[library])}"
 
@@ -187,7 +193,8 @@ def test_modules_can_be_read_in_one_sitting() -> None:
 
 
 def test_few_modules_stand_at_the_root() -> None:
-    assert len(list(PACKAGE.glob("*.py"))) <= MOST_AT_ROOT
+    for package in (PACKAGE, PAPER):
+        assert len(list(package.glob("*.py"))) <= MOST_AT_ROOT
 
 
 def test_nothing_is_a_drawer_for_everything() -> None:

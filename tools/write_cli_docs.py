@@ -22,6 +22,7 @@ HEAD = """\
 # The command line
 
 Written by `make docs` from the application itself; change the help texts in `src/dosimeter/cli/`, not this page.
+`dosimeter paper` and `dosimeter study` come with the package in `paper/`: `pip install ./paper`.
 `python -m dosimeter` is the same as `dosimeter`. What the words mean is in the [glossary](glossary.md).
 
 | exit status | meaning |

@@ -12,21 +12,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
-from dosimeter.assessment import DataReader, Risk, study_as_plan
+from dosimeter.assessment import DataReader, Risk
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
-from dosimeter.errors import OptionError, QueryError, SchemaError
-from dosimeter.influence import DeclaredTables, Rows, measure_influence, read_public_tables
+from dosimeter.errors import OptionError, SchemaError
+from dosimeter.influence import DeclaredTables, measure_influence, read_public_tables
 from dosimeter.inspection import warn_of_people
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles
+from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Quantiles, StudiedGroups
 from dosimeter.planning import (
+    NO_STUDY,
     LookOptions,
     PlanOptions,
     QueryPlan,
+    Study,
     list_columns,
     plan_query,
+    read_look,
     require_noise,
     require_pure,
 )
@@ -233,13 +234,11 @@ class Dataset:
         calibration: Calibration | None = None,
         indicator: Indicator = "bound",
         candidates: str | Sequence[float] | None = None,
-        groups: Groups = "declared",
-        method: Method = "closed-form",
+        groups: StudiedGroups = "declared",
         sensitivity: float | None = None,
         min_rows: int | None = None,
         quantiles: Quantiles = "ranks",
         group_delta: float | None = None,
-        progress: Callable[[int, int], None] | None = None,
         mentioned: str = "",
     ) -> Risk:
         """Return everybody's per-instance sensitivity and RDR for this query. For the controller's eyes only.
@@ -254,119 +253,64 @@ class Dataset:
             candidates: the ε's to look at: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
             groups: ``"declared"`` groups; ``"thresholded"``: those of the data with enough people; or all that are
                 ``"observed"``, for study.
-            method: the ``"closed-form"``, or ``"recompute"``: really leaving out each distinct record.
             sensitivity: a Δ given by hand, for study.
             min_rows: a public lower bound on the rows that an AVG matches.
             quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
             group_delta: with thresholded groups, the probability (δ) that somebody alone in a group makes it appear.
-            progress: called with (done, all) while records are left out one by one.
             mentioned: further text, such as a preference. Without a schema, the columns that it names are drafted too.
 
         Raises:
             QueryError: the query cannot be analysed; the message names the clause.
         """
-        look = LookOptions(
-            mechanism,
-            delta,
-            calibration,
-            indicator,
-            candidates,
+        look, study = read_look(
             groups,
-            method,
+            calibration,
             sensitivity,
-            min_rows,
             quantiles,
-            group_delta,
+            mechanism=mechanism,
+            delta=delta,
+            indicator=indicator,
+            candidates=candidates,
+            min_rows=min_rows,
+            group_delta=group_delta,
         )
-        return self.assess(sql, look, progress=progress, mentioned=mentioned)
+        return self.assess(sql, look, study, mentioned=mentioned)
 
-    def assess(
-        self,
-        sql: str,
-        look: LookOptions,
-        *,
-        progress: Callable[[int, int], None] | None = None,
-        mentioned: str = "",
-    ) -> Risk:
-        try:
-            plan = self.plan(sql, look.plan_options(), mentioned=mentioned)
-        except QueryError:
-            if look.method != "recompute" or look.sensitivity is None:
-                raise
-            return self._assess_study(sql, look, look.sensitivity, progress=progress)
-        return self.assess_plan(plan, look, progress=progress)
+    def assess(self, sql: str, look: LookOptions, study: Study = NO_STUDY, *, mentioned: str = "") -> Risk:
+        return self.assess_plan(self.plan(sql, look.plan_options(study), mentioned=mentioned), look, study)
 
-    def assess_plan(
-        self, plan: QueryPlan, look: LookOptions, *, progress: Callable[[int, int], None] | None = None
-    ) -> Risk:
+    def assess_plan(self, plan: QueryPlan, look: LookOptions, study: Study = NO_STUDY) -> Risk:
         plan = self.with_public_tables(plan)
         epsilons = parse_candidates(look.candidates)
         n, people = self.n, self.people
-        mechanism = look.build_mechanism(n)
+        mechanism = look.build_mechanism(n, study)
         require_pure(plan, mechanism)
         require_noise(plan, look.indicator)
         odd_cells = self._count_odd_cells(plan)
         notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
-        if look.method == "recompute":
-            from dosimeter.influence.recompute import recompute_contributions
-
-            matched, profile = measure_influence(plan, self.tables, people, mechanism.norm)[0].matched, None
-            rows = self.tables.find_rows(plan)
-            contributions = recompute_contributions(plan, rows, people, mechanism.norm, progress=progress)
-            if plan.ranks:  # R12: nobody's own guarantee is larger
-                contributions = replace(contributions, shares=np.ones(len(contributions.people)))
-        else:
-            profile, contributions = measure_influence(plan, self.tables, people, mechanism.norm)
-            matched = profile.matched
-            if profile.undeclared:
-                notes.append(
-                    f"{profile.undeclared:,} {profile.counts_undeclared} stand in groups that the schema does not "
-                    "declare: they move no number."
-                )
+        profile, contributions = measure_influence(plan, self.tables, people, mechanism.norm)
+        if profile.undeclared:
+            notes.append(
+                f"{profile.undeclared:,} {profile.counts_undeclared} stand in groups that the schema does not declare: "
+                "they move no number."
+            )
         return Risk(
             plan=plan,
             mechanism=mechanism,
             indicator=look.indicator,
             n=n,
             present=self.count(),
-            method=look.method,
             contributions=contributions,
             candidates=epsilons,
             notes=tuple(notes),
             profile=profile,
             data=DataReader(plan, self.tables, people, mechanism.norm),
             odd_cells=odd_cells,
-            matched=matched,
         )
 
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
         """Return the plan with the present rows of the public tables that are joined to its released numbers (Q4)."""
         return read_public_tables(plan, self.tables)
-
-    def _assess_study(
-        self, sql: str, look: LookOptions, sensitivity: float, *, progress: Callable[[int, int], None] | None
-    ) -> Risk:
-        """Assess SQL that cannot be planned, with a Δ given by hand (S7), by leaving out each distinct record."""
-        from dosimeter.influence.recompute import recompute_study
-        from dosimeter.planning import plan_study
-
-        study = plan_study(sql, self._schema_for(sql), sensitivity)
-        n = self.n
-        mechanism, plan = look.build_mechanism(n), study_as_plan(study)
-        rows = Rows(self.engine, self.tables.cut(None))
-        return Risk(
-            plan=plan,
-            mechanism=mechanism,
-            indicator=look.indicator,
-            n=n,
-            present=self.count(),
-            method=look.method,
-            contributions=recompute_study(study, rows, self.people, mechanism.norm, progress=progress),
-            candidates=parse_candidates(look.candidates),
-            notes=(*self._notes(), *study.notes),
-            profile=None,
-            data=DataReader(plan, self.tables, self.people, mechanism.norm),
-        )
 
     # ------------------------------------------------------------ releasing
 
@@ -416,16 +360,14 @@ class Dataset:
         *,
         groups: Groups = "declared",
         min_rows: int | None = None,
-        quantiles: Quantiles = "ranks",
         group_delta: float | None = None,
     ) -> Explanation:
         """Return what a query would measure, from the schema alone: nothing of the data is read.
 
         Args:
             sql: the analyst's query.
-            groups: declared groups; thresholded ones; or those observed in the data (for study).
+            groups: ``"declared"`` groups, or ``"thresholded"``: those of the data with enough people.
             min_rows: a public lower bound on the rows that an AVG matches.
-            quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
             group_delta: with thresholded groups, the probability (δ) that somebody alone in a group makes it appear.
 
         Raises:
@@ -439,8 +381,8 @@ class Dataset:
             raise SchemaError(
                 "explain goes by public facts, and this dataset was opened without a schema. Open it with one."
             )
-        options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles, group_delta=group_delta)
-        plan = plan_query(sql, self.schema, options)
+        look = LookOptions(groups=groups, min_rows=min_rows, group_delta=group_delta)
+        plan = plan_query(sql, self.schema, look.plan_options())
         explanation = explain_plan(plan)
         return replace(explanation, notes=(*explanation.notes, *note_errors(plan)))
 

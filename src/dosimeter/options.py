@@ -20,8 +20,8 @@ from dosimeter.problems import Option, Piece, Problem, Surface
 MechanismName = Literal["laplace", "gaussian"]
 Calibration = Literal["zcdp", "classic"]
 Indicator = Literal["bound", "exact", "cell"]
-Groups = Literal["declared", "observed", "thresholded"]
-Method = Literal["closed-form", "recompute"]
+Groups = Literal["declared", "thresholded"]
+StudiedGroups = Literal["declared", "observed", "thresholded"]
 Selection = Literal["sharp", "paper"]
 Quantiles = Literal["ranks", "noise"]
 
@@ -91,14 +91,12 @@ OPTIONS: Mapping[str, DeclaredOption] = {
     ),
     "candidates": _declare("Candidate ε's: paper (37 values), or 1,0.5,0.1.", metavar="LIST"),
     "groups": _declare(
-        "Declared groups; thresholded: those of the data with enough people; observed: study only.",
-        choices=get_args(Groups),
+        "Declared groups, or thresholded: those of the data with enough people.", choices=get_args(Groups)
     ),
     "group_delta": _declare(
         "With ", Option("groups", "thresholded"), ": the chance (δ) that somebody alone in a group makes it appear.",
         metavar="D", kind=float, range=_SHARE,
     ),
-    "method": _declare("Closed form, or really leaving out each distinct record.", choices=get_args(Method)),
     "sensitivity": _declare(
         "A sensitivity given by hand (study only; never backs a release).", metavar="X", kind=float, range=_POSITIVE
     ),

@@ -196,7 +196,7 @@ REFUSED_OPTIONS = [
     (["--mechanism", "geometric"], "'laplace', 'gaussian'"),
     (["--indicator", "x"], "'bound', 'exact'"),
     (["--groups", "x"], "'declared', 'observed'"),
-    (["--method", "x"], "'closed-form', 'recompute'"),
+    (["--method", "recompute"], "No such option: --method"),
     (["--calibration", "x"], "'zcdp', 'classic'"),
     (["--calibration", "zcdp"], "--mechanism gaussian"),
     (["--delta", "1e-6"], "--mechanism gaussian"),
@@ -214,9 +214,7 @@ REFUSED_OPTIONS = [
     (["--top", "0"], "at least 1"),
     (["--top", "-3"], "at least 1"),
     (["--top", "2", "--columns", "salary"], "Known columns"),
-    (["--top", "2", "--method", "recompute"], "closed form"),
     (["--by", "salary"], "Known columns"),
-    (["--by", "age", "--method", "recompute"], "closed form"),
     (["--engine", "oracle"], "duckdb"),
     (["--delimiter", ";;"], "one character"),
     (["--delimiter", ""], "one character"),
@@ -459,3 +457,15 @@ def test_schema_file_that_cannot_be_read(run: Run, data: Path, tmp_path: Path) -
     check_refusal(run("explain", COUNT, "--schema", latin), "UTF-8")
     check_refusal(run("schema", data, "--check", tmp_path / "none.toml"), "dosimeter schema")
     check_refusal(run("schema", data, "--check", latin, "-o", tmp_path / "x.toml"), "-o")
+
+
+@pytest.mark.parametrize("words", [["paper", "example"], ["study"], ["study", "--help"]])
+def test_without_the_papers_package_its_commands_say_where_they_come_from(
+    run: Run, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **wanted: ())
+    check_refusal(run(*words), f"dosimeter {words[0]} comes with the package in paper/", "pip install ./paper")
+    listed = run("--help")
+    assert listed.status == 0
+    assert "release" in listed.out
+    assert "study" not in listed.out

@@ -27,10 +27,9 @@ NOBODY = 65534
 
 
 BAD: list[tuple[str, tuple[str, ...], str]] = [
-    ("observed groups", ("--groups", "observed", *FIXED), "which groups exist is private"),
-    ("a sensitivity by hand", ("--sensitivity", "1", *FIXED), "given by hand"),
-    ("the classic Gaussian", ("--mechanism", "gaussian", "--calibration", "classic", *FIXED), "Use zcdp"),
-    ("recomputing", ("--method", "recompute", *FIXED), "closed form"),
+    ("observed groups", ("--groups", "observed", *FIXED), "'declared', 'thresholded'"),
+    ("a sensitivity by hand", ("--sensitivity", "1", *FIXED), "No such option"),
+    ("the classic Gaussian", ("--mechanism", "gaussian", "--calibration", "classic", *FIXED), "No such option"),
     ("no policy", ("--epsilon", "0.5"), "--policy paper, --policy budget:E, or --policy budget:E@D"),
     ("an unknown policy", ("--epsilon", "0.5", "--policy", "free"), "Unknown policy"),
     ("a budget of nothing", ("--epsilon", "0.5", "--policy", "budget:0"), "larger than 0"),

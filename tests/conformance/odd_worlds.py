@@ -39,6 +39,7 @@ from tests.conformance.odd_tables import (
     declare,
     plain_columns,
 )
+from tests.earlier_releases import noise_for_quantiles
 from tests.rows_that_count import rows_that_count
 
 MOST_OPEN = 60
@@ -215,7 +216,7 @@ def release(dataset: Dataset, ledger: Ledger, case: Case) -> tuple[QueryPlan, Me
         seen.append((plan, measure_exactly(plan, tables, profile, late=late)))
         return seen[-1][1]
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, noise_for_quantiles():
         patch.setattr("dosimeter.release.ways.fixed.measure_exactly", measure)
         answer = dataset.release(
             case.sql,
@@ -224,7 +225,6 @@ def release(dataset: Dataset, ledger: Ledger, case: Case) -> tuple[QueryPlan, Me
             policy="budget:1000000",
             min_rows=case.min_rows,
             again=True,
-            quantiles="noise",
         )
     assert answer.status == "released", case.sql
     assert len(seen) == 1

@@ -16,7 +16,7 @@ def list_named_files() -> tuple[set[str], set[str]]:
     named = set(re.findall(r"`((?:\w+/)*\w+\.py|(?:\w+/)+)`", ARCHITECTURE)) - {"utils.py"}
     found = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
     folders = {f"{parent.as_posix()}/" for name in found for parent in Path(name).parents if parent.name}
-    own = {name for name in named if (REPOSITORY / name).exists() and name.startswith(("tests/", "src/"))}
+    own = {name for name in named if (REPOSITORY / name).exists() and name.startswith(("tests/", "src/", "paper/"))}
     return named - own, found | folders
 
 

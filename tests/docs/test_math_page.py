@@ -12,6 +12,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "src" / "dosimeter"
+PAPER = REPOSITORY / "paper" / "src" / "dosimeter_paper"
 MATH = (REPOSITORY / "docs" / "math.md").read_text(encoding="utf-8")
 LABEL = re.compile(r"(?<![\w.])([NMRPCSFVOGQEH])(\d{1,2})(?:\s*[–-]\s*([NMRPCSFVOGQEH])?(\d{1,2}))?(?![\w.]\d|\w)")
 
@@ -36,12 +37,10 @@ def read_labels(text: str) -> set[str]:
 
 
 def read_sources() -> str:
-    """Return the package's source. In research/, Q1 to Q5 are the paper's queries and no labels."""
-    texts = []
-    for path in PACKAGE.rglob("*.py"):
-        text = re.sub(r"# noqa.*", "", path.read_text(encoding="utf-8"))
-        texts.append(re.sub(r"\bQ\d", "", text) if path.is_relative_to(PACKAGE / "research") else text)
-    return "\n".join(texts)
+    """Return the source of both packages. In that of the paper, Q1 to Q5 are its queries and no labels."""
+    texts = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")]
+    texts += [re.sub(r"\bQ\d", "", path.read_text(encoding="utf-8")) for path in PAPER.rglob("*.py")]
+    return re.sub(r"# noqa.*", "", "\n".join(texts))
 
 
 def test_labels_of_the_code_are_explained_and_labels_explained_are_in_the_code() -> None:

@@ -32,7 +32,7 @@ REQUESTS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"epsilon": 10.0}, {}, "9937b680b4cf632e18b690e330e639e0b1219b1f6186f85132b34efe0c8e1958"),
     (
         {"prefer": "ratio:0.95"},
-        {"mechanism": "gaussian", "delta": 1e-6, "calibration": "zcdp"},
+        {"mechanism": "gaussian", "delta": 1e-6},
         "f458f8b1c88eabb72160386be10bc7e81cd28d23438d12aa7f3f3692be9841eb",
     ),
     (

@@ -1,4 +1,4 @@
-"""Small tables to leave records out of, for plans and for studies, and what their vectors must equal."""
+"""Small tables to leave records out of, and what their vectors must equal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dosimeter.arrays import FloatArray
 from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.recompute.run import recompute_contributions
 from dosimeter.influence.rows.profile import measure_profile
 from dosimeter.mechanisms.base import Norm
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import read_schema
+from dosimeter_paper.recompute.run import recompute_contributions
 from tests.whole_tables import whole_table
 
 
@@ -53,9 +53,6 @@ def assert_equals_closed_form(plan: QueryPlan, engine: DuckDBEngine, n: int, nor
         assert_same(found, profile.contributions(n, norm))
 
 
-# ---------------------------------------------------------------- people, for plans
-
-
 SMALL_SCHEMA = read_schema(
     {
         "table": "people",
@@ -77,24 +74,3 @@ def draw_people(seed: int, rows: int) -> dict[str, Any]:
         "score": pa.array([random.choice([None, -7, -5, 0, 1, 1, 2, 3, 9, 12]) for _ in range(rows)], pa.int64()),
         "pay": pa.array([random.choice([None, -3.0, 0.1, 0.125, 2.4, 7.75, 10.2]) for _ in range(rows)], pa.float64()),
     }
-
-
-# ---------------------------------------------------------------- rows of a group and two numbers, for studies
-
-
-Rows = list[tuple[str, float, float]]
-STUDY_SCHEMA = read_schema(
-    {
-        "table": "t",
-        "columns": {
-            "g": {"type": "text"},
-            "x": {"type": "decimal"},
-            "y": {"type": "integer"},
-        },
-    }
-)
-
-
-def open_rows(rows: Sequence[tuple[str, float | None, float]]) -> DuckDBEngine:
-    columns = {"g": [g for g, _, _ in rows], "x": [x for _, x, _ in rows], "y": [int(y) for _, _, y in rows]}
-    return open_table(columns, STUDY_SCHEMA)

@@ -15,12 +15,12 @@ import pytest
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.errors import DataError
-from dosimeter.influence.recompute.run import recompute_contributions
 from dosimeter.influence.rows.profile import measure_profile
 from dosimeter.measures import CountIndividuals
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import load_schema, read_schema
+from dosimeter_paper.recompute.run import recompute_contributions
 from tests.measure_classes import list_measures
 from tests.oracle.recompute_tables import SMALL_SCHEMA, assert_equals_closed_form, assert_same, draw_people, open_table
 from tests.whole_tables import whole_table

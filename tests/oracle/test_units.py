@@ -30,6 +30,7 @@ from dosimeter.errors import DataError, OptionError
 from dosimeter.influence.units import profile as unit_sensitivity
 from dosimeter.influence.units import queries as unit_queries
 from dosimeter.influence.units.profile import UnitProfile
+from dosimeter_paper.recompute import recompute_risk
 from tests.oracle.unit_oracle import (
     AGGREGATES,
     ARROW,
@@ -116,7 +117,7 @@ def test_values_around_a_quantile_are_counted_in_columns_or_listed_in_a_text(sql
     assert any(any(vector) for vector in found[0][0])
     assert found[0][1] == found[1][1]
     with open_visits(rows, 6, individuals=23) as visits:
-        assert_same_people(found[0][0], expand(visits.risk(sql, method="recompute").contributions))
+        assert_same_people(found[0][0], expand(recompute_risk(visits, sql).contributions))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -187,7 +188,7 @@ def test_recompute_agrees(rows: list[Row], question: Question, m: int) -> None:
     """The paper's own way, over whole individuals, sees the same kept rows."""
     with open_visits(rows, m) as visits:
         closed = visits.risk(question.sql, min_rows=question.min_rows, quantiles="noise")
-        recomputed = visits.risk(question.sql, min_rows=question.min_rows, method="recompute", quantiles="noise")
+        recomputed = recompute_risk(visits, question.sql, min_rows=question.min_rows, quantiles="noise")
         assert_same_people(expand(closed.contributions), expand(recomputed.contributions))
 
 

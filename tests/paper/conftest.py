@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dosimeter.cli.paper import app
 from dosimeter.errors import DosimeterError
-from dosimeter.research.paper.data import load_adult
-from dosimeter.research.paper.queries import Adult, open_adult
+from dosimeter_paper.paper_commands import app
+from dosimeter_paper.reproduction.data import load_adult
+from dosimeter_paper.reproduction.queries import Adult, open_adult
 from tests.paper.paper_command import Ended, Paper
 
 

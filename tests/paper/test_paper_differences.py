@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from dosimeter.mechanisms import Gaussian
-from dosimeter.research.paper import demonstrations as d
-from dosimeter.research.paper.attacks import _chance_beyond, _clopper_pearson, attack_count, attack_sum
-from dosimeter.research.paper.differences import DIFFERENCES, Difference
-from dosimeter.research.paper.queries import QUERIES, Adult
-from dosimeter.research.paper.variance import expect_sparse_vector
 from dosimeter.risk.choose import paper_candidates
+from dosimeter_paper.reproduction import demonstrations as d
+from dosimeter_paper.reproduction.attacks import _chance_beyond, _clopper_pearson, attack_count, attack_sum
+from dosimeter_paper.reproduction.differences import DIFFERENCES, Difference
+from dosimeter_paper.reproduction.queries import QUERIES, Adult
+from dosimeter_paper.reproduction.variance import expect_sparse_vector
 from tests.paper.paper_command import Paper
 
 PAGE = Path(__file__).parents[2] / "docs" / "paper.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dosimeter.research.paper.example import compute_example
+from dosimeter_paper.reproduction.example import compute_example
 from tests.paper.paper_command import Paper
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dosimeter.errors import OptionError
-from dosimeter.research.paper.figures import write_file
-from dosimeter.research.paper.report import write_csv
+from dosimeter_paper.reproduction.figures import write_file
+from dosimeter_paper.reproduction.report import write_csv
 from tests.paper.paper_command import Paper
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from dosimeter.research.paper.queries import AUTHORS_EPSILON, MECHANISMS, QUERIES, RATIOS, Adult
-from dosimeter.research.paper.thresholds import Cell, Thresholds, compare_thresholds, write_cell
+from dosimeter_paper.reproduction.queries import AUTHORS_EPSILON, MECHANISMS, QUERIES, RATIOS, Adult
+from dosimeter_paper.reproduction.thresholds import Cell, Thresholds, compare_thresholds, write_cell
 from tests.paper.paper_command import Paper
 
 TENTHS = [Fraction(digit, 10**places) for places in (1, 2, 3) for digit in range(9, 0, -1)]

@@ -11,8 +11,9 @@ import pytest
 from scipy.stats import chi2
 
 from dosimeter.release.selection import SelectionProblem, outcome_distribution, violation_share
-from dosimeter.research.paper.queries import AVERAGE, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
-from dosimeter.research.paper.variance import (
+from dosimeter.risk.choose import paper_candidates
+from dosimeter_paper.reproduction.queries import AVERAGE, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
+from dosimeter_paper.reproduction.variance import (
     Normaliser,
     ReleaseProbabilities,
     Trial,
@@ -22,7 +23,6 @@ from dosimeter.research.paper.variance import (
     state_problem,
     study_variance,
 )
-from dosimeter.risk.choose import paper_candidates
 from tests.paper.paper_command import Paper
 
 ADDITIVE = [query for query in QUERIES if query.name != AVERAGE]

@@ -18,9 +18,9 @@ from dosimeter.release import Selected, outcome_distribution, select_epsilon, vi
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.selection import violation_probability
-from dosimeter.research.paper.data import load_adult
-from dosimeter.research.paper.queries import QUERIES, Adult, MechanismName, PaperQuery, open_adult
-from dosimeter.research.paper.variance import _spreads, state_problem
+from dosimeter_paper.reproduction.data import load_adult
+from dosimeter_paper.reproduction.queries import QUERIES, Adult, MechanismName, PaperQuery, open_adult
+from dosimeter_paper.reproduction.variance import _spreads, state_problem
 
 Q1 = "SELECT COUNT(*) FROM adult WHERE income = '>50K' AND education_num = 13 AND age = 25"
 N = 32_561

@@ -32,6 +32,7 @@ from dosimeter.mechanisms.base import Mechanism
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
+from tests.earlier_releases import noise_for_quantiles
 
 N = 10_000
 ALPHA_FIT = 5e-9  # × 28 columns
@@ -300,13 +301,13 @@ def exact_answers() -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("laplace", 1e9), ("gaussian", 1e6)])
+@noise_for_quantiles()
 def test_a_very_large_epsilon_gives_the_exact_answer(mechanism: str, epsilon: float, tmp_path: Path) -> None:
     """Laplace: noise of one step has a probability below e⁻⁹⁰⁰ on every grid; what is on no grid is rounded to one.
 
     Gaussian: σ is about Δ/1,400, so that numbers of up to 30 steps are exact, and the others all but exact.
     """
     options: dict[str, Any] = {} if mechanism == "laplace" else {"mechanism": "gaussian", "delta": 1e-6}
-    options["quantiles"] = "noise"
     coarse = ("count", "sum of whole numbers", "minimum", "distinct values")
     with Dataset.open(TABLE, schema=SCHEMA) as dataset, Ledger.open(tmp_path / "ledger.db") as ledger:
         for name, expected in exact_answers().items():

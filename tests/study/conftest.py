@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-for library in ("fastapi", "uvicorn", "jinja2", "httpx"):
-    pytest.importorskip(library, reason="the web extra is not installed: pip install 'dosimeter[web]'")
-
-from dosimeter.research.study.instrument import Instrument, build_instrument  # noqa: E402
-from tests.quick_servers import make_servers_quick  # noqa: E402 - needs what may be missing
-from tests.study.study_site import LiveServer, StudySite, make_people  # noqa: E402 - needs what may be missing
+from dosimeter_paper.study.instrument import Instrument, build_instrument
+from tests.quick_servers import make_servers_quick
+from tests.study.study_site import LiveServer, StudySite, make_people
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,11 +12,11 @@ import httpx
 import numpy as np
 import pyarrow as pa
 
-from dosimeter.research.study import texts
-from dosimeter.research.study.answers import GROUPS
-from dosimeter.research.study.instrument import Instrument
-from dosimeter.research.study.server import make_app
-from dosimeter.research.study.store import StudySettings, StudyStore
+from dosimeter_paper.study import texts
+from dosimeter_paper.study.answers import GROUPS
+from dosimeter_paper.study.instrument import Instrument
+from dosimeter_paper.study.server import make_app
+from dosimeter_paper.study.store import StudySettings, StudyStore
 from tests.waiting import LONGEST_WAIT, wait_until
 
 CERTIFICATES = httpx.create_ssl_context()  # reading them takes longer than most answers

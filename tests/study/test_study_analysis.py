@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from dosimeter.cli import study
 from dosimeter.errors import DataError, OptionError
-from dosimeter.research.study.analysis import analyse_answers, compare_locations, compare_spreads
-from dosimeter.research.study.answers import COLUMNS, EPSILONS, StudyAnswer, read_answers, write_answers
-from dosimeter.research.study.figures import WIDEST, draw_swarms, place_swarm
-from dosimeter.research.study.store import StudyStore
+from dosimeter_paper import study_commands
+from dosimeter_paper.study.analysis import analyse_answers, compare_locations, compare_spreads
+from dosimeter_paper.study.answers import COLUMNS, EPSILONS, StudyAnswer, read_answers, write_answers
+from dosimeter_paper.study.figures import WIDEST, draw_swarms, place_swarm
+from dosimeter_paper.study.store import StudyStore
 
 
 def run(*words: object) -> int:
     """The command's own status; its errors are raised as the application's outermost frame gets them."""
-    status = get_command(study.app)(args=[str(word) for word in words], standalone_mode=False)
+    status = get_command(study_commands.app)(args=[str(word) for word in words], standalone_mode=False)
     return status if isinstance(status, int) else 0
 
 

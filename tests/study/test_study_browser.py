@@ -14,7 +14,7 @@ pytest.importorskip("playwright.sync_api", reason="there is no driver for a brow
 
 from playwright.sync_api import expect
 
-from dosimeter.research.study import texts
+from dosimeter_paper.study import texts
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

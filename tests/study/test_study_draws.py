@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from dosimeter.errors import DataError
-from dosimeter.research.study.answers import GROUPS
-from dosimeter.research.study.generate import draw_assignment, draw_sample, make_participant_number
+from dosimeter_paper.study.answers import GROUPS
+from dosimeter_paper.study.generate import draw_assignment, draw_sample, make_participant_number
 
 CELLS = {(group, first) for group in GROUPS for first in ("q1", "q2")}
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from dosimeter.errors import DataError
-from dosimeter.research.paper.data import load_adult
-from dosimeter.research.study import texts
-from dosimeter.research.study.answers import EPSILONS
-from dosimeter.research.study.generate import draw_sample
-from dosimeter.research.study.instrument import ROWS, Instrument, build_instrument
+from dosimeter_paper.reproduction.data import load_adult
+from dosimeter_paper.study import texts
+from dosimeter_paper.study.answers import EPSILONS
+from dosimeter_paper.study.generate import draw_sample
+from dosimeter_paper.study.instrument import ROWS, Instrument, build_instrument
 from tests.study.study_site import make_people
 
 RACES = ("Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White")

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from dosimeter.errors import OptionError
-from dosimeter.research.study import store, texts
-from dosimeter.research.study.answers import GROUPS, read_answers, write_answers
-from dosimeter.research.study.instrument import Instrument
-from dosimeter.research.study.store import StudySettings, StudyStore
+from dosimeter_paper.study import store, texts
+from dosimeter_paper.study.answers import GROUPS, read_answers, write_answers
+from dosimeter_paper.study.instrument import Instrument
+from dosimeter_paper.study.store import StudySettings, StudyStore
 from tests.study.study_site import RIGHT, WRONG, LiveServer, StudySite, Visitor, find_title
 
 STATIC = Path(texts.__file__).parent / "static"
@@ -387,7 +387,7 @@ def test_large_and_foreign_forms_are_refused(site: StudySite) -> None:
 def test_what_the_operator_says_is_text(
     start_study: Callable[..., StudySite], serve_live: Callable[[Any], LiveServer], instrument: Instrument
 ) -> None:
-    from dosimeter.research.study.server import make_app
+    from dosimeter_paper.study.server import make_app
 
     site = start_study()
     server = serve_live(make_app(instrument, site.store, name=site.name, approval="IRB <b>7</b>"))

@@ -73,7 +73,7 @@ def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> list[dict
 
 
 def preview(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> dict[str, Any]:
-    looks = {name: options.pop(name) for name in ("mechanism", "candidates", "quantiles") if name in options}
+    looks = {name: options.pop(name) for name in ("mechanism", "candidates") if name in options}
     terms = Terms(policy=options.pop("policy", None))
     names = ("epsilon", "prefer", "svt", "variance", "selection", "violation", "chosen")
     way = read_way(**{name: options.pop(name) for name in names if name in options})

@@ -11,6 +11,7 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError, OptionError
+from tests.earlier_releases import noise_for_quantiles
 from tests.unit.release_stays import COLUMNS, WARDS, account_of, make_table, preview, rows_of, schema_of
 
 
@@ -58,12 +59,13 @@ def test_a_different_request_is_charged(stays: Dataset, ledger: Ledger, change: 
 
 @pytest.mark.parametrize("way", [{"epsilon": 0.05}, {"prefer": "ratio:0.99"}], ids=["fixed", "find"])
 @pytest.mark.parametrize("first", [True, False])
+@noise_for_quantiles()
 def test_clamping_an_answer_that_was_given_costs_nothing(
     stays: Dataset, ledger: Ledger, first: bool, way: dict[str, Any]
 ) -> None:
     """The same noisy numbers, clamped by hand here."""
     sql = "SELECT ward, COUNT(*) AS n, AVG(nights) AS a, MIN(cost) AS m FROM stays GROUP BY ward"
-    options: dict[str, Any] = {"ledger": ledger, "policy": "budget:9", "quantiles": "noise", **way}
+    options: dict[str, Any] = {"ledger": ledger, "policy": "budget:9", **way}
     given = {first: stays.release(sql, clamp=first, **options)}
     given[not first] = stays.release(sql, clamp=not first, **options)
     assert given[not first].repeated

@@ -14,6 +14,7 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.mechanisms import Laplace
 from dosimeter.release.noisy_vector import add_noise_to
+from tests.earlier_releases import noise_for_quantiles
 from tests.unit.release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, preview, rows_of, schema_of
 
 Row = tuple[Fraction, ...]
@@ -113,6 +114,7 @@ def test_an_error_bar_is_of_the_rows_that_are_shown(
     assert (none_left.answer, none_left.error_95) == ([], (None,))
 
 
+@noise_for_quantiles()
 def test_a_clamped_error_is_at_most_its_range(stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """AVG is in its range of 9 whatever is asked for; COUNT and SUM have none; MAX has 9, a variance 4.5², …."""
     sql = (
@@ -120,7 +122,7 @@ def test_a_clamped_error_is_at_most_its_range(stays: Dataset, ledger: Ledger, mo
         "FROM stays"
     )
     give_noisy_numbers(monkeypatch, lambda _at, row: tuple(Fraction(1900) for _ in row))  # above a count's error
-    options: dict[str, Any] = {"ledger": ledger, "epsilon": 0.01, "policy": "budget:1", "quantiles": "noise"}
+    options: dict[str, Any] = {"ledger": ledger, "epsilon": 0.01, "policy": "budget:1"}
     free = stays.release(sql, **options).error_95
     clamped = stays.release(sql, clamp=True, **options).error_95
     assert free is not None
@@ -131,7 +133,7 @@ def test_a_clamped_error_is_at_most_its_range(stays: Dataset, ledger: Ledger, mo
         assert capped <= width
     assert free[3] is not None
     assert free[3] > 9.0
-    seen = preview(stays, ledger, sql, epsilon=0.02, clamp=True, quantiles="noise")["analyst_sees"]
+    seen = preview(stays, ledger, sql, epsilon=0.02, clamp=True)["analyst_sees"]
     assert seen["error_95"][3] <= 9.0
 
 

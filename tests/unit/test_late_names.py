@@ -30,7 +30,7 @@ def test_looking_loads_neither_explanations_nor_drafts_nor_releases() -> None:
         "import sys, dosimeter.dataset; print(*sorted(each for each in sys.modules if each.startswith('dosimeter')))"
     )
     found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
-    late = {"planning.explain", "planning.native", "influence.most_exposed", "postprocess.about", "inspection.draft"}
+    late = {"planning.explain", "influence.most_exposed", "postprocess.about", "inspection.draft"}
     assert "dosimeter.assessment.risk" in found
     assert not {f"dosimeter.{each}" for each in late} & set(found)
     assert not [each for each in found if each.startswith(("dosimeter.release", "dosimeter.ledger"))]

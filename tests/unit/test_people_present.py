@@ -89,7 +89,7 @@ def test_who_is_touched() -> None:
         assert dataset.risk("SELECT ward, SUM(age) FROM people WHERE age >= 20 GROUP BY ward").matched == 15
         assert dataset.risk("SELECT COUNT(*) FROM people WHERE age > 900").matched == 0
         assert dataset.risk("SELECT SUM(age) FROM people WHERE age < 1").matched == 1  # moves nothing, and is in it
-        assert dataset.risk("SELECT COUNT(*) FROM people", method="recompute").matched == 40
+        assert dataset.risk("SELECT COUNT(*) FROM people").matched == 40
     visits = pa.table(
         {"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS}  # each in all four wards
     )
@@ -110,8 +110,7 @@ UNION = (
 def test_several_selects_touch_whom_any_of_them_touches() -> None:
     """By rows: 9 of ages 0 … 11 are in a declared ward, and 4 more are of ages 30 … 33."""
     with open_people(PEOPLE) as dataset:
-        for method in ("closed-form", "recompute"):
-            assert dataset.risk(UNION, method=method).matched == 13
+        assert dataset.risk(UNION).matched == 13
 
 
 @pytest.mark.parametrize("most", [1000, 0], ids=["side by side", "as texts"])
@@ -139,7 +138,7 @@ def test_groups_that_nobody_declared_touch_whoever_is_in_one() -> None:
 def test_the_noisy_test_is_over_the_declared_slots() -> None:
     """V1 goes by what is public: the levels are those of 500 slots, of which 460 are empty."""
     with open_people(500) as dataset:
-        look = LookOptions("laplace", None, None, "bound", None, "declared", "closed-form", None, None)
+        look = LookOptions()
         risk = dataset.assess(QUERIES[1], look)
         prepared: Any = type("PreparedRelease", (), {"n": 500, "mechanism": risk.mechanism, "candidates": (1.0,)})()
         problem = Selected(1.0, 0.01).state_problem(prepared, risk)

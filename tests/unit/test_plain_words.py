@@ -19,7 +19,7 @@ PHRASES = re.compile(
 # The paper's own words are what ``dosimeter paper`` and the study are about.
 GUIDES = sorted([PACKAGE.parents[1] / "README.md", *(PACKAGE.parents[1] / "docs" / "guide").glob("*.md")])
 TEMPLATES = sorted((PACKAGE / "web" / "templates").rglob("*.html"))
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "research" not in path.parts)
+MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
 def list_texts(path: Path) -> Iterator[tuple[int, str]]:

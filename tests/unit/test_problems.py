@@ -20,7 +20,7 @@ from dosimeter.cli import build_app
 from dosimeter.ledger import Account, Policy
 from dosimeter.mechanisms import MECHANISMS
 from dosimeter.options import OPTIONS, check_option
-from dosimeter.planning import LookOptions, plan_query
+from dosimeter.planning import LookOptions, Study, plan_query
 from dosimeter.problems import CHECK_SCHEMA, Audience, Hint, Option, Problem, Surface, for_controller, leave_out
 from dosimeter.release import ReleaseOptions
 from dosimeter.schema import read_schema
@@ -47,9 +47,9 @@ FLAGS = {
 
 
 def list_modules() -> list[Path]:
-    """Return the modules below the command line. ``research`` is behind it alone, and may speak as it does."""
+    """Return the modules below the command line."""
     modules = sorted(PACKAGE.rglob("*.py"))
-    return [path for path in modules if path.relative_to(PACKAGE).parts[0] not in ("cli", "research")]
+    return [path for path in modules if path.relative_to(PACKAGE).parts[0] != "cli"]
 
 
 def list_constants(path: Path) -> Iterator[str]:
@@ -85,15 +85,19 @@ def find_flags(text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("surface", "options", "command"),
     [
-        (COMMAND_LINE, "--min-rows 3 needs --policy paper. Leave --method out.", "dosimeter schema DATA --check FILE"),
-        (PYTHON, 'min_rows=3 needs policy="paper". Leave method= out.', "Dataset.check_schema()"),
-        (SETTINGS, 'min_rows = 3 needs policy = "paper". Leave method out.', "dosimeter schema DATA --check FILE"),
-        (WEB, 'min_rows = 3 needs policy = "paper". Leave method out.', "dosimeter schema DATA --check FILE"),
+        (
+            COMMAND_LINE,
+            "--min-rows 3 needs --policy paper. Leave --selection out.",
+            "dosimeter schema DATA --check FILE",
+        ),
+        (PYTHON, 'min_rows=3 needs policy="paper". Leave selection= out.', "Dataset.check_schema()"),
+        (SETTINGS, 'min_rows = 3 needs policy = "paper". Leave selection out.', "dosimeter schema DATA --check FILE"),
+        (WEB, 'min_rows = 3 needs policy = "paper". Leave selection out.', "dosimeter schema DATA --check FILE"),
     ],
 )
 def test_one_problem_on_every_surface(surface: Surface, options: str, command: str) -> None:
     needs = (Option("min_rows", 3), " needs ", Option("policy", "paper"), ".")
-    assert Problem(*needs, leave_out("method"), CHECK_SCHEMA).word(surface) == f"{options} Check with: {command}."
+    assert Problem(*needs, leave_out("selection"), CHECK_SCHEMA).word(surface) == f"{options} Check with: {command}."
 
 
 def test_every_surface_words_every_kind_of_option() -> None:
@@ -129,11 +133,11 @@ def test_text_that_looks_like_an_option_stays_as_it_is() -> None:
 
 
 def test_an_error_is_worded_for_python_and_survives_being_pickled() -> None:
-    error = QueryError("It is so.", leave_out("method"), clause="x")
+    error = QueryError("It is so.", leave_out("selection"), clause="x")
     copied = pickle.loads(pickle.dumps(error))
     for each in (error, copied):
-        assert str(each) == "It is so. Leave method= out."
-        assert each.word(COMMAND_LINE) == "It is so. Leave --method out."
+        assert str(each) == "It is so. Leave selection= out."
+        assert each.word(COMMAND_LINE) == "It is so. Leave --selection out."
         assert each.clause == "x"
 
 
@@ -216,7 +220,7 @@ def test_every_option_that_a_message_names_exists_on_the_command_line_and_in_pyt
     named = {name for path in speaking for name in list_named_options(path)}
     assert len(named) > 20
     assert {name for name in named if Option(name).flag not in FLAGS} == set()
-    calls = (Dataset.open, Dataset.release, dosimeter.Risk.people, dosimeter.Risk.by)
+    calls = (Dataset.open, Dataset.risk, Dataset.release, dosimeter.Risk.people, dosimeter.Risk.by)
     keywords = {name for call in calls for name in inspect.signature(call).parameters}
     of_the_server, of_the_terminal = {"host", "port"}, {"show_all"}
     assert named - keywords - set(ReleaseOptions.__annotations__) == of_the_server | of_the_terminal
@@ -229,6 +233,7 @@ def test_the_table_has_every_option_of_a_release_and_of_a_look() -> None:
     keywords = set(ReleaseOptions.__annotations__)
     assert keywords <= set(OPTIONS)
     assert set(LookOptions.__dataclass_fields__) <= set(OPTIONS)
+    assert set(Study.__dataclass_fields__) - {"observed"} <= set(OPTIONS)
     assert {name for name in OPTIONS if Option(name).flag not in FLAGS} == set()
 
 
@@ -236,6 +241,7 @@ def test_signatures_agree_with_the_table() -> None:
     """mypy and editors read signatures, so they are written out; the values they allow are those of the table."""
     hints = [
         typing.get_type_hints(LookOptions),
+        typing.get_type_hints(Study),
         typing.get_type_hints(ReleaseOptions),
         typing.get_type_hints(DatasetSettings),
     ]
@@ -247,8 +253,8 @@ def test_signatures_agree_with_the_table() -> None:
             }
             assert literals == set(declared.choices), name
     assert OPTIONS["mechanism"].choices == MECHANISMS
-    asked = set(inspect.signature(Dataset.risk).parameters) - {"self", "sql", "progress", "mentioned"}
-    assert asked == set(LookOptions.__dataclass_fields__)
+    asked = set(inspect.signature(Dataset.risk).parameters) - {"self", "sql", "mentioned"}
+    assert asked == {*LookOptions.__dataclass_fields__, *Study.__dataclass_fields__} - {"observed"}
 
 
 @pytest.mark.parametrize(

@@ -93,10 +93,7 @@ def test_only_additive_queries_find_and_release(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"groups": "observed"}, "which groups exist is private"),
-        ({"sensitivity": 1.0}, "never backs a release"),
-        ({"mechanism": "gaussian", "calibration": "classic"}, "never backs a release"),
-        ({"method": "recompute"}, "closed form"),
+        ({"groups": "observed"}, "must be one of declared, thresholded"),
         ({"epsilon": None, "svt": 1.0, "variance": 0.1, "indicator": "exact"}, "bound"),
         ({"epsilon": None}, "exactly one way"),
         ({"prefer": "ratio:0.5"}, "exactly one way"),

@@ -12,6 +12,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.errors import InputError, LedgerError
 from dosimeter.json_values import read_list
 from dosimeter.release import ex_post_risk
+from tests.earlier_releases import noise_for_quantiles
 from tests.unit.release_stays import COLUMNS, WARDS, account_of, ask, preview, rows_of
 
 SQL = "SELECT MEDIAN(nights) AS m, MIN(nights) AS least, MAX(nights) AS most FROM stays"
@@ -107,7 +108,6 @@ def test_quantiles_at_the_same_rank_are_one_measure(stays: Dataset) -> None:
     [
         ({"mechanism": "gaussian"}, "pure ε"),
         ({"svt": 1.0, "variance": 1e-3}, "privately"),
-        ({"epsilon": 1.0, "quantiles": "median"}, "must be one of ranks, noise"),
     ],
 )
 def test_what_ranks_refuse(stays: Dataset, ledger: Ledger, options: dict[str, Any], message: str) -> None:
@@ -116,12 +116,15 @@ def test_what_ranks_refuse(stays: Dataset, ledger: Ledger, options: dict[str, An
         stays.release("SELECT MEDIAN(nights) FROM stays", ledger=ledger, policy="budget:9", **way)
 
 
-def test_noise_and_ranks_are_two_requests(stays: Dataset, ledger: Ledger) -> None:
+def test_a_median_with_noise_of_an_earlier_version_is_another_request_and_can_be_looked_back_at(
+    stays: Dataset, ledger: Ledger
+) -> None:
     sql = "SELECT MEDIAN(nights) FROM stays"
     drawn = stays.release(sql, ledger=ledger, epsilon=1.0, policy="budget:9")
-    noisy = stays.release(sql, ledger=ledger, epsilon=1.0, quantiles="noise")
+    with noise_for_quantiles():
+        noisy = stays.release(sql, ledger=ledger, epsilon=1.0)
+        assert stays.release(sql, ledger=ledger, epsilon=1.0).repeated
     assert not noisy.repeated
     assert noisy.error_95 != drawn.error_95
-    assert stays.release(sql, ledger=ledger, epsilon=1.0, quantiles="noise").repeated
     after = ex_post_risk(stays, account_of(ledger).entries[1])
     assert after.k == 1

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 import dosimeter.cli
-from dosimeter.cli.app import COMMANDS, build_app
+from dosimeter.cli.app import COMMANDS, PAPER_COMMANDS, build_app
 from dosimeter.ledger.accounting import POLICIES, Policy
 from dosimeter.measures import SingleMeasure
 from dosimeter.planning import plan_query, planner
@@ -64,11 +64,11 @@ def test_every_module_of_the_command_line_is_a_command_or_shared() -> None:
     assert {place.partition(":")[0] for place in COMMANDS.values()} == modules - SHARED
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*COMMANDS, *PAPER_COMMANDS])
 def test_a_command_alone_is_the_one_of_the_whole_application(name: str) -> None:
     alone, whole = (get_command(build_app(only)) for only in (name, None))
     assert list(alone.commands) == [name]  # type: ignore[attr-defined]
-    assert list(whole.commands) == list(COMMANDS)  # type: ignore[attr-defined]
+    assert list(whole.commands) == [*COMMANDS, *PAPER_COMMANDS]  # type: ignore[attr-defined]
     own, same = alone.commands[name], whole.commands[name]  # type: ignore[attr-defined]
     assert [each.opts for each in own.params] == [each.opts for each in same.params]
 

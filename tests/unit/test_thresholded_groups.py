@@ -182,7 +182,6 @@ def test_a_denial_that_reads_the_data_is_charged_the_delta(notes: Dataset, ledge
         ({"group_delta": 1e-6}, COUNTS, 'goes with groups="thresholded"'),
         ({**THRESHOLDED, "group_delta": 1.5}, COUNTS, "strictly between 0 and 1"),
         ({**THRESHOLDED, "min_rows": 5}, COUNTS, "nobody declared"),
-        ({**THRESHOLDED, "sensitivity": 1.0}, COUNTS, "by hand"),
         (THRESHOLDED, "SELECT COUNT(*) FROM notes", "has no GROUP BY"),
         (THRESHOLDED, "SELECT topic, COUNT(*) FROM notes GROUP BY ROLLUP (topic)", "Totals of thresholded groups"),
         (THRESHOLDED, f"{COUNTS} UNION ALL SELECT topic, SUM(x) FROM notes GROUP BY topic", "one SELECT at a time"),
@@ -197,6 +196,11 @@ def test_refusals(notes: Dataset, ledger: Ledger, options: dict[str, Any], sql: 
     with pytest.raises((OptionError, QueryError), match=re.escape(words)):
         notes.release(sql, ledger=ledger, **{"epsilon": 1.0, **options, **TERMS})
     assert ledger.account("notes") is None, "nothing was charged"
+
+
+def test_a_sensitivity_by_hand_has_no_thresholds(notes: Dataset) -> None:
+    with pytest.raises(OptionError, match="by hand is for study, without thresholds"):
+        notes.risk(COUNTS, sensitivity=1.0, **THRESHOLDED)
 
 
 def test_more_groups_than_can_be_held_are_refused_by_public_facts(ledger: Ledger) -> None:

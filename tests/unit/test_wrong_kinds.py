@@ -24,7 +24,6 @@ WRONG: list[dict[str, Any]] = [
     {"sql": BY_TOWN, "groups": None},  # would be groups of the data, which nobody declared
     {"groups": 1},
     {"mechanism": None},
-    {"quantiles": None},
     {"epsilon": "a"},
     {"epsilon": True},
     {"min_rows": 1.5},

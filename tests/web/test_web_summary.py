@@ -104,7 +104,7 @@ def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(
 
 def test_what_fails_by_its_error_does_not_fail_by_risk(start_site: Callable[..., Site]) -> None:
     """tanh(ε/2) is at most 0.25 up to ε = 0.51: at 0.5 only the error fails, which a rank has in rows; at 2 both do."""
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="find", quantiles="ranks")})
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="find")})
     with site.guest("anna") as anna, site.guest("carol") as carol:
         query_id = anna.ask("SELECT MEDIAN(visits) FROM clinic")
         fields = {"preset": "own", "text": "MAX(advantage) <= 0.25 AND relative_error <= 0.5"}

@@ -180,7 +180,7 @@ def test_answer_names_each_error(start_site: Callable[..., Site]) -> None:
 
 
 def test_what_is_drawn_by_rank_is_told_in_rows(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", quantiles="ranks")})
+    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
     with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
         query_id = anna.ask("SELECT sex, MEDIAN(visits), MIN(visits), COUNT(*) FROM clinic GROUP BY sex")
         decided = read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.5"}).text)

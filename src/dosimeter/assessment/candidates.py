@@ -96,7 +96,7 @@ def foresee_each(
     ``clamp``: whether released numbers would be put back into their bounds. ``read``: read the exact numbers even if no
     error depends on them.
     """
-    held = risk.plan.additive and risk.profile is not None and risk.profile.holds_totals
+    held = risk.plan.additive and risk.profile.holds_totals
     known = held or needs_values(risk.plan) or (read and bool(risk.plan.digest))
     foreseen = risk.foreseen
     listed = sorted({*risk.candidates, *epsilons})

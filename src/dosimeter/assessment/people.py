@@ -31,10 +31,9 @@ def list_people(
     """
     if count < 1:
         raise OptionError("At least one person must be asked for.")
-    profile = risk.require_profile("Showing the most exposed")
     at = epsilon if epsilon is not None else risk.candidates[0]
     rows = risk.data.most_exposed(
-        profile, risk.contributions, risk.measured(), count=count, columns=columns, reveal=reveal
+        risk.profile, risk.contributions, risk.measured(), count=count, columns=columns, reveal=reveal
     )
     mean = summarise_rdr(risk.rdr(at)).mean or 1.0
     shares = risk.contributions.shares
@@ -60,7 +59,6 @@ def list_groups(risk: Risk, column: str, *, epsilon: float | None, reveal: bool)
     """
     from dosimeter.inspection import tells_apart
 
-    risk.require_profile("Showing the risk of groups")
     facts = find_column(risk.plan, column)
     if not reveal and (facts.identifying or facts.name in list_unit_columns(risk.plan)):
         raise _refuse_names(facts.name)

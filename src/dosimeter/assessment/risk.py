@@ -48,7 +48,6 @@ from dosimeter.planning import (
     scope_of,
 )
 from dosimeter.postprocess import ColumnAccuracy, measure_scales
-from dosimeter.problems import Option
 from dosimeter.risk import (
     AbsoluteRisk,
     Candidate,
@@ -87,8 +86,7 @@ class Risk:
     """Everybody's per-instance sensitivity and RDR for one query under one mechanism.
 
     ``n``: the number of slots (N2). ``present``: how many individuals are in the table (N5); averages and other numbers
-    over people are over these. ``matched``: how many of them the query touches; None in a study. ``method``: how
-    contributions were computed. ``candidates``: the ε's to look at. ``odd_cells``: by column name, how many odd cells
+    over people are over these. ``candidates``: the ε's to look at. ``odd_cells``: by column name, how many odd cells
     the column has, as far as that is known. ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only
     ``people``, ``by``, a preference with FILTER and an exact answer that the profile does not hold go back to the data,
     through ``data``: these need the dataset open and unchanged. What is derived is computed when it is first asked for.
@@ -99,14 +97,12 @@ class Risk:
     indicator: Indicator
     n: int
     present: int
-    method: str
     contributions: Contributions
     candidates: tuple[float, ...]
     notes: tuple[str, ...]
-    profile: Profile | None
+    profile: Profile
     data: DataReader
     odd_cells: Mapping[str, int] | None = None
-    matched: int | None = None
     foreseen: dict[tuple[float, bool, bool], tuple[ColumnAccuracy, ...]] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
@@ -122,6 +118,11 @@ class Risk:
     @property
     def k(self) -> int:
         return self.contributions.k
+
+    @property
+    def matched(self) -> int:
+        """Return how many individuals the query touches."""
+        return self.profile.matched
 
     @cached_property
     def grids(self) -> FloatArray:
@@ -204,7 +205,7 @@ class Risk:
         Args:
             epsilon: the ε whose noise would be drawn.
             clamp: whether released numbers would be put back into their bounds.
-            read: read the exact numbers even if no error depends on them. In a study this has no effect.
+            read: read the exact numbers even if no error depends on them.
         """
         return foresee_each(self, [epsilon], clamp=clamp, read=read)[0]
 
@@ -301,12 +302,10 @@ class Risk:
     def check_filters(self, preference: Preference) -> dict[str, exp.Expression]:
         """Return the conditions of the preference's FILTERs, by name, each checked against the schema.
 
-        Raises PreferenceError if a condition is not allowed, and OptionError if there is no profile to tell people
-        apart by.
+        Raises PreferenceError if a condition is not allowed.
         """
         if not preference.filters:
             return {}
-        self.require_profile("A preference with FILTER")
         scope = scope_of(self.plan)
         try:
             return {name: check_condition(tree, scope) for name, tree in preference.filters.items()}
@@ -317,15 +316,6 @@ class Risk:
         """Return remarks on the data, and on each value in the query or in a FILTER that the schema does not list."""
         unlisted = note_unlisted(filters, scope_of(self.plan).schema)
         return [Remark(words) for words in (*note_values(self.plan), *unlisted, *self.notes)]
-
-    def require_profile(self, what: str) -> Profile:
-        """Return the profile. Raises OptionError if there is none, as in a study and after ``method="recompute"``.
-
-        ``what``: what needs the profile, as the subject of the message.
-        """
-        if self.profile is None:
-            raise OptionError(f"{what} needs the closed form. Leave ", Option("method", "recompute"), " out.")
-        return self.profile
 
     @property
     def groups(self) -> int:
@@ -351,7 +341,7 @@ class Risk:
 
     def smallest_group(self) -> int | None:
         """Return how many individuals are in the smallest group that is not empty; None if no such group is known."""
-        return min([] if self.profile is None else self.profile.group_sizes(), default=None)
+        return min(self.profile.group_sizes(), default=None)
 
     # ------------------------------------------------------------ people and groups
 
@@ -511,7 +501,7 @@ class Risk:
             "matched": self.matched,
             "k": self.k,
             "sensitivity": self.sensitivity,
-            "method": self.method,
+            "method": "closed-form",
             "odd_cells": None if self.odd_cells is None else dict(self.odd_cells),
             "sensitivities": {
                 "min": float(distinct[0]),

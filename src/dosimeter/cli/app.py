@@ -15,14 +15,14 @@ import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.exceptions import Abort, TyperException
 
 from dosimeter import __version__
 from dosimeter.cli.plain_values import PlainCommand, PlainGroup
-from dosimeter.errors import DosimeterError, Interrupted
+from dosimeter.errors import DosimeterError, Interrupted, OptionError
 from dosimeter.problems import Surface
 
 COMMANDS: Mapping[str, str] = {
@@ -37,14 +37,17 @@ COMMANDS: Mapping[str, str] = {
     "serve": "serve:serve",
     "user": "users:users",
     "audit": "audit:audit",
-    "paper": "paper:app",
-    "study": "study:app",
 }
 """Each command, in the order in which help lists them: its module and its function, or its group of commands."""
+PAPER_COMMANDS = ("paper", "study")
+"""The commands of the package in ``paper/``, which it names as entry points of the group ``dosimeter.commands``."""
 
 
 def build_app(only: str | None = None) -> typer.Typer:
-    """Return the application with all its commands, or with the command ``only`` alone, which is faster to build."""
+    """Return the application with all its commands, or with the command ``only`` alone, which is faster to build.
+
+    Raises OptionError if ``only`` is a command of the package in ``paper/``, which is not installed.
+    """
     app = typer.Typer(
         name="dosimeter",
         cls=PlainGroup,
@@ -54,14 +57,29 @@ def build_app(only: str | None = None) -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_common)
-    for name in COMMANDS if only is None else [only]:
-        module, _, attribute = COMMANDS[name].partition(":")
-        command = getattr(import_module(f"dosimeter.cli.{module}"), attribute)
+    for name in (*COMMANDS, *PAPER_COMMANDS) if only is None else [only]:
+        command = _load_command(name)
+        if command is None and only is None:
+            continue
+        if command is None:
+            raise OptionError(
+                f"dosimeter {name} comes with the package in paper/ of Dosimeter's repository: pip install ./paper."
+            )
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
             app.command(name, cls=PlainCommand)(command)
     return app
+
+
+def _load_command(name: str) -> Any:
+    """Return the function of a command, or its group of commands; None if the package that has it is not installed."""
+    if name in COMMANDS:
+        module, _, attribute = COMMANDS[name].partition(":")
+        return getattr(import_module(f"dosimeter.cli.{module}"), attribute)
+    from importlib.metadata import entry_points
+
+    return next((found.load() for found in entry_points(group="dosimeter.commands", name=name)), None)
 
 
 def _print_version(wanted: bool) -> None:
@@ -83,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _never_fail_on_a_character()
-        app = build_app(words[0] if words and words[0] in COMMANDS else None)
+        app = build_app(words[0] if words and words[0] in (*COMMANDS, *PAPER_COMMANDS) else None)
         result = app(args=words or ["--help"], prog_name="dosimeter", standalone_mode=False)
         sys.stdout.flush()
         if result == Interrupted.exit_code:  # Ctrl-C was caught by Typer
@@ -142,7 +160,7 @@ def _describe_bug(error: Exception) -> str:
     The error's text is not in the line, because it could quote the data.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if f"{os.sep}dosimeter{os.sep}" in frame.filename] or frames
+    ours = [each for each in frames if {"dosimeter", "dosimeter_paper"} & set(Path(each.filename).parts)] or frames
     place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else "unknown"
     if os.environ.get("DOSIMETER_DEBUG"):
         traceback.print_exception(error)

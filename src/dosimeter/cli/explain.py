@@ -16,7 +16,6 @@ def explain(
     schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The table's public facts (TOML).")],
     groups: o.Groups = "declared",
     min_rows: o.MinRows = None,
-    quantiles: o.Quantiles = "ranks",
     group_delta: o.GroupDelta = None,
     json: o.Json = False,
 ) -> int:
@@ -26,12 +25,12 @@ def explain(
     95 % error), and what is computed from the noisy numbers.
     """
     from dosimeter.cli.explained import print_explanation
-    from dosimeter.planning import PlanOptions, explain_plan, plan_query
+    from dosimeter.planning import LookOptions, explain_plan, plan_query
     from dosimeter.postprocess import note_errors
     from dosimeter.schema import load_schema
 
-    options = PlanOptions(groups=groups, min_rows=min_rows, quantiles=quantiles, group_delta=group_delta)
-    plan = plan_query(o.read_sql(sql), load_schema(schema), options)
+    look = LookOptions(groups=groups, min_rows=min_rows, group_delta=group_delta)
+    plan = plan_query(o.read_sql(sql), load_schema(schema), look.plan_options())
     explanation = explain_plan(plan)
     explanation = replace(explanation, notes=(*explanation.notes, *note_errors(plan)))
     if json:

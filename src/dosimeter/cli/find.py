@@ -9,8 +9,7 @@ from dosimeter.cli import looks
 from dosimeter.cli import options as o
 from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_picture, save_picture
-from dosimeter.cli.progress import ProgressMeter, run_with_progress
-from dosimeter.errors import OptionError
+from dosimeter.cli.progress import run_with_progress
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -32,8 +31,7 @@ def find(
     calibration: o.Calibration = None,
     indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
-    groups: o.Groups = "declared",
-    method: o.Method = "closed-form",
+    groups: o.StudiedGroups = "declared",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     quantiles: o.Quantiles = "ranks",
@@ -49,24 +47,22 @@ def find(
 ) -> int:
     """Find the largest ε that meets the preference. Releases nothing."""
     from dosimeter.assessment import choose
-    from dosimeter.planning import LookOptions
+    from dosimeter.planning import read_look
     from dosimeter.risk import parse_preference
 
     preference = parse_preference(prefer)
-    if method == "recompute" and preference.filters:
-        raise OptionError("A preference with FILTER needs the closed form. Leave --method recompute out.")
     looks.check_ledger_options(ledger, None, schema)
     check_picture(plot, o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger))
-    look = LookOptions(
-        mechanism, delta, calibration, indicator, candidates,
-        groups, method, sensitivity, min_rows, quantiles, group_delta,
+    look, study = read_look(
+        groups, calibration, sensitivity, quantiles, mechanism=mechanism, delta=delta, indicator=indicator,
+        candidates=candidates, min_rows=min_rows, group_delta=group_delta,
     )  # fmt: skip
     query = o.read_sql(sql)
     opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
     with opened as dataset:
 
-        def work(meter: ProgressMeter) -> tuple[Risk, Choice, AccountSummary | None]:
-            assessed = dataset.assess(query, look, progress=meter.steps, mentioned=prefer)
+        def work() -> tuple[Risk, Choice, AccountSummary | None]:
+            assessed = dataset.assess(query, look, study, mentioned=prefer)
             account = looks.record_look(ledger, dataset, assessed)
             charges = looks.charge_account(account, assessed)
             if charges is None:

@@ -48,12 +48,10 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSumm
     """Record in the ledger that the risk was looked at, before anything is shown (G1). Return the dataset's account.
 
     Return None if the dataset has no account yet. Without a ledger (``target`` is None), record nothing and return
-    None. With a ledger, refuse a risk that was computed with --sensitivity: its SQL cannot be released.
+    None.
     """
     if target is None:
         return None
-    if not risk.plan.digest:
-        raise OptionError("A study by --sensitivity is of no query that could be released. Leave --ledger out.")
     from dosimeter.ledger import Ledger
     from dosimeter.planning import digest_measured
 

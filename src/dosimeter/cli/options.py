@@ -58,7 +58,13 @@ Calibration = Annotated[declared.Calibration | None, declare("calibration")]
 Indicator = Annotated[declared.Indicator, declare("indicator")]
 Candidates = Annotated[str | None, declare("candidates")]
 Groups = Annotated[declared.Groups, declare("groups")]
-Method = Annotated[declared.Method, declare("method")]
+StudiedGroups = Annotated[
+    declared.StudiedGroups,
+    declare(
+        "groups",
+        help_text="Declared groups; thresholded: those of the data with enough people; observed: study only.",
+    ),
+]
 Sensitivity = Annotated[float | None, declare("sensitivity")]
 MinRows = Annotated[int | None, declare("min_rows")]
 Quantiles = Annotated[declared.Quantiles, declare("quantiles")]

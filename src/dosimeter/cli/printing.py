@@ -149,9 +149,7 @@ def _print_question(console: Console, found: Risk) -> None:
     if found.mechanism.calibration:
         noise += f", δ = {found.mechanism.delta:.3g}"
     facts = (
-        f"{found.present:,} individuals"
-        if found.matched is None
-        else f"touches {found.matched:,} of {found.present:,} people",
+        f"touches {found.matched:,} of {found.present:,} people",
         f"{found.k:,} noisy {'number' if found.k == 1 else 'numbers'}",
         *(() if found.plan.only_ranks else (f"sensitivity {format_number(found.sensitivity)}",)),
         noise,

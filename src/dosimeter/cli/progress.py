@@ -21,40 +21,10 @@ FIRST_BAR = 1.0  # seconds until a bar is drawn on a terminal
 FIRST_LINE, LONGEST_SILENCE = 5.0, 300.0  # seconds until the first line elsewhere, and at most between two lines
 
 
-class ProgressMeter:
-    """The progress of some work. The work reports it by ``steps``; whoever draws the progress bar reads ``share``.
-
-    ``share`` is in percent: that of the steps, or that of the engine's running query before the first step is reported;
-    None if it is unknown.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._steps: tuple[int, int] | None = None
-        self._stopped = False
-
-    def steps(self, done: int, total: int) -> None:
-        """Note that ``done`` of ``total`` steps are done. Raise Interrupted if the work is to stop."""
-        if self._stopped:
-            raise Interrupted("stopped.")
-        self._steps = (done, total)
-
-    def share(self) -> float | None:
-        if self._steps is not None:
-            done, total = self._steps
-            return 100.0 * done / total if total else None
-        return self._engine.progress()
-
-    def stop(self) -> None:
-        """Interrupt the engine's running query, and make the work stop at its next step."""
-        self._stopped = True
-        self._engine.interrupt()
-
-
 def run_with_progress(
     engine: Engine,
     title: str,
-    work: Callable[[ProgressMeter], Result],
+    work: Callable[[], Result],
     *,
     tell: Callable[[Result | None], str] | None = None,
 ) -> Result:
@@ -66,14 +36,13 @@ def run_with_progress(
     ``title``: what is done, in words. ``tell``: returns a sentence on what the work did that stays, such as a charge,
     for whoever stops the command after the work has ended; given None, for whoever stops it before that is known.
     """
-    meter = ProgressMeter(engine)
     outcome: list[Result] = []
     failure: list[BaseException] = []
     ended = threading.Event()  # not Thread.join: an interrupted join may take a running thread for an ended one
 
     def run() -> None:
         try:
-            outcome.append(work(meter))
+            outcome.append(work())
         except BaseException as error:  # noqa: BLE001 - carried over to the other thread and raised there
             failure.append(error)
         finally:
@@ -81,9 +50,9 @@ def run_with_progress(
 
     with note_signals() as noted:
         threading.Thread(target=run, daemon=True).start()
-        _show_until_ended(ended, noted, meter, title)
+        _show_until_ended(ended, noted, engine, title)
         if noted.numbers:
-            _stop(ended, meter, noted.numbers[0], STOPPED if tell is None else f"{STOPPED} {tell(None)}")
+            _stop(ended, engine, noted.numbers[0], STOPPED if tell is None else f"{STOPPED} {tell(None)}")
         words = f"{STOPPED} {tell(outcome[0])}" if tell is not None and outcome else STOPPED
         noted.say_afterwards(words)
     if noted.numbers and not (failure and isinstance(failure[0], (LedgerError, DatasetStopped))):
@@ -96,20 +65,20 @@ def run_with_progress(
     return outcome[0]
 
 
-def _stop(ended: threading.Event, meter: ProgressMeter, number: int, words: str) -> None:
-    """Ask the work to stop, again and again until it has ended: one request would miss a query that begins later.
+def _stop(ended: threading.Event, engine: Engine, number: int, words: str) -> None:
+    """Interrupt the engine, again and again until the work has ended: once would miss a query that begins later.
 
     If the engine does not react within a few seconds, say ``words`` and end the process. ``number``: the signal's.
     """
     deadline = time.monotonic() + LONGEST_STOP
     while not ended.is_set():
-        meter.stop()
+        engine.interrupt()
         ended.wait(0.1)
         if time.monotonic() > deadline:  # the engine does not react: end without it
             end_process(words, 128 + number)
 
 
-def _show_until_ended(ended: threading.Event, noted: NotedSignals, meter: ProgressMeter, title: str) -> None:
+def _show_until_ended(ended: threading.Event, noted: NotedSignals, engine: Engine, title: str) -> None:
     """Show the progress until the work has ended or a signal has come."""
     begun = time.monotonic()
 
@@ -121,13 +90,13 @@ def _show_until_ended(ended: threading.Event, noted: NotedSignals, meter: Progre
 
     if sys.stderr.isatty():
         if goes_on_until(FIRST_BAR):
-            _draw_bar(goes_on_until, meter, title)
+            _draw_bar(goes_on_until, engine, title)
         return
     most = 0.0
     for seconds in _list_moments():
         if not goes_on_until(seconds):
             return
-        share = meter.share()
+        share = engine.progress()
         # The share of the engine's running query begins anew with the next: a smaller one would seem to go backwards.
         _write_line(title, seconds, share if share is not None and share >= most else None)
         most = max(most, share or 0.0)
@@ -167,7 +136,7 @@ def _list_moments() -> Iterator[float]:
         seconds += min(seconds, LONGEST_SILENCE)
 
 
-def _draw_bar(goes_on_until: Callable[[float], bool], meter: ProgressMeter, title: str) -> None:
+def _draw_bar(goes_on_until: Callable[[float], bool], engine: Engine, title: str) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -177,6 +146,6 @@ def _draw_bar(goes_on_until: Callable[[float], bool], meter: ProgressMeter, titl
         task = progress.add_task(title, total=None)
         seconds = FIRST_BAR
         while goes_on_until(seconds := seconds + 0.1):
-            share = meter.share()
+            share = engine.progress()
             if share is not None:
                 progress.update(task, total=100.0, completed=min(share, 100.0))

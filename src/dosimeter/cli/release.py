@@ -48,14 +48,10 @@ def release(
     schema: o.SchemaFile = None,
     mechanism: o.Mechanism = "laplace",
     delta: o.Delta = None,
-    calibration: o.Calibration = None,
     indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
     groups: o.Groups = "declared",
-    method: o.Method = "closed-form",
-    sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
-    quantiles: o.Quantiles = "ranks",
     group_delta: o.GroupDelta = None,
     table: o.Table = None,
     engine: o.EngineName = None,
@@ -79,8 +75,8 @@ def release(
     from dosimeter.release import release as release_answer
 
     look = LookOptions(
-        mechanism, delta, calibration, indicator, candidates,
-        groups, method, sensitivity, min_rows, quantiles, group_delta,
+        mechanism=mechanism, delta=delta, indicator=indicator, candidates=candidates,
+        groups=groups, min_rows=min_rows, group_delta=group_delta,
     )  # fmt: skip
     order = ReleaseOrder(
         read_way(
@@ -107,7 +103,7 @@ def release(
             from dosimeter.release import preview_release
 
             found = run_with_progress(
-                dataset.engine, "Looking ahead", lambda _: preview_release(dataset, query, look, order, open_ledger)
+                dataset.engine, "Looking ahead", lambda: preview_release(dataset, query, look, order, open_ledger)
             )
             _print_dry_run(found, json=json)
             return 0 if found.granted else 1
@@ -115,7 +111,7 @@ def release(
             answer = run_with_progress(
                 dataset.engine,
                 "Releasing",
-                lambda _: release_answer(dataset, query, look, order, open_ledger),
+                lambda: release_answer(dataset, query, look, order, open_ledger),
                 tell=_tell_outcome,
             )
         except DatasetStopped as stopped:

@@ -11,7 +11,7 @@ from dosimeter.cli import looks
 from dosimeter.cli import options as o
 from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
-from dosimeter.cli.progress import ProgressMeter, run_with_progress
+from dosimeter.cli.progress import run_with_progress
 from dosimeter.errors import OptionError
 from dosimeter.options import check_option
 
@@ -49,8 +49,7 @@ def risk(
     calibration: o.Calibration = None,
     indicator: o.Indicator = "bound",
     candidates: o.Candidates = None,
-    groups: o.Groups = "declared",
-    method: o.Method = "closed-form",
+    groups: o.StudiedGroups = "declared",
     sensitivity: o.Sensitivity = None,
     min_rows: o.MinRows = None,
     quantiles: o.Quantiles = "ranks",
@@ -65,24 +64,22 @@ def risk(
     json: o.Json = False,
 ) -> int:
     """Measure everybody's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
-    from dosimeter.planning import LookOptions
+    from dosimeter.planning import read_look
 
     if epsilon and candidates:
         raise OptionError("Give --epsilon or --candidates, not both.")
     for value in epsilon or ():
         check_option("epsilon", value)
     check_option("top", top, optional=True)
-    if method == "recompute" and (top is not None or by is not None):
-        raise OptionError("--top and --by need the closed form. Leave --method recompute out.")
     looks.check_ledger_options(
         ledger, release, schema, epsilon=epsilon, candidates=candidates, top=top, by=by, plot=plot, output=output
     )
     inputs = o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
     check_output(output, inputs)
     check_picture(plot, inputs)
-    look = LookOptions(
-        mechanism, delta, calibration, indicator, epsilon or candidates,
-        groups, method, sensitivity, min_rows, quantiles, group_delta,
+    look, study = read_look(
+        groups, calibration, sensitivity, quantiles, mechanism=mechanism, delta=delta, indicator=indicator,
+        candidates=epsilon or candidates, min_rows=min_rows, group_delta=group_delta,
     )  # fmt: skip
     shown_columns = o.split_list(columns)
     query = o.read_sql(sql)
@@ -92,8 +89,8 @@ def risk(
         if ledger is not None and release is not None:
             return show_ex_post_risk(ledger, release, dataset, query, json=json)
 
-        def work(meter: ProgressMeter) -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
-            found = dataset.assess(query, look, progress=meter.steps, mentioned=mentioned)
+        def work() -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
+            found = dataset.assess(query, look, study, mentioned=mentioned)
             lines = list(found.list_candidates())
             at = found.candidates[0]
             people = found.list_people(top, epsilon=at, columns=shown_columns, reveal=reveal) if top else []
@@ -124,9 +121,7 @@ def show_ex_post_risk(ledger: str, release: str, dataset: Dataset, query: str, *
 
     ``release``: the id of the answer's entry in the ledger. Records the look there.
     """
-    found = run_with_progress(
-        dataset.engine, "Looking back", lambda _: looks.look_back(ledger, release, dataset, query)
-    )
+    found = run_with_progress(dataset.engine, "Looking back", lambda: looks.look_back(ledger, release, dataset, query))
     if json:
         o.print_json(found.describe())
         return 0

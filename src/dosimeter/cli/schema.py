@@ -46,15 +46,13 @@ def schema(
         check_replaceable(output)
     with o.open_data(data, None, table, engine, delimiter, encoding, null, decimal, date_format) as dataset:
         if facts is not None:
-            found = run_with_progress(dataset.engine, "Checking", lambda _: check_schema(dataset.engine, facts))
+            found = run_with_progress(dataset.engine, "Checking", lambda: check_schema(dataset.engine, facts))
             if json:
                 o.print_json(_describe_check(found))
             else:
                 _print_check(found, check)
             return 0 if found.agrees else 1
-        draft = run_with_progress(
-            dataset.engine, "Reading", lambda _: write_draft(dataset.engine, Surface.COMMAND_LINE)
-        )
+        draft = run_with_progress(dataset.engine, "Reading", lambda: write_draft(dataset.engine, Surface.COMMAND_LINE))
     if output is not None:
         o.write_whole(output, draft.text)
     if json:

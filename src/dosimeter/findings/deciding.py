@@ -187,5 +187,5 @@ def _find_more(asked: Proposal) -> Finding:
     larger = sorted(each for each in asked.remaining if each > asked.at)
     worth = (e for e in larger if not asked.accuracies[e].is_mostly_noise and find_any_value(asked, e) is None)
     better = next(worth, None)
-    few = (asked.smallest is not None and asked.smallest < people.FEW) or (asked.risk.matched or 0) < people.FEW
+    few = (asked.smallest is not None and asked.smallest < people.FEW) or asked.risk.matched < people.FEW
     return answer.WorthMoreAt(better, better in asked.choice.meeting, asked.found, few)

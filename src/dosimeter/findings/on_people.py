@@ -137,7 +137,7 @@ class AllowedByGroups(WarningOfPeople):
 class DecidesNothing(WarningOfPeople):
     """Every candidate meets the preference (F4). The rest says what the largest candidate would tell.
 
-    ``exposed`` and ``touched``: how many people are most exposed, and how many are in the query, if that is known.
+    ``exposed`` and ``touched``: how many people are most exposed, and how many are in the query.
     """
 
     epsilon: float
@@ -145,14 +145,14 @@ class DecidesNothing(WarningOfPeople):
     prior: float
     posterior: float | None
     exposed: int
-    touched: int | None
+    touched: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NobodyMoves(WarningOfPeople):
     """Nobody moves the answer, so that no preference on people decides (F4). ``touched``: as in DecidesNothing."""
 
-    touched: int | None
+    touched: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -138,7 +138,7 @@ def _word_equally(found: people.EquallyExposed) -> str:
 
 def _word_decides_nothing(found: people.DecidesNothing) -> str:
     at, who = format_epsilon(found.epsilon), "the most exposed"
-    if found.touched is not None and found.exposed == found.touched:
+    if found.exposed == found.touched:
         who = f"everybody whom it touches ({format_people(found.touched)})"
     if found.posterior is not None and found.posterior >= _IDENTIFIED:
         return (

@@ -10,10 +10,12 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.distinct import CountDistinct, CountIndividuals
 from dosimeter.measures.estimates import Estimate, SingleMeasure
-from dosimeter.measures.means import Mean
+from dosimeter.measures.means import BoundedMean, Mean
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen
+from dosimeter.measures.moments import Deviation, Variance
 from dosimeter.measures.near_values import NearValues
 from dosimeter.measures.noise_grid import SensitivityFacts
+from dosimeter.measures.quantiles import OrderStatistic
 from dosimeter.measures.ranks import Rank, candidate_step, find_ranks
 from dosimeter.measures.reading import AggregateCall, Distinct, Source, take_spread
 from dosimeter.measures.sums import Sum
@@ -24,11 +26,13 @@ __all__ = [
     "AggregateCall",
     "Argument",
     "ArgumentMeasure",
+    "BoundedMean",
     "Count",
     "CountDistinct",
     "CountIndividuals",
     "CountRows",
     "Dependence",
+    "Deviation",
     "Distinct",
     "Entries",
     "Estimate",
@@ -37,6 +41,7 @@ __all__ = [
     "Mean",
     "Measure",
     "NearValues",
+    "OrderStatistic",
     "Rank",
     "Reducible",
     "Seen",
@@ -48,6 +53,7 @@ __all__ = [
     "UnitField",
     "UnitRows",
     "Values",
+    "Variance",
     "WholeNumbers",
     "candidate_step",
     "find_ranks",

@@ -13,7 +13,7 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.distinct import CountDistinct, CountIndividuals
 from dosimeter.measures.estimates import SingleMeasure
-from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
+from dosimeter.measures.measure import ArgumentMeasure, Dependence, Total
 from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.reading import AggregateCall, Collector
 from dosimeter.measures.units import Entries, RowCount, UnitField, WholeNumbers, count_present
@@ -66,10 +66,6 @@ class CountRows(_AnyCount):
         """Write COUNT(*), which gives the exact answer."""
         return exp.Count(this=exp.Star())
 
-    def native(self) -> Native:
-        """Return COUNT(*), which ``influence.recompute`` runs with and without somebody's records."""
-        return Native(self.total(), float(self.unit), 0, exact=True)
-
     def _field(self) -> UnitField:
         return RowCount()
 
@@ -88,10 +84,6 @@ class Count(ArgumentMeasure, _AnyCount):
     def total(self) -> exp.Expression:
         """Write COUNT of the argument's column, which gives the exact answer."""
         return exp.Count(this=self.column())
-
-    def native(self) -> Native:
-        """Return COUNT(x), which ``influence.recompute`` runs with and without somebody's records."""
-        return Native(exp.Count(this=self.column()), float(self.unit), 0, exact=True)
 
     def _field(self) -> UnitField:
         return count_present(self.position)

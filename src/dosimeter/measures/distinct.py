@@ -19,7 +19,6 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.measure import (
     ArgumentMeasure,
     Dependence,
-    Native,
     Reducible,
     Reduction,
     Seen,
@@ -53,11 +52,6 @@ class CountDistinct(Reducible, Total):
 
     def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
         return self.total()  # the profile keeps who holds a value alone, not how many values there are
-
-    def native(self) -> Native:
-        """Return COUNT(DISTINCT x), which ``influence.recompute`` runs with and without somebody's records."""
-        counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
-        return Native(counted, float(self.unit), 0, exact=True)
 
     @property
     def reduced_name(self) -> str:
@@ -143,11 +137,6 @@ class CountIndividuals(ArgumentMeasure, Total):
 
     def _value(self, values: IntArray, people: IntArray) -> exp.Expression:
         return self.total()  # the profile counts rows, and an individual may have several
-
-    def native(self) -> Native:
-        """Return COUNT(DISTINCT unit), which ``influence.recompute`` runs with and without somebody's records."""
-        counted = exp.Count(this=exp.Distinct(expressions=[self.column()]))
-        return Native(counted, float(self.unit), 0, exact=True)
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         return np.ones(len(values))  # C1

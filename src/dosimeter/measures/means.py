@@ -19,12 +19,12 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.estimates import Estimate, MeanFromSums, SingleMeasure
 from dosimeter.measures.exact import FITS, exact_total, find_largest
-from dosimeter.measures.measure import Bounded, Dependence, Native
+from dosimeter.measures.measure import Bounded, Dependence
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, SensitivityFacts
 from dosimeter.measures.reading import AggregateCall, Collector, take_spread
 from dosimeter.measures.sums import CentredSum, read_through_sums
 from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_centred, count_present
-from dosimeter.sql import as_double, expect_only
+from dosimeter.sql import expect_only
 
 
 class _AnyMean(Bounded, ABC):
@@ -128,17 +128,6 @@ class BoundedMean(_AnyMean):
         """Return ``min_rows``: every group is publicly known to have at least so many rows with a value."""
         return self.min_rows
 
-    def native(self) -> Native:
-        """Return SQL for the mean, which ``influence.recompute`` runs with and without somebody's records.
-
-        It gives how far the mean lies from the middle of the bounds, Σ(2v − (L + U))/max(N, r), in half grid steps
-        (S2).
-        """
-        rows = exp.Greatest(this=exp.Count(this=self.column()), expressions=[exp.Literal.number(self.min_rows)])
-        total = exp.Sum(this=self.argument.centred(self.column()))
-        quotient = exp.Div(this=as_double(total), expression=as_double(rows), typed=False, safe=False)
-        return Native(quotient, float(self.unit) / 2, 0.0)
-
 
 class Mean(_AnyMean):
     """AVG as SQL defines it: the quotient itself gets noise, not its sum and its count.
@@ -158,10 +147,6 @@ class Mean(_AnyMean):
     def floor(self) -> int:
         """Return 1, which avoids a division by 0: an emptied group has a total of 0, whatever it is divided by."""
         return 1
-
-    def native(self) -> Native:
-        """Return AVG(x), which ``influence.recompute`` runs with and without somebody's records."""
-        return Native(exp.Avg(this=self.column()), float(self.unit), float(self.empty / self.unit))
 
 
 def read_mean(collector: Collector, call: AggregateCall) -> Estimate:

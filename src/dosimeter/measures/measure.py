@@ -55,21 +55,6 @@ class GroupColumn:
         return "GroupColumn(redacted)"
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
-    """A measure as SQL's own aggregate, which is run with and without somebody's records.
-
-    The change of its result is compared with the computed effect of leaving them out. ``worth``: what 1 in the result
-    is in real units, 0.01 if the aggregate adds up cents. ``empty``: the result of an empty group (C6). ``exact``:
-    whether results are whole numbers and are compared as such.
-    """
-
-    tree: exp.Expression
-    worth: float
-    empty: float
-    exact: bool = False
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Seen:
     """What one row of a profile holds of an argument that is not NULL there. Private data.
@@ -186,13 +171,6 @@ class Measure(ABC):
     @abstractmethod
     def _value(self, values: IntArray, people: IntArray) -> Fraction | exp.Expression:
         """Return the exact answer in real units, or SQL that gives it, from one or more inputs that are not NULL."""
-
-    @abstractmethod
-    def native(self) -> Native:
-        """Return the measure as SQL's own aggregate over the profile's columns.
-
-        It is run with and without somebody's records, to check the effect that was computed for leaving them out.
-        """
 
     # ------------------------------------------------------------ leaving one individual out
 

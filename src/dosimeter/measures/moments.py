@@ -26,7 +26,7 @@ from dosimeter.measures.estimates import (
     VarianceFromSums,
 )
 from dosimeter.measures.exact import exact_squares, exact_total
-from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native
+from dosimeter.measures.measure import ArgumentMeasure, Dependence
 from dosimeter.measures.reading import AggregateCall, Collector, take_spread
 from dosimeter.measures.sums import CentredSquares, CentredSum, read_through_sums
 from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_centred, add_own_squares, count_present
@@ -114,10 +114,6 @@ class Variance(_Spread):
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         return _measure_variance(self._centre(values), people) * (self.unit / 2) ** 2
 
-    def native(self) -> Native:
-        """Return VAR_POP(x), which ``influence.recompute`` runs with and without somebody's records."""
-        return Native(exp.VariancePop(this=self.column()), float(self.unit) * float(self.unit), 0.0)
-
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
         scale = (self.unit / 2) ** 2
         return np.array([float((here - after) * scale) for after in left])
@@ -137,10 +133,6 @@ class Deviation(_Spread):
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         found = _measure_variance(self._centre(values), people)
         return Fraction(math.sqrt(found) * float(self.unit) / 2)
-
-    def native(self) -> Native:
-        """Return STDDEV_POP(x), which ``influence.recompute`` runs with and without somebody's records."""
-        return Native(exp.StddevPop(this=self.column()), float(self.unit), 0.0)
 
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
         half = float(self.unit) / 2

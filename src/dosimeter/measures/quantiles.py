@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
-from dosimeter.measures.measure import Bounded, Dependence, Native, Reducible, Reduction, Seen, count_present_people
+from dosimeter.measures.measure import Bounded, Dependence, Reducible, Reduction, Seen, count_present_people
 from dosimeter.measures.near_values import NearValues, list_near_conditions
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, SensitivityFacts
 from dosimeter.measures.units import Entries, EntryIndices, UnitField
@@ -52,20 +52,6 @@ class OrderStatistic(Bounded, ABC):
         low = int(ordered.at(np.array([whole]))[0])
         high = int(ordered.at(np.array([min(whole + 1, total - 1)]))[0])
         return (low + part * (high - low)) * self.unit
-
-    def native(self) -> Native:
-        """Return SQL's MIN, MAX or, for other fractions, QUANTILE_CONT.
-
-        ``influence.recompute`` runs it with and without somebody's records.
-        """
-        return Native(self._native_tree(), float(self.unit), float(self.empty / self.unit))
-
-    def _native_tree(self) -> exp.Expression:
-        if self.fraction == 0:
-            return exp.Min(this=self.column())
-        if self.fraction == 1:
-            return exp.Max(this=self.column())
-        return exp.PercentileCont(this=self.column(), expression=exp.Literal.number(repr(float(self.fraction))))
 
     # ------------------------------------------------------------ individuals with one row
 

@@ -19,7 +19,7 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count
 from dosimeter.measures.estimates import Estimate, FromSums, SingleMeasure
 from dosimeter.measures.exact import exact_squares, exact_sum, exact_total, fits
-from dosimeter.measures.measure import ArgumentMeasure, Dependence, Native, Total
+from dosimeter.measures.measure import ArgumentMeasure, Dependence, Total
 from dosimeter.measures.noise_grid import LARGEST_TOTAL, SensitivityFacts, noise_grid, on_grid
 from dosimeter.measures.reading import AggregateCall, Collector, Source, refuse_constant
 from dosimeter.measures.units import Entries, UnitField, WholeNumbers, add_own, add_own_centred, add_own_squares
@@ -57,13 +57,6 @@ class _AnySum(ArgumentMeasure, Total, ABC):
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         return exact_total(self._steps(values), people) * self.unit
-
-    def native(self) -> Native:
-        """Return SUM of what each value adds.
-
-        ``influence.recompute`` runs it with and without somebody's records.
-        """
-        return Native(exp.Sum(this=self._write_summand(self.column())), float(self.unit), 0, exact=True)
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         return self._worth(self._steps(values))

@@ -19,7 +19,7 @@ from dosimeter.planning.joins import (
     scope_of,
 )
 from dosimeter.planning.made_texts import list_cut
-from dosimeter.planning.options import LookOptions, require_noise, require_pure
+from dosimeter.planning.options import NO_STUDY, LookOptions, Study, read_look, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
@@ -40,6 +40,7 @@ from dosimeter.planning.thresholding import find_even_chance, read_where, requir
 
 __all__ = [
     "CELL",
+    "NO_STUDY",
     "RELEASED",
     "AfterNoise",
     "Change",
@@ -56,7 +57,7 @@ __all__ = [
     "PublicTable",
     "QueryPlan",
     "Stages",
-    "StudyPlan",
+    "Study",
     "Threshold",
     "digest_measured",
     "explain_plan",
@@ -77,7 +78,7 @@ __all__ = [
     "note_values",
     "person_relation",
     "plan_query",
-    "plan_study",
+    "read_look",
     "read_where",
     "require_few_observed",
     "require_lookable",
@@ -93,7 +94,6 @@ if TYPE_CHECKING:
     from dosimeter.planning.explain import Explanation, explain_plan
     from dosimeter.planning.explained_stages import Stages
     from dosimeter.planning.less_noise import Change, NoiseAdvice
-    from dosimeter.planning.native import StudyPlan, plan_study
 
 __getattr__ = load_late(
     __name__,
@@ -102,8 +102,6 @@ __getattr__ = load_late(
         "Explanation": "explain",
         "NoiseAdvice": "less_noise",
         "Stages": "explained_stages",
-        "StudyPlan": "native",
         "explain_plan": "explain",
-        "plan_study": "native",
     },
 )

@@ -14,7 +14,7 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.options import Groups
+from dosimeter.options import StudiedGroups
 from dosimeter.planning.after_expressions import finds_aggregate
 from dosimeter.planning.declared_groups import group_values, require_shareable
 from dosimeter.planning.parsing import NO_STAR, read_whole_number, unaliased
@@ -63,7 +63,7 @@ class Grouping:
         return sum(math.prod(sizes[at] for at in kept) for kept in self.sets) if self.sets else self.cells
 
 
-def plan_groups(select: exp.Select, scope: Scope, mode: Groups) -> Grouping:
+def plan_groups(select: exp.Select, scope: Scope, mode: StudiedGroups) -> Grouping:
     """Return the GROUP BY expressions of a SELECT.
 
     ``mode``: whether groups are declared, thresholded, or observed: all that the data have, for study only. If they are

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dosimeter.errors import OptionError, QueryError
 from dosimeter.measures import find_ranks
-from dosimeter.options import Groups, Quantiles, check_option
+from dosimeter.options import Quantiles, StudiedGroups, check_option
 from dosimeter.planning.after import (
     MeasuringSelect,
     Relation,
@@ -64,11 +64,12 @@ from dosimeter.planning.thresholding import (
     limit_observed,
     require_observable,
 )
-from dosimeter.problems import Option
+from dosimeter.problems import ASKING, Audience, Hint, Option
 from dosimeter.schema import JoinTable, Schema, digest_schema
 from dosimeter.sql import MOST_ROWS, Scope, check_condition, clause_of, conjunction, is_not_null, limit_written, refusal
 
 MAX_BLOCKS = 64
+STUDY_NOISE = Hint("For study: ", Option("quantiles", "noise"), ".", audience=Audience.CONTROLLER, surfaces=ASKING)
 _SCALAR = "scalar"
 _AFTER = ("qualify", "offset", "distinct", "windows")
 _ORDER_STATISTICS = (exp.Min, exp.Max, exp.Median, exp.PercentileCont, exp.PercentileDisc)
@@ -80,19 +81,20 @@ class PlanOptions:
 
     ``groups``: declared, thresholded, or observed (all groups of the data). ``min_rows``: the fewest rows with a value
     that each group of an AVG is publicly known to have. ``sensitivity``: given by hand. ``quantiles``: whether MIN,
-    MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of thresholded groups. A sensitivity given by hand
-    and observed groups are for study, not for release (S7, C8).
+    MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of thresholded groups. A sensitivity given by hand,
+    observed groups and noise for MIN, MEDIAN … are for study, not for release (S7, C8, S3).
     """
 
-    groups: Groups = "declared"
+    groups: StudiedGroups = "declared"
     min_rows: int | None = None
     sensitivity: float | None = None
     quantiles: Quantiles = "ranks"
     group_delta: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("groups", "quantiles"):
-            check_option(name, getattr(self, name))
+        if self.groups != "observed":
+            check_option("groups", self.groups)
+        check_option("quantiles", self.quantiles)
         for name in ("min_rows", "sensitivity", "group_delta"):
             check_option(name, getattr(self, name), optional=True)
         check_thresholding(self.groups, self.group_delta, self.min_rows, self.sensitivity)
@@ -305,9 +307,8 @@ def _complete(plan: QueryPlan, declared: Schema) -> QueryPlan:
     if plan.threshold is not None and plan.ranks:
         label = next(iter(plan.ranks.values())).label
         raise QueryError(
-            f"{label} is drawn by rank from declared groups only. Declare the groups' values, or choose ",
-            Option("quantiles", "noise"),
-            ".",
+            f"{label} is drawn by rank from declared groups only. Declare the groups' values.",
+            STUDY_NOISE,
         )
     _require_few_joined(plan)
     require_few_letters(plan)

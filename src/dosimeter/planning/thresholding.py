@@ -10,7 +10,7 @@ from sqlglot import exp
 from dosimeter.errors import OptionError, QueryError
 from dosimeter.measures import CountIndividuals, Measure
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import Groups
+from dosimeter.options import StudiedGroups
 from dosimeter.planning.aggregates import AggregateCollector
 from dosimeter.planning.query_plan import Group, QueryPlan, Threshold
 from dosimeter.problems import Option, for_controller, leave_out
@@ -25,7 +25,7 @@ _THRESHOLDED = Option("groups", "thresholded")
 
 
 def check_thresholding(
-    groups: Groups, group_delta: float | None, min_rows: int | None, sensitivity: float | None
+    groups: StudiedGroups, group_delta: float | None, min_rows: int | None, sensitivity: float | None
 ) -> None:
     """Refuse options that do not go together: thresholded groups need a δ, and no other groups have one.
 

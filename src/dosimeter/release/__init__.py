@@ -69,6 +69,7 @@ __all__ = [
     "read_way",
     "recall_answer",
     "recall_look",
+    "recall_plan_options",
     "release",
     "save_answer",
     "select_epsilon",
@@ -80,7 +81,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from dosimeter.release.dry_run import DryRun, preview_release
-    from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look
+    from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look, recall_plan_options
     from dosimeter.release.files import check_target, find_companion, save_answer
     from dosimeter.release.record_page import write_record
 
@@ -94,6 +95,7 @@ __getattr__ = load_late(
         "find_companion": "files",
         "preview_release": "dry_run",
         "recall_look": "ex_post",
+        "recall_plan_options": "ex_post",
         "save_answer": "files",
         "write_record": "record_page",
     },

@@ -19,7 +19,7 @@ from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger import Entry, MeasuredTexts, exact_decimal
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import LookOptions, QueryPlan
+from dosimeter.planning import LookOptions, PlanOptions, QueryPlan, Study
 from dosimeter.risk import RDRs, compute_ex_post, summarise_rdr
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> E
             f"Entry {entry.id} shows groups that nobody declared. Which groups it does not show tells something too, "
             "so its losses are no function of the numbers alone: look at the risk before a release instead."
         )
-    look = recall_look(entry)
-    plan = dataset.plan(request.query if sql is None else sql, look.plan_options())
+    plan = dataset.plan(request.query if sql is None else sql, recall_plan_options(entry))
     if plan.ranks:
         labels = " and ".join(rank.label for rank in plan.ranks.values())
         raise LedgerError(
@@ -125,7 +124,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> E
         raise LedgerError(f"Entry {entry.id} answers another query, or one under another schema: {request.query}")
     if not dataset.engine.is_still(request.source_digest):
         raise LedgerError(f"Entry {entry.id} was released from other data: give the data as they were then.")
-    risk = dataset.assess_plan(plan, look)
+    risk = dataset.assess_plan(plan, recall_look(entry))
     epsilon = float(entry.epsilon)
     scale = risk.noise_scale(epsilon)
     residual = _find_residual(plan, risk.measured(), entry.blocks, risk.mechanism)
@@ -150,24 +149,28 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> E
 
 
 def recall_look(entry: Entry) -> LookOptions:
-    """Return the options under which the entry's query was measured when it was released.
-
-    Only those that never back a release are left at their defaults: a sensitivity given by hand, and the method.
-    """
+    """Return the options under which the entry's query was measured when it was released."""
     request, given = entry.request, entry.request.settings
     floor, shown = given.get("min_rows"), given.get("group_delta")
     noise = request.delta if shown is None else request.delta - exact_decimal(shown)  # the entry's δ is their sum (H1)
     return LookOptions(
         mechanism=cast(Any, request.mechanism),  # a text of the ledger, which LookOptions checks
         delta=float(noise),
-        calibration=cast(Any, request.calibration),
         indicator=cast(Any, given.get("indicator") or "bound"),
         candidates=cast(Any, given.get("candidates")),
         groups="declared" if shown is None else "thresholded",
         min_rows=None if floor is None else int(floor),
-        quantiles=cast(Any, given.get("quantiles") or "noise"),  # entries without it had no ranks
         group_delta=None if shown is None else float(shown),
     )
+
+
+def recall_plan_options(entry: Entry) -> PlanOptions:
+    """Return the options by which the entry's query was planned. MIN, MEDIAN … may have got noise in earlier versions.
+
+    Entries that do not say how these were drawn had none by rank.
+    """
+    drawn = entry.request.settings.get("quantiles") or "noise"
+    return recall_look(entry).plan_options(Study(quantiles=cast(Any, drawn)))
 
 
 def _find_residual(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Method, Quantiles, Selection
+from dosimeter.options import Groups, Indicator, MechanismName, Selection
 from dosimeter.planning import LookOptions
 from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.ways.read_way import read_way
@@ -42,8 +42,6 @@ class ReleaseOptions(TypedDict, total=False):
     """Which noise; Laplace by default."""
     delta: float | str | None
     """The δ of Gaussian noise; ``"1/n^2"`` by default."""
-    calibration: Calibration | None
-    """How Gaussian noise is calibrated; only ``"zcdp"`` backs a release."""
     indicator: Indicator
     """How the RDR is computed: ``"bound"`` (the paper's, the default), ``"exact"`` or ``"cell"``."""
     candidates: str | Sequence[float] | None
@@ -52,14 +50,8 @@ class ReleaseOptions(TypedDict, total=False):
     """``"declared"`` groups (the default), or ``"thresholded"``: those of the data with enough people."""
     group_delta: float | None
     """With thresholded groups: the probability at which somebody alone in a group makes it appear. It is charged."""
-    method: Method
-    """How contributions are computed. Only ``"closed-form"`` backs a release."""
-    sensitivity: float | None
-    """A sensitivity given by hand is for study, and refused here."""
     min_rows: int | None
     """A public lower bound on the rows that an AVG matches."""
-    quantiles: Quantiles
-    """MIN, MAX, MEDIAN and quantiles drawn by rank (the default), or with noise as in the paper."""
     analyst: str | None
     """Who asked; the ledger records it."""
     purpose: str | None
@@ -76,10 +68,7 @@ class ReleaseOptions(TypedDict, total=False):
 
 _WAY = ("epsilon", "prefer", "chosen", "svt", "variance", "selection", "violation")
 _TERMS = ("policy", "delta_total", "max_epsilon")
-_LOOK = (
-    "mechanism", "delta", "calibration", "indicator", "candidates", "groups", "method", "sensitivity", "min_rows",
-    "quantiles", "group_delta",
-)  # fmt: skip
+_LOOK = ("mechanism", "delta", "indicator", "candidates", "groups", "min_rows", "group_delta")
 
 
 def read_options(options: Mapping[str, Any], caller: str) -> tuple[LookOptions, ReleaseOrder]:

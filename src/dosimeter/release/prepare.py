@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dosimeter.errors import OptionError, SchemaError
+from dosimeter.errors import SchemaError
 from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import LookOptions, QueryPlan, plan_query, require_noise, require_pure
 from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
-from dosimeter.problems import Option, for_controller, leave_out
+from dosimeter.problems import Option, for_controller
 from dosimeter.release.noisy_vector import Numbers, calibrate_plan
 from dosimeter.release.order import PreparedRelease, ReleaseOrder
 from dosimeter.release.prices import price_plan
@@ -27,18 +27,8 @@ def prepare_release(
     ``plan_with``: a function that plans a query by the same schema, and may remember plans; None to plan it anew.
     """
     n = _require_reviewed(schema)
-    if look.groups == "observed":
-        raise _observed_groups()
-    if look.sensitivity is not None:
-        raise OptionError(
-            "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
-        )
-    if look.method != "closed-form":
-        raise OptionError("A release uses the closed form.", leave_out("method"))
     options = look.plan_options()
     plan = plan_query(sql, schema, options) if plan_with is None else plan_with(sql, options)
-    if plan.threshold is None and any(block.group_keys is None for block in plan.blocks):
-        raise _observed_groups()
     mechanism = look.build_mechanism(n)
     require_pure(plan, mechanism)
     require_noise(plan, look.indicator)
@@ -49,10 +39,6 @@ def prepare_release(
         schema.account_name, plan, n, mechanism, candidates, order, look, digest_schema(schema),
         find_rho=price_plan(plan, mechanism),
     )  # fmt: skip
-
-
-def _observed_groups() -> OptionError:
-    return OptionError("Observed groups never back a release: which groups exist is private.", leave_out("groups"))
 
 
 def _require_reviewed(schema: Schema) -> int:

@@ -20,7 +20,7 @@ from dosimeter.errors import InputError, SchemaError
 from dosimeter.influence import measure_influence
 from dosimeter.ledger import Entry
 from dosimeter.planning import QueryPlan, plan_query
-from dosimeter.release import recall_look
+from dosimeter.release import recall_look, recall_plan_options
 from dosimeter.risk import own_epsilon
 from dosimeter.sql import column_tree
 from dosimeter.web.worker import JobMeter
@@ -110,7 +110,7 @@ def _summarise(joined: dict[tuple[Any, ...], list[float]], everybody: int, total
 
 def _plan(dataset: Dataset, entry: Entry) -> QueryPlan:
     try:
-        return plan_query(entry.query, dataset.schema, recall_look(entry).plan_options())
+        return plan_query(entry.query, dataset.schema, recall_plan_options(entry))
     except InputError:
         raise SchemaError(
             "The schema changed since: an earlier query cannot be followed any more. Serve the schema it was asked by."

@@ -33,7 +33,6 @@ class QueryPlanner:
             mechanism=self.settings.mechanism,
             candidates=self.settings.candidates,
             min_rows=self.settings.min_rows,
-            quantiles=self.settings.quantiles,
         )
 
     @property

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, Policy
-from dosimeter.options import OPTIONS, MechanismName, Quantiles, check_option
+from dosimeter.options import OPTIONS, MechanismName, check_option
 from dosimeter.problems import Option, Surface
 
 EXAMPLE = "See docs/guide/operator.md for an example."
@@ -40,7 +40,6 @@ class DatasetSettings:
     mechanism: MechanismName = "laplace"
     candidates: str | None = None
     min_rows: int | None = None
-    quantiles: Quantiles = "ranks"
     group_delta: float | None = None
     svt: float = 1.0
     variance: float = 1e-5

@@ -1,7 +1,7 @@
 """Charts: a bar of RDRs per candidate, a histogram of everybody at one ε, an account's reading as a staircase.
 
 Each is made once, as a Chart (``charts/chart.py``), and drawn from it: as Altair charts, files and pages that need no
-network, as SVG for the web, and by the terminal. Altair is used only here and in ``research``.
+network, as SVG for the web, and by the terminal. Altair is used only here and by the package in ``paper/``.
 """
 
 from dosimeter.show.charts.chart import Bar, Chart, Line, Look, Mark, Point, Rule

@@ -262,9 +262,8 @@ def build_page(
 
 
 def describe_touched(measured: MeasuredQuery) -> str:
-    """Say how many of the people in the table the query touches (N5); "" if that is unknown."""
-    touched, present = measured.risk.matched, measured.risk.present
-    return "" if touched is None else f"Touches {touched:,} of {present:,} people"
+    """Say how many of the people in the table the query touches (N5)."""
+    return f"Touches {measured.risk.matched:,} of {measured.risk.present:,} people"
 
 
 def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionForm, refusal: str) -> PageHead:

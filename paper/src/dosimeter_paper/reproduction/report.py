@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dosimeter.json_values import JsonObject, JsonValue
-from dosimeter.research.paper.data import CITATION
-from dosimeter.research.paper.figures import Figure, save_figure, write_file
-from dosimeter.research.paper.queries import MECHANISMS, QUERIES
-from dosimeter.research.paper.scalability import ALGORITHMS
 from dosimeter.risk import paper_candidates
 from dosimeter.show import TextTable
+from dosimeter_paper.reproduction.data import CITATION
+from dosimeter_paper.reproduction.figures import Figure, save_figure, write_file
+from dosimeter_paper.reproduction.queries import MECHANISMS, QUERIES
+from dosimeter_paper.reproduction.scalability import ALGORITHMS
 
 if TYPE_CHECKING:
-    from dosimeter.research.paper.differences import Shown
-    from dosimeter.research.paper.example import PaperExample
-    from dosimeter.research.paper.scalability import Scalability
-    from dosimeter.research.paper.thresholds import Thresholds
-    from dosimeter.research.paper.variance import VarianceStudy
+    from dosimeter_paper.reproduction.differences import Shown
+    from dosimeter_paper.reproduction.example import PaperExample
+    from dosimeter_paper.reproduction.scalability import Scalability
+    from dosimeter_paper.reproduction.thresholds import Thresholds
+    from dosimeter_paper.reproduction.variance import VarianceStudy
 
 PACKAGES = (
     "dosimeter", "duckdb", "sqlglot", "numpy", "scipy", "pyarrow", "opendp", "sqlalchemy", "altair",

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError
-from dosimeter.research.paper.data import adult_schema
-from dosimeter.research.study import texts
-from dosimeter.research.study.answers import EPSILONS
-from dosimeter.research.study.generate import QUERY_NAMES, draw_sample
-from dosimeter.research.study.pictures import draw_histograms, draw_ranges
 from dosimeter.risk import Candidate, RDRs
 from dosimeter.show import format_epsilon, format_range, format_times
+from dosimeter_paper.reproduction.data import adult_schema
+from dosimeter_paper.study import texts
+from dosimeter_paper.study.answers import EPSILONS
+from dosimeter_paper.study.generate import QUERY_NAMES, draw_sample
+from dosimeter_paper.study.pictures import draw_histograms, draw_ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa

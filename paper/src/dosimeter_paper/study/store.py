@@ -22,9 +22,9 @@ import sqlalchemy as sa
 
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonRow, JsonScalar
-from dosimeter.research.study import texts
-from dosimeter.research.study.answers import CONTROL, StudyAnswer
-from dosimeter.research.study.generate import (
+from dosimeter_paper.study import texts
+from dosimeter_paper.study.answers import CONTROL, StudyAnswer
+from dosimeter_paper.study.generate import (
     digest_token,
     draw_assignment,
     make_participant_number,

@@ -22,10 +22,10 @@ from starlette.exceptions import HTTPException
 
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonScalar
-from dosimeter.research.study import texts
-from dosimeter.research.study.answers import EPSILONS
-from dosimeter.research.study.instrument import ROWS, Instrument, Stimulus, describe_group, find_picture
-from dosimeter.research.study.store import Progress, StudyStore
+from dosimeter_paper.study import texts
+from dosimeter_paper.study.answers import EPSILONS
+from dosimeter_paper.study.instrument import ROWS, Instrument, Stimulus, describe_group, find_picture
+from dosimeter_paper.study.store import Progress, StudyStore
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; "
@@ -71,7 +71,7 @@ def make_app(instrument: Instrument, store: StudyStore, *, name: str, approval: 
     ``approval``: the ethics approval, shown to participants. ``secure``: the site is reached over HTTPS only.
     """
     environment = Environment(
-        loader=PackageLoader("dosimeter.research.study"),
+        loader=PackageLoader("dosimeter_paper.study"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,6 +1,6 @@
 """Measure the numbers again without each distinct record, in parallel processes: the paper's own way (section 4).
 
-Takes a QueryPlan, or a StudyPlan, and its rows; gives Contributions. Only the columns that the query reads are kept.
+Takes a QueryPlan and its rows; gives Contributions. Only the columns that the query reads are kept.
 Individuals with identical records are of one kind, and one of each kind is left out. Every process holds the whole
 table in memory and runs the query's aggregates in SQL over everybody else's rows, so nothing here relies on the
 formulas C1–C4, which compute the effect of leaving somebody out without doing it.
@@ -13,7 +13,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, cast
@@ -23,9 +23,14 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import DataError, DosimeterError, OptionError
-from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.measured_rows import Rows as MeasuredRows
-from dosimeter.influence.recompute.table import (
+from dosimeter.influence import Contributions
+from dosimeter.influence import Rows as MeasuredRows
+from dosimeter.mechanisms import Norm
+from dosimeter.planning import QueryPlan
+from dosimeter.problems import Problem
+from dosimeter.sql import column_tree
+from dosimeter_paper.recompute.native_aggregates import write_native
+from dosimeter_paper.recompute.table import (
     DeletionTable,
     Effects,
     GroupNumber,
@@ -36,22 +41,30 @@ from dosimeter.influence.recompute.table import (
     group_by_first,
     named,
 )
-from dosimeter.measures import Measure
-from dosimeter.mechanisms import Norm
-from dosimeter.planning import QueryPlan
-from dosimeter.problems import Problem
-from dosimeter.sql import column_tree
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dosimeter.planning import StudyPlan
+    from dosimeter.assessment import Risk
+    from dosimeter.dataset import Dataset
     from dosimeter.schema import Scalar
 
 Progress = Callable[[int, int], None]
 
 MOST_IN_FLIGHT = 4_000_000  # rows that one batch of leave-outs reads, or cells it gives: bounds memory
 WORTH_A_PROCESS = 250_000_000  # rows to read before starting one more process is worth it
+
+
+def recompute_risk(dataset: Dataset, sql: str, **options: Any) -> Risk:
+    """Return the risk as ``dataset.risk`` does, with contributions that were found by leaving out each distinct record.
+
+    ``options``: those of ``dataset.risk``.
+    """
+    risk = dataset.risk(sql, **options)
+    found = recompute_contributions(risk.plan, dataset.tables.find_rows(risk.plan), dataset.people, risk.mechanism.norm)
+    if risk.plan.ranks:  # R12: nobody's own guarantee is larger
+        found = replace(found, shares=np.ones(len(found.people)))
+    return replace(risk, contributions=found)
 
 
 def recompute_contributions(
@@ -78,34 +91,13 @@ def recompute_contributions(
     for block in plan.blocks:
         weights = block.weights(norm)
         arguments = tuple(argument.tree for argument in block.arguments)
-        numbers = tuple(_number(measure, float(weights[at])) for at, measure in enumerate(block.measures))
+        numbers = tuple(write_native(measure, float(weights[at])) for at, measure in enumerate(block.measures))
         jobs.append(_job(block, arguments, numbers, block.group_keys))
     return _recompute(jobs, source, n, processes, progress)
 
 
-def recompute_study(
-    study: StudyPlan,
-    source: MeasuredRows,
-    n: int,
-    norm: Norm,
-    *,
-    processes: int | None = None,
-    progress: Progress | None = None,
-) -> Contributions:
-    """Return how far each individual moves the numbers of a study, by really leaving out each distinct record.
-
-    A study is a query that cannot be released, with a sensitivity given by hand. It has one cell for each numeric
-    output in each observed group; NULL and NaN count as 0 (``study.notes``). The parameters are those of
-    ``recompute_contributions``.
-    """
-    pairs = zip(study.outputs, study.weights(norm), strict=True)
-    numbers = tuple(GroupNumber(output.tree, float(weight), 0.0) for output, weight in pairs)
-    declared = None if study.groups else ((),)
-    return _recompute([_job(study, study.arguments, numbers, declared)], source, n, processes, progress)
-
-
 def _job(
-    plan: QueryPlan | StudyPlan,
+    plan: QueryPlan,
     arguments: tuple[exp.Expression, ...],
     numbers: tuple[GroupNumber, ...],
     declared: tuple[tuple[Scalar, ...], ...] | None,
@@ -116,12 +108,6 @@ def _job(
     """
     groups = tuple(group.tree for group in plan.groups)
     return WorkerSelect(plan.table, plan.schema, plan.columns, plan.where, groups, arguments, numbers, declared)
-
-
-def _number(measure: Measure, weight: float) -> GroupNumber:
-    """Return the SQL aggregate that computes a measure, as a GroupNumber. ``weight``: that of ``plan.weights``."""
-    native = measure.native()
-    return GroupNumber(native.tree, native.worth * weight, native.empty, native.exact)
 
 
 def _recompute(

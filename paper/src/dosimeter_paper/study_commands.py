@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ from dosimeter.cli.stopping import raise_on_control_c
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
-    from dosimeter.research.study.analysis import Analysis
+    from dosimeter_paper.study.analysis import Analysis
 
 app = typer.Typer(
     name="study",
@@ -25,11 +24,6 @@ app = typer.Typer(
 )
 
 StoreFile = Annotated[Path, typer.Option("--store", metavar="FILE", help="Where the answers are kept (SQLite).")]
-
-
-def _require_web() -> None:
-    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "jinja2", "python_multipart")):
-        raise OptionError("The study's pages are an extra: pip install 'dosimeter[web]'.")
 
 
 @app.command("serve")
@@ -57,13 +51,12 @@ def serve(
     ] = 8766,
 ) -> int:
     """Serve the study to participants. Only answers are kept: no addresses, no times but the day."""
-    _require_web()
-    from dosimeter.research.paper.data import load_adult
-    from dosimeter.research.study.answers import GROUPS
-    from dosimeter.research.study.instrument import build_instrument
-    from dosimeter.research.study.server import make_app
-    from dosimeter.research.study.server import serve as run
-    from dosimeter.research.study.store import StudySettings, StudyStore
+    from dosimeter_paper.reproduction.data import load_adult
+    from dosimeter_paper.study.answers import GROUPS
+    from dosimeter_paper.study.instrument import build_instrument
+    from dosimeter_paper.study.server import make_app
+    from dosimeter_paper.study.server import serve as run
+    from dosimeter_paper.study.store import StudySettings, StudyStore
 
     chosen = o.split_list(groups) or []
     if not chosen or not set(chosen) <= set(GROUPS) or len(set(chosen)) < len(chosen):
@@ -97,9 +90,9 @@ def export(
     ] = None,
 ) -> int:
     """Write the answers as a CSV, one line per participant."""
-    from dosimeter.research.study.answers import write_answers
-    from dosimeter.research.study.store import StudyStore
     from dosimeter.show.charts import write_page
+    from dosimeter_paper.study.answers import write_answers
+    from dosimeter_paper.study.store import StudyStore
 
     o.check_writable(
         output, (".csv",), "Answers are written", inputs=o.Inputs(others=[("the store of the study", store)])
@@ -131,8 +124,8 @@ def analyse(
 
     The Mann–Whitney test compares where the groups' ε's lie, the Brown–Forsythe test how far they spread.
     """
-    from dosimeter.research.study.analysis import analyse_answers
-    from dosimeter.research.study.answers import read_answers
+    from dosimeter_paper.study.analysis import analyse_answers
+    from dosimeter_paper.study.answers import read_answers
 
     found = analyse_answers(read_answers(answers))
     written = [] if output is None else _write_files(found, output)
@@ -146,8 +139,8 @@ def analyse(
 def _write_files(found: Analysis, folder: Path) -> list[Path]:
     import json
 
-    from dosimeter.research.study.figures import save_swarms
     from dosimeter.show.charts import write_page
+    from dosimeter_paper.study.figures import save_swarms
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -164,7 +157,7 @@ def _print_analysis(found: Analysis, written: list[Path]) -> None:
     from rich.text import Text
 
     from dosimeter.cli.printing import make_console
-    from dosimeter.research.study.analysis import KNOWLEDGE
+    from dosimeter_paper.study.analysis import KNOWLEDGE
 
     console = make_console()
     shown = [("Who is analysed", found.size_table())]

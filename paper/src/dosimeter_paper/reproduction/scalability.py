@@ -20,11 +20,12 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject
 from dosimeter.release import select_epsilon
-from dosimeter.research.paper.data import adult_schema
-from dosimeter.research.paper.generate import generate_adult
-from dosimeter.research.paper.queries import AUTHORS_SECONDS, EPSILON_SVT, QUERIES, PaperQuery
-from dosimeter.research.paper.variance import state_problem
 from dosimeter.show import TextTable, format_number
+from dosimeter_paper.recompute import recompute_risk
+from dosimeter_paper.reproduction.data import adult_schema
+from dosimeter_paper.reproduction.generate import generate_adult
+from dosimeter_paper.reproduction.queries import AUTHORS_SECONDS, EPSILON_SVT, QUERIES, PaperQuery
+from dosimeter_paper.reproduction.variance import state_problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -227,7 +228,7 @@ def _time_recompute(dataset: Dataset, query: PaperQuery, rows: int, runs: int, l
     begun = time.perf_counter()
     for _ in range(runs):
         start = time.perf_counter()
-        risk = dataset.risk(query.sql, method="recompute")
+        risk = recompute_risk(dataset, query.sql)
         measured = time.perf_counter() - start
         for algorithm, choose in _CHOICES.items():
             start = time.perf_counter()

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dosimeter.research.study import texts
 from dosimeter.risk import Candidate, RDRs
 from dosimeter.show import even_axis, format_epsilon
 from dosimeter.show.charts import Chart, histogram_chart, range_chart, write_spec
+from dosimeter_paper.study import texts
 
 BINS = 30  # over the whole axis that the histograms share
 _PANEL_WIDTH, _PANEL_HEIGHT = 300, 130

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dosimeter.json_values import JsonObject
-from dosimeter.research.paper import demonstrations as d
-from dosimeter.research.paper.attacks import Attack, attack_count, attack_sum
-from dosimeter.research.paper.demonstrations import Demonstration
+from dosimeter_paper.reproduction import demonstrations as d
+from dosimeter_paper.reproduction.attacks import Attack, attack_count, attack_sum
+from dosimeter_paper.reproduction.demonstrations import Demonstration
 
 
 @dataclass(frozen=True, slots=True)

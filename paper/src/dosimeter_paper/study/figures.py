@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dosimeter.research.study.analysis import KNOWLEDGE, Analysis, list_chosen
-from dosimeter.research.study.answers import CONTROL, EPSILONS
-from dosimeter.research.study.generate import QUERY_NAMES
 from dosimeter.show.charts import FAINT, INK, NEUTRAL, save_chart
+from dosimeter_paper.study.analysis import KNOWLEDGE, Analysis, list_chosen
+from dosimeter_paper.study.answers import CONTROL, EPSILONS
+from dosimeter_paper.study.generate import QUERY_NAMES
 
 WIDEST = 0.9  # as a share of the distance between two columns
 STEP = 0.075

@@ -16,8 +16,8 @@ from dosimeter.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dosimeter.research.paper.differences import Shown
     from dosimeter.show import TextTable
+    from dosimeter_paper.reproduction.differences import Shown
 
 app = typer.Typer(
     name="paper",
@@ -73,7 +73,7 @@ Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The seed of the 
 @app.command("example")
 def example(json: o.Json = False) -> int:
     """Print everybody's RDR at each ε in the paper's first example: three patients, one of them ill."""
-    from dosimeter.research.paper.example import SQL, compute_example
+    from dosimeter_paper.reproduction.example import SQL, compute_example
 
     found = compute_example()
     if json:
@@ -94,16 +94,16 @@ def thresholds(
 
     A ratio of 0.95 demands that the smallest RDR is at least 0.95 times the largest.
     """
-    from dosimeter.research.paper.queries import MECHANISMS, open_adult
-    from dosimeter.research.paper.thresholds import compare_thresholds
+    from dosimeter_paper.reproduction.queries import MECHANISMS, open_adult
+    from dosimeter_paper.reproduction.thresholds import compare_thresholds
 
     table = _load(data, split)
     with open_adult(table) as adult, _watch("Finding ε") as progress:
         study = compare_thresholds(adult, progress)
     written = []
     if output is not None:
-        from dosimeter.research.paper.figures import draw_thresholds
-        from dosimeter.research.paper.report import save_thresholds
+        from dosimeter_paper.reproduction.figures import draw_thresholds
+        from dosimeter_paper.reproduction.report import save_thresholds
 
         written = save_thresholds(study, draw_thresholds(study), output)
     if json:
@@ -135,8 +135,8 @@ def variance(
     paper's test and for this package's own test, the sharp selection, prints the exact median, the probability of a
     denial, and the share of released ε's that violate the limit.
     """
-    from dosimeter.research.paper.queries import MECHANISMS, open_adult
-    from dosimeter.research.paper.variance import study_variance
+    from dosimeter_paper.reproduction.queries import MECHANISMS, open_adult
+    from dosimeter_paper.reproduction.variance import study_variance
 
     table = _load(data, split)
     with open_adult(table) as adult, _watch("Running the noisy test") as progress:
@@ -145,8 +145,8 @@ def variance(
         )
     written = []
     if output is not None:
-        from dosimeter.research.paper.figures import draw_variance
-        from dosimeter.research.paper.report import save_variance
+        from dosimeter_paper.reproduction.figures import draw_variance
+        from dosimeter_paper.reproduction.report import save_variance
 
         written = save_variance(study, draw_variance(study), output)
     if json:
@@ -173,7 +173,7 @@ def scalability(
 
     The first finds ε from a preference, the second selects ε by a noisy test.
     """
-    from dosimeter.research.paper.scalability import ALGORITHMS, list_sizes, measure_scalability
+    from dosimeter_paper.reproduction.scalability import ALGORITHMS, list_sizes, measure_scalability
 
     sizes = list_sizes(up_to)
     table = _load(data, SplitName.TRAIN)
@@ -181,8 +181,8 @@ def scalability(
         study = measure_scalability(table, sizes=sizes, runs=runs, limit=limit, seed=seed, progress=progress)
     written = []
     if output is not None:
-        from dosimeter.research.paper.figures import draw_scalability
-        from dosimeter.research.paper.report import save_scalability
+        from dosimeter_paper.reproduction.figures import draw_scalability
+        from dosimeter_paper.reproduction.report import save_scalability
 
         written = save_scalability(study, draw_scalability(study), output)
     if json:
@@ -198,7 +198,7 @@ def scalability(
 @app.command("differences")
 def differences(json: o.Json = False) -> int:
     """Show where the paper, its authors' code and sound practice differ, each by a small computation."""
-    from dosimeter.research.paper.differences import show_differences
+    from dosimeter_paper.reproduction.differences import show_differences
 
     shown = show_differences()
     if json:
@@ -220,7 +220,7 @@ def data(
     json: o.Json = False,
 ) -> int:
     """Fetch the Adult data (6 MB) from the UCI archive and check it."""
-    from dosimeter.research.paper.data import ARCHIVE, CITATION, default_folder, fetch_adult
+    from dosimeter_paper.reproduction.data import ARCHIVE, CITATION, default_folder, fetch_adult
 
     fetched = fetch_adult(output or default_folder(), source=source or ARCHIVE)
     if json:
@@ -252,13 +252,13 @@ def everything(
 
     The page is self-contained, and also tells versions, machine and time. Pictures and tables are written beside it.
     """
-    from dosimeter.research.paper import figures, report
-    from dosimeter.research.paper.differences import show_differences
-    from dosimeter.research.paper.example import compute_example
-    from dosimeter.research.paper.queries import open_adult
-    from dosimeter.research.paper.scalability import list_sizes, measure_scalability
-    from dosimeter.research.paper.thresholds import compare_thresholds
-    from dosimeter.research.paper.variance import study_variance
+    from dosimeter_paper.reproduction import figures, report
+    from dosimeter_paper.reproduction.differences import show_differences
+    from dosimeter_paper.reproduction.example import compute_example
+    from dosimeter_paper.reproduction.queries import open_adult
+    from dosimeter_paper.reproduction.scalability import list_sizes, measure_scalability
+    from dosimeter_paper.reproduction.thresholds import compare_thresholds
+    from dosimeter_paper.reproduction.variance import study_variance
 
     sizes = list_sizes(up_to)
     begun = datetime.now(UTC)
@@ -296,7 +296,7 @@ def everything(
 
 
 def _load(data: Path | None, split: SplitName) -> Any:
-    from dosimeter.research.paper.data import load_adult
+    from dosimeter_paper.reproduction.data import load_adult
 
     return load_adult(data, split=split.value)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dosimeter.dataset import Dataset
-from dosimeter.research.paper.data import adult_schema
+from dosimeter_paper.reproduction.data import adult_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

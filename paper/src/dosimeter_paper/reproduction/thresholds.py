@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dosimeter.json_values import JsonObject
-from dosimeter.research.paper.queries import (
+from dosimeter.show import TextTable, format_epsilon, format_number
+from dosimeter_paper.reproduction.queries import (
     AUTHORS_EPSILON,
     AVERAGE,
     MECHANISMS,
@@ -22,7 +23,6 @@ from dosimeter.research.paper.queries import (
     MechanismName,
     PaperQuery,
 )
-from dosimeter.show import TextTable, format_epsilon, format_number
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk

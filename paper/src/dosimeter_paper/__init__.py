@@ -1,4 +1,4 @@
 """The evidence: the paper's example, tables and figures computed again, and its study with people.
 
-Only the command line imports it.
+Nothing of ``dosimeter`` imports it: its two commands join the command line as entry points.
 """

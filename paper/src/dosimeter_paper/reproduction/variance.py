@@ -29,9 +29,17 @@ from dosimeter.release import (
     split_budget,
     violation_share,
 )
-from dosimeter.research.paper.queries import AVERAGE, EPSILON_SVT, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
 from dosimeter.risk import paper_candidates
 from dosimeter.show import TextTable, format_epsilon, format_percent
+from dosimeter_paper.reproduction.queries import (
+    AVERAGE,
+    EPSILON_SVT,
+    MECHANISMS,
+    QUERIES,
+    VARIANCES,
+    Adult,
+    MechanismName,
+)
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject
-from dosimeter.research.paper.queries import AVERAGE, MECHANISMS, QUERIES, RATIOS, VARIANCES, MechanismName
-from dosimeter.research.paper.scalability import ALGORITHMS, Algorithm, Scalability
-from dosimeter.research.paper.thresholds import Thresholds
-from dosimeter.research.paper.variance import ReleaseProbabilities, Trial, VarianceStudy
 from dosimeter.risk import paper_candidates
 from dosimeter.show import FAILS, MEETS, format_epsilon
 from dosimeter.show.charts import FAINT, INK, NEUTRAL
+from dosimeter_paper.reproduction.queries import AVERAGE, MECHANISMS, QUERIES, RATIOS, VARIANCES, MechanismName
+from dosimeter_paper.reproduction.scalability import ALGORITHMS, Algorithm, Scalability
+from dosimeter_paper.reproduction.thresholds import Thresholds
+from dosimeter_paper.reproduction.variance import ReleaseProbabilities, Trial, VarianceStudy
 
 if TYPE_CHECKING:
     import altair as alt

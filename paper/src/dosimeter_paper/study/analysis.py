@@ -18,9 +18,9 @@ import numpy as np
 
 from dosimeter.errors import DataError
 from dosimeter.json_values import JsonObject
-from dosimeter.research.study.answers import CONTROL, EPSILONS, GROUPS, StudyAnswer
-from dosimeter.research.study.generate import QUERY_NAMES
 from dosimeter.show import TextTable, format_epsilon, format_number
+from dosimeter_paper.study.answers import CONTROL, EPSILONS, GROUPS, StudyAnswer
+from dosimeter_paper.study.generate import QUERY_NAMES
 
 KNOWLEDGE = {"all": "everybody", "no": "do not know differential privacy", "yes": "know differential privacy"}
 
