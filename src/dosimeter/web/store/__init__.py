@@ -10,6 +10,7 @@ from dosimeter.web.store.audit import (
     OPERATOR,
     SERVER,
     AuditFilter,
+    AuditRecord,
     check_audit,
     export_audit,
     follow_log,
@@ -18,7 +19,6 @@ from dosimeter.web.store.audit import (
     read_head,
     write_audit,
 )
-from dosimeter.web.store.audit_chain import AuditRecord
 from dosimeter.web.store.database import COUNTING, Database, take_turn
 from dosimeter.web.store.keys import digest_key, make_identifier, make_key, make_password
 from dosimeter.web.store.listing import (
