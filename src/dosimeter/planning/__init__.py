@@ -45,6 +45,7 @@ __all__ = [
     "Change",
     "Explanation",
     "Group",
+    "LessNoise",
     "LookOptions",
     "Lookup",
     "Memberships",
@@ -90,9 +91,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from dosimeter.planning.explain import Explanation, explain_plan
-    from dosimeter.planning.explained_stages import Stages
-    from dosimeter.planning.less_noise import Change, NoiseAdvice
+    from dosimeter.planning.explain import Explanation, Stages, explain_plan
+    from dosimeter.planning.less_noise import Change, LessNoise, NoiseAdvice
     from dosimeter.planning.native import StudyPlan, plan_study
 
 __getattr__ = load_late(
@@ -100,8 +100,9 @@ __getattr__ = load_late(
     {
         "Change": "less_noise",
         "Explanation": "explain",
+        "LessNoise": "less_noise",
         "NoiseAdvice": "less_noise",
-        "Stages": "explained_stages",
+        "Stages": "explain",
         "StudyPlan": "native",
         "explain_plan": "explain",
         "plan_study": "native",
