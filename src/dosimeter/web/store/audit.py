@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, TextIO
+from typing import Any, TextIO, TypedDict, Unpack
 
 import sqlalchemy as sa
 
@@ -56,19 +56,20 @@ class AuditRecord(ChainedRecord):
 COLUMNS = tuple(AuditRecord.find_columns())
 
 
-def write_audit(
-    connection: sa.Connection,
-    user: str,
-    action: str,
-    *,
-    dataset: str | None = None,
-    query_id: str | None = None,
-    detail: str = "",
-) -> None:
+class About(TypedDict, total=False):
+    """What a record is about, where there is anything: a dataset, a query, and a detail in words."""
+
+    dataset: str | None
+    query_id: str | None
+    detail: str
+
+
+def write_audit(connection: sa.Connection, user: str, action: str, **about: Unpack[About]) -> None:
     """Add a record to the log. The transaction must write nothing after it."""
     take_turn(connection, AUDITING)
-    count, head = _find_end(connection)
-    record = AuditRecord(count + 1, write_time(), user, action, dataset, query_id, detail, head)
+    (count, head), at = _find_end(connection), write_time()
+    told: About = {"dataset": None, "query_id": None, "detail": "", **about}
+    record = AuditRecord(id=count + 1, at=at, user=user, action=action, previous=head, **told)
     connection.execute(AUDIT.insert().values(asdict(record.seal())))
 
 
@@ -79,17 +80,9 @@ def _find_end(connection: sa.Connection) -> tuple[int, str]:
     return (0, GENESIS) if last is None else (last.id, last.digest)
 
 
-def note(
-    database: Database,
-    user: str,
-    action: str,
-    *,
-    dataset: str | None = None,
-    query_id: str | None = None,
-    detail: str = "",
-) -> None:
+def note(database: Database, user: str, action: str, **about: Unpack[About]) -> None:
     with database.writing() as connection:
-        write_audit(connection, user, action, dataset=dataset, query_id=query_id, detail=detail)
+        write_audit(connection, user, action, **about)
 
 
 @dataclass(frozen=True, slots=True)
