@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Ledger, Record
-from dosimeter.ledger.records import write_canonical_json
+from dosimeter.ledger import Ledger, Record, write_canonical_json
 from tests.ledger.ledger_worker import decide_on, make_request
 from tests.ledger.raw_records import insert_raw
 

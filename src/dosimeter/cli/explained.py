@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -16,7 +16,7 @@ from dosimeter.show import format_epsilon, format_number
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dosimeter.planning import Explanation, Stages
+    from dosimeter.planning import Explanation, LessNoise, Stages
 
 
 def print_explanation(explanation: Explanation) -> None:
@@ -25,140 +25,114 @@ def print_explanation(explanation: Explanation) -> None:
     The stages: which rows are read, what is computed per person (left out if nothing is), which numbers get noise, and
     what is computed from the noisy numbers, which costs nothing.
     """
-    console = make_console()
+    console, drawn = make_console(), {number.measure for number in explanation.stages.measured if number.in_rows}
     console.print(Text(explanation.query.strip(), style="bold"))
     console.print(Text(_describe_size(explanation), style="dim"))
     console.print()
-    console.print(Text(_describe_rows(explanation.stages)))
-    if explanation.stages.people is not None:
-        console.print(Text(_describe_people(explanation.stages)))
-    only_ranks = all(number.in_rows for number in explanation.stages.measured)
-    console.print(Text(f"3 measured, {'drawn by rank' if only_ranks else 'with noise'}:"))
-    _print_measured(console, explanation)
-    after = "; ".join(explanation.stages.after) or "nothing"
-    console.print(Text(f"4 after the noise, at no cost: {after}."))
+    _print_lines(console, _describe_first_stages(explanation))
+    console.print(_tabulate_measured(explanation))
+    _print_lines(console, _describe_after(explanation.stages))
     console.print()
-    _print_whole(console, explanation)
-    _print_advice(console, explanation)
+    _print_lines(console, _describe_whole(explanation))
+    _print_lines(console, _describe_advice(explanation.less_noise, drawn))
     print_notes(console, explanation.notes)
+
+
+def _print_lines(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(Text(line))
 
 
 def _describe_size(explanation: Explanation) -> str:
     each, groups = len(explanation.measures), explanation.groups
     names = ", ".join(explanation.group_columns)
+    noisy = f"{each} noisy {'number' if each == 1 else 'numbers'}"
     if not names:
-        return f"{each} noisy {'number' if each == 1 else 'numbers'}, over everybody who meets the WHERE."
+        return f"{noisy}, over everybody who meets the WHERE."
     if groups is None:
-        return f"{each} noisy {'number' if each == 1 else 'numbers'} for each group of {names} in the data."
+        return f"{noisy} for each group of {names} in the data."
     return f"{each * groups:,} noisy numbers: {each} for each of the {groups:,} declared groups of {names}."
 
 
-def _describe_rows(stages: Stages) -> str:
-    rows = stages.rows
+def _describe_first_stages(explanation: Explanation) -> Iterator[str]:
+    """Yield a line on the rows, one on people if there is such a stage, and the title of what is measured."""
+    rows, people = explanation.stages.rows, explanation.stages.people
     joined = f" joined with {', '.join(rows.joined)}" if rows.joined else ""
-    counted = "" if stages.people is not None else _describe_counted(stages)
-    return f"1 rows, at no cost: {rows.table}{joined}{counted}."
-
-
-def _describe_counted(stages: Stages) -> str:
-    rows = stages.rows
     chosen = ", those that the WHERE chooses" if rows.chosen else ""
-    return f"{chosen}; {'one row' if rows.rows_each == 1 else f'at most {rows.rows_each:,} rows'} of each individual"
+    most = "one row" if rows.rows_each == 1 else f"at most {rows.rows_each:,} rows"
+    counted = f"{chosen}; {most} of each individual"
+    yield f"1 rows, at no cost: {rows.table}{joined}{counted if people is None else ''}."
+    if people is not None:
+        named = [(column.name, column.bounds) for column in people.columns]
+        shown = [name if ends is None else f"{name} ({' to '.join(map(format_number, ends))})" for name, ends in named]
+        computed = "".join(f", {each}" for each in shown)
+        yield f"2 people, at no cost: from the own rows of each {people.unit}{computed}{counted}."
+    only_ranks = all(number.in_rows for number in explanation.stages.measured)
+    yield f"3 measured, {'drawn by rank' if only_ranks else 'with noise'}:"
 
 
-def _describe_people(stages: Stages) -> str:
-    people = stages.people
-    assert people is not None
-    shown = [
-        column.name
-        if column.bounds is None
-        else f"{column.name} ({format_number(column.bounds[0])} to {format_number(column.bounds[1])})"
-        for column in people.columns
-    ]
-    computed = f", {', '.join(shown)}" if shown else ""
-    return f"2 people, at no cost: from the own rows of each {people.unit}{computed}{_describe_counted(stages)}."
-
-
-def _print_measured(console: Console, explanation: Explanation) -> None:
-    stages = explanation.stages
+def _tabulate_measured(explanation: Explanation) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for title in ("measured", "kind"):
         table.add_column(title)
-    for title in (
-        "sensitivity",
-        "noise grid",
-        "share of ε",
-        *(f"± at ε = {format_epsilon(each)}" for each in stages.epsilons),
-    ):
+    errors_at = [f"± at ε = {format_epsilon(each)}" for each in explanation.stages.epsilons]
+    for title in ("sensitivity", "noise grid", "share of ε", *errors_at):
         table.add_column(title, justify="right")
-    for measure, number in zip(explanation.measures, stages.measured, strict=True):
+    for measure, number in zip(explanation.measures, explanation.stages.measured, strict=True):
         grid = format_number(measure.grid) if measure.grid else "none"
         share = "all" if number.share == 1.0 else f"1/{round(1 / number.share)}"
         found = number.errors["laplace"]
         errors = [f"{math.ceil(error):,} rows" if number.in_rows else format_number(error) for error in found]
         sensitivity = "–" if number.in_rows else format_number(measure.sensitivity)
         table.add_row(Text(measure.measure), measure.kind, sensitivity, grid, share, *errors)
-    console.print(table)
-    totals = [asked for asked in stages.asked if asked.total_errors is not None]
-    for asked in totals:
-        assert asked.total_errors is not None
-        errors = [
-            f"± {format_number(error)} at ε = {format_epsilon(each)}"
-            for error, each in zip(asked.total_errors["laplace"], stages.epsilons, strict=True)
-        ]
-        console.print(Text(f"The total of {asked.aggregate} adds up {asked.terms:,} groups: {', '.join(errors)}."))
+    return table
 
 
-def _print_whole(console: Console, explanation: Explanation) -> None:
+def _describe_after(stages: Stages) -> Iterator[str]:
+    """Yield a line on each total of ROLLUP, CUBE or GROUPING SETS, and one on what happens after the noise."""
+    for asked in stages.asked:
+        if asked.total_errors is not None:
+            found = zip(asked.total_errors["laplace"], stages.epsilons, strict=True)
+            errors = [f"± {format_number(error)} at ε = {format_epsilon(each)}" for error, each in found]
+            yield f"The total of {asked.aggregate} adds up {asked.terms:,} groups: {', '.join(errors)}."
+    yield f"4 after the noise, at no cost: {'; '.join(stages.after) or 'nothing'}."
+
+
+def _describe_whole(explanation: Explanation) -> Iterator[str]:
+    """Yield lines on the whole answer: its sensitivity, what ± means, what it costs, how it can be released."""
     delta = explanation.sensitivity
     several = ", every measure divided by its own first" if len(explanation.measures) > 1 else ""
     drawn = [number.in_rows for number in explanation.stages.measured]
     gaussian = "" if any(drawn) else f", {format_number(delta['gaussian'])} for Gaussian noise"
     if not all(drawn):
         whole = f"{format_number(delta['laplace'])} for Laplace{gaussian or ' noise'}"
-        console.print(f"Sensitivity of the whole answer: {whole}{several}.")
+        yield f"Sensitivity of the whole answer: {whole}{several}."
     noise = "" if all(drawn) else "± is the 95 % error of Laplace noise. "
     ranks = "What is drawn by rank gets no noise: its ± is the 95 % error of its rank, in rows. " if any(drawn) else ""
-    console.print(f"{noise}{ranks}What is computed from several numbers depends on these, too.")
-    _print_costs(console, explanation)
+    yield f"{noise}{ranks}What is computed from several numbers depends on these, too."
+    for rho in (cost.rho for cost in explanation.costs if cost.epsilon == 1.0):
+        by = {name: format_number(value) for name, value in rho.items() if value is not None}
+        with_gaussian = f", {by['gaussian']} with Gaussian noise" if "gaussian" in by else ""
+        costs = f"under budget:E@D it costs ρ = {by['laplace']}{with_gaussian}"
+        yield f"An answer at ε = 1 costs 1 under the policies paper and budget:E; {costs}."
     if explanation.additive:
-        console.print(
-            "It can be released at a fixed ε, at one found from a preference, or at one found by a noisy test."
-        )
-    else:
-        console.print("It can be released at a fixed ε or at one found from a preference, and not by a noisy test:")
-        private = "how many groups the data have is private."
-        depends = "one person's rows decide what another person's removal would change."
-        console.print(depends if explanation.group_delta is None else private)
-
-
-def _print_costs(console: Console, explanation: Explanation) -> None:
-    """Print what an answer at ε = 1 would cost, under each kind of policy."""
-    for cost in (cost for cost in explanation.costs if cost.epsilon == 1.0):
-        laplace, gaussian = cost.rho["laplace"], cost.rho["gaussian"]
-        assert laplace is not None
-        with_gaussian = "" if gaussian is None else f", {format_number(gaussian)} with Gaussian noise"
-        console.print(
-            f"An answer at ε = 1 costs 1 under the policies paper and budget:E; under budget:E@D it costs "
-            f"ρ = {format_number(laplace)}{with_gaussian}."
-        )
+        yield "It can be released at a fixed ε, at one found from a preference, or at one found by a noisy test."
+        return
+    yield "It can be released at a fixed ε or at one found from a preference, and not by a noisy test:"
+    private = "how many groups the data have is private."
+    depends = "one person's rows decide what another person's removal would change."
+    yield depends if explanation.group_delta is None else private
 
 
 # ---------------------------------------------------------------- less noise
 
 
-def _print_advice(console: Console, explanation: Explanation) -> None:
-    found = explanation.less_noise
-    if found is None:
-        return
-    if found.groups_matter is False:
-        console.print("Fewer or coarser groups would not change the noise of any number.")
-    if found.advice:
-        console.print()
-        console.print("Less noise:")
-    drawn = {number.measure for number in explanation.stages.measured if number.in_rows}
-    for advice in found.advice:
-        console.print(Text(f"  {_word_advice(advice, drawn)}"))
+def _describe_advice(found: LessNoise | None, drawn: Collection[str]) -> Iterator[str]:
+    """Yield lines of advice on how to ask for less noise. ``drawn``: measures drawn by rank."""
+    if found is not None and found.groups_matter is False:
+        yield "Fewer or coarser groups would not change the noise of any number."
+    if found is not None and found.advice:
+        yield from ("", "Less noise:", *(f"  {_word_advice(advice, drawn)}" for advice in found.advice))
 
 
 def _word_advice(advice: NoiseAdvice, drawn: Collection[str]) -> str:

@@ -13,7 +13,7 @@
     readings.py  prices, charges and readings; decimals.py: exact numbers
     entries.py   requests, entries, and what a settlement may say
     values.py    the frozen values that go in and come out
-    records.py   one record: kinds, canonical JSON, digest
+    chain.py     records chained by their digests, canonical JSON; records.py: the ledger's records and their kinds
     store.py     transactions; backends.py: what a database must do, and SQLite; postgresql.py: PostgreSQL
 
 Reserve before release: a charge is committed before any noise is drawn, and settled afterwards. After a crash in
@@ -28,6 +28,16 @@ from dosimeter.ledger.accounting import (
     default_delta_total,
     remaining_candidates,
     warn_of_delta,
+)
+from dosimeter.ledger.chain import (
+    GENESIS,
+    BadRecord,
+    ChainedRecord,
+    Verification,
+    check_head,
+    follow_chain,
+    verify_chain,
+    write_canonical_json,
 )
 from dosimeter.ledger.decimals import ZERO, exact_decimal, write_decimal
 from dosimeter.ledger.entries import (
@@ -49,7 +59,7 @@ from dosimeter.ledger.ledger import Ledger
 from dosimeter.ledger.measuring import Measuring
 from dosimeter.ledger.people import MOST_KEPT, People, SharedPeople, check_shared
 from dosimeter.ledger.readings import Charge, Price, Reading
-from dosimeter.ledger.records import GENESIS, Record, write_canonical_json
+from dosimeter.ledger.records import Record
 from dosimeter.ledger.remaining import Remaining, count_answers
 from dosimeter.ledger.values import (
     Account,
@@ -58,7 +68,6 @@ from dosimeter.ledger.values import (
     Continuation,
     Identification,
     Reservation,
-    Verification,
     choose_algorithm,
 )
 
@@ -72,6 +81,8 @@ __all__ = [
     "AccountOpening",
     "AccountSummary",
     "Algorithm",
+    "BadRecord",
+    "ChainedRecord",
     "Charge",
     "Continuation",
     "DenialReason",
@@ -100,13 +111,16 @@ __all__ = [
     "SharedPeople",
     "Verification",
     "check_apart",
+    "check_head",
     "check_shared",
     "choose_algorithm",
     "count_answers",
     "default_delta_total",
     "exact_decimal",
+    "follow_chain",
     "refuse_stopped",
     "remaining_candidates",
+    "verify_chain",
     "warn_of_delta",
     "write_canonical_json",
     "write_decimal",

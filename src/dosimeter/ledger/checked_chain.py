@@ -15,17 +15,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_text
-from dosimeter.ledger.records import (
-    GENESIS,
-    BadRecord,
-    Record,
-    follow_chain,
-    read_alone,
-    read_payload,
-    refusing_bad_records,
-    seal_record,
-    write_canonical_json,
-)
+from dosimeter.ledger.chain import GENESIS, BadRecord, follow_chain, write_canonical_json
+from dosimeter.ledger.records import Record, read_alone, read_payload, refusing_bad_records, seal_record
 from dosimeter.ledger.replay import DatasetReplay
 
 if TYPE_CHECKING:
@@ -104,7 +95,7 @@ class CheckedChain:
         """
         checked = cls(_find_older(transaction, start))
         with refusing_bad_records():
-            for record in follow_chain(rows, start=start or 1):
+            for record in follow_chain(Record, rows, start=start or 1):
                 if record.seq == start:
                     checked._begin(record)
                 else:
@@ -325,7 +316,7 @@ class _Followed:
         """
         checked = self._checked._copy(_find_older(transaction, self._start))
         with refusing_bad_records():
-            for record in follow_chain(rows[len(self._rows) :], start=checked.next_seq, after=checked.head):
+            for record in follow_chain(Record, rows[len(self._rows) :], start=checked.next_seq, after=checked.head):
                 checked.add(record)
         return checked, self if len(rows) == len(self._rows) else None
 

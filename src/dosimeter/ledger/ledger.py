@@ -6,9 +6,9 @@ history, check it from the first record. So nothing is granted by records that d
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +20,7 @@ from typing import Literal, Self, TextIO
 from dosimeter.errors import Interrupted, LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger.agreement import agree, check_reservation, write_identification
+from dosimeter.ledger.chain import BadRecord, Verification, check_head, follow_chain, verify_chain
 from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter, draw_lock_name
 from dosimeter.ledger.entries import (
     DenialReason,
@@ -47,14 +48,7 @@ from dosimeter.ledger.lookups import (
 )
 from dosimeter.ledger.measuring import Mark, Measuring, add_sentence, describe_charge, describe_unknown
 from dosimeter.ledger.people import People, SharedPeople, find_key, make_key
-from dosimeter.ledger.records import (
-    GENESIS,
-    BadRecord,
-    check_text,
-    derive_entry_id,
-    follow_chain,
-    refusing_bad_records,
-)
+from dosimeter.ledger.records import Record, check_text, derive_entry_id, refusing_bad_records
 from dosimeter.ledger.remaining import Remaining
 from dosimeter.ledger.replay import DatasetReplay, concerns_analyst
 from dosimeter.ledger.transactions import LedgerTransactions
@@ -64,7 +58,6 @@ from dosimeter.ledger.values import (
     Continuation,
     Identification,
     Reservation,
-    Verification,
     write_decision,
 )
 
@@ -312,7 +305,7 @@ class Ledger(LedgerTransactions):
             stream: the text stream to write to.
         """
         with self._store.reading() as transaction, refusing_bad_records(), closing(transaction.rows()) as rows:
-            for record in follow_chain(rows):
+            for record in follow_chain(Record, rows):
                 stream.write(record.to_json_line() + "\n")
 
     def verify(self, head: str | None = None) -> Verification:
@@ -321,24 +314,17 @@ class Ledger(LedgerTransactions):
         Args:
             head: a digest that ``head`` gave earlier. Only such a digest can show that the last records were cut off.
         """
-        wanted = GENESIS if head is None else head.strip().lower()
-        if not re.fullmatch(r"[0-9a-f]{64}", wanted):
-            raise LedgerError("A head is a digest of 64 hexadecimal digits, as verify prints it.")
-        found = wanted == GENESIS
-        checked = CheckedChain()
+        wanted, checked = check_head(head, LedgerError), CheckedChain()
+
+        def follow(rows: Iterable[Sequence[object]]) -> Iterator[Record]:
+            for record in follow_chain(Record, rows):
+                checked.add(record)
+                yield record
+
         with self._store.reading() as transaction:
-            try:
-                with closing(transaction.rows()) as rows:
-                    for record in follow_chain(rows):
-                        checked.add(record)
-                        found = found or record.digest == wanted
-            except BadRecord as bad:
-                return Verification(False, transaction.count(), checked.head, (bad.seq, bad.reason))
-        count = checked.next_seq - 1
-        if not found:
-            reason = "no record has the head that was asked for: the tail was cut off, or it is another ledger's"
-            return Verification(False, count, checked.head, (count + 1, reason))
-        return Verification(True, count, checked.head)
+            with closing(transaction.rows()) as rows:
+                found = verify_chain(follow(rows), wanted, name="ledger")
+            return found if found.intact else replace(found, records=transaction.count())
 
     def head(self) -> str:
         """Return the digest of the last record, to be noted beside an answer. Reads from the last checkpoint on."""

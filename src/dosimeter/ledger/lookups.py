@@ -7,7 +7,7 @@ answered anew and charged again: too much, never too little.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -33,10 +33,7 @@ def checkpoint_is_near(transaction: Transaction) -> bool:
 def find_entry(transaction: Transaction, entry_id: str) -> Entry | None:
     """Return an entry by its name; None if there is none. The chain of records from it to the end is checked."""
     record = _find_reserved(transaction, entry_id)
-    if record is None:
-        CheckedChain.read(transaction)
-        return None
-    return _follow_to(transaction, record)
+    return _follow_first(transaction, [] if record is None else [record], lambda _: True)
 
 
 def complete_entry(transaction: Transaction, beginning: str) -> str:
@@ -60,12 +57,10 @@ def find_open(transaction: Transaction, checked: CheckedChain, entry_id: str) ->
 
 def find_answer(transaction: Transaction, dataset: str, request_digest: str) -> Entry | None:
     """Return the latest released entry whose request has this digest; None without one. Checks the chain from it on."""
-    for record in _find_released(transaction, "request", dataset, request_digest):
-        entry = _follow_to(transaction, record)
-        if entry is not None and entry.status == "released" and entry.request_digest == request_digest:
-            return entry
-    CheckedChain.read(transaction)
-    return None
+    found = _find_released(transaction, "request", dataset, request_digest)
+    return _follow_first(
+        transaction, found, lambda entry: entry.status == "released" and entry.request_digest == request_digest
+    )
 
 
 def find_earlier(transaction: Transaction, dataset: str, plan_digest: str, source_digest: str) -> str | None:
@@ -82,12 +77,8 @@ def find_reference(transaction: Transaction, dataset: str, reference: str) -> En
 
     ``reference``: a text that the caller gave with the request, to find its entry again.
     """
-    for record in _find(transaction, "reference", dataset, reference):
-        entry = _follow_to(transaction, record)
-        if entry is not None and entry.request.settings.get("reference") == reference:
-            return entry
-    CheckedChain.read(transaction)
-    return None
+    found = _find(transaction, "reference", dataset, reference)
+    return _follow_first(transaction, found, lambda entry: entry.request.settings.get("reference") == reference)
 
 
 def find_kept(transaction: Transaction, dataset: str, of: str) -> KeptNumber | None:
@@ -95,12 +86,9 @@ def find_kept(transaction: Transaction, dataset: str, of: str) -> KeptNumber | N
 
     The chain of records is checked from the number's entry to the end.
     """
-    for record in _find(transaction, "kept", dataset, of):
-        entry = _follow_to(transaction, record)
-        if entry is not None and entry.kept is not None and entry.kept.of == of:
-            return entry.kept
-    CheckedChain.read(transaction)
-    return None
+    found = _find(transaction, "kept", dataset, of)
+    entry = _follow_first(transaction, found, lambda entry: entry.kept is not None and entry.kept.of == of)
+    return None if entry is None else entry.kept
 
 
 def list_entries(transaction: Transaction, dataset: str, limit: int, before: str | None) -> tuple[Entry, ...]:
@@ -109,10 +97,9 @@ def list_entries(transaction: Transaction, dataset: str, limit: int, before: str
     ``before``: the name of an entry; return only older ones, and none if the dataset has no such entry.
     """
     last = None if before is None else _find_reserved(transaction, before)
-    if before is not None and (last is None or last.dataset != dataset):
-        CheckedChain.read(transaction)
-        return ()
-    numbers = transaction.numbers(dataset, "reserve", before=None if last is None else last.seq, limit=limit)
+    known = before is None or (last is not None and last.dataset == dataset)
+    older = None if last is None else last.seq
+    numbers = transaction.numbers(dataset, "reserve", before=older, limit=limit) if known else []
     if not numbers:
         CheckedChain.read(transaction)
         return ()
@@ -151,8 +138,16 @@ def _list_records(transaction: Transaction, dataset: str, kind: str, most: int |
         yield from _read([row for row in [transaction.row(number)] if row is not None])
 
 
-def _follow_to(transaction: Transaction, record: Record) -> Entry | None:
-    return CheckedChain.read(transaction, before=record.seq).of(record.dataset).find_entry(record.entry)
+def _follow_first(
+    transaction: Transaction, records: Iterable[Record], is_wanted: Callable[[Entry], bool]
+) -> Entry | None:
+    """Return the first wanted entry among those of these records, or None. Checks the chain of records from it on."""
+    for record in records:
+        entry = CheckedChain.read(transaction, before=record.seq).of(record.dataset).find_entry(record.entry)
+        if entry is not None and is_wanted(entry):
+            return entry
+    CheckedChain.read(transaction)
+    return None
 
 
 def _find_reserved(transaction: Transaction, entry_id: str) -> Record | None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger.backends import TABLES, Connection, Row, create_tables
-from dosimeter.ledger.records import GENESIS
+from dosimeter.ledger.chain import GENESIS
 
 
 class PostgreSQLConnection:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from dosimeter.errors import InputError, LedgerError
 from dosimeter.json_values import JsonObject, JsonValue, read_list, read_object, read_optional_text, read_text
+from dosimeter.ledger.chain import GENESIS, BadRecord, write_canonical_json
 from dosimeter.ledger.entries import (
     RESERVED,
     SETTLED,
@@ -29,15 +30,7 @@ from dosimeter.ledger.entries import (
 from dosimeter.ledger.incidents import INCIDENT_KINDS, Incident
 from dosimeter.ledger.measuring import Mark, read_mark
 from dosimeter.ledger.readings import Reading
-from dosimeter.ledger.records import (
-    GENESIS,
-    BadRecord,
-    Record,
-    check_text,
-    read_payload,
-    refusing_bad_records,
-    write_canonical_json,
-)
+from dosimeter.ledger.records import Record, check_text, read_payload, refusing_bad_records
 from dosimeter.ledger.values import (
     Account,
     AccountOpening,

@@ -485,23 +485,3 @@ def _name_term(option: str, agreed: Policy | Decimal | None) -> tuple[Piece, ...
 
 
 _SET_BACK = Hint("Set the configuration back to the terms of the account.", surfaces=[Surface.SETTINGS])
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The result of checking the chain of records: whether nothing was altered.
-
-    ``records``: how many there are. ``head``: the digest of the last good record. ``first_bad``: the number of the
-    first bad record and what is wrong with it; None if nothing is.
-    """
-
-    intact: bool
-    records: int
-    head: str
-    first_bad: tuple[int, str] | None = None
-
-    def describe(self) -> JsonObject:
-        document: JsonObject = {"intact": self.intact, "records": self.records, "head": self.head}
-        if self.first_bad is not None:
-            document["first_bad"] = {"seq": self.first_bad[0], "reason": self.first_bad[1]}
-        return document

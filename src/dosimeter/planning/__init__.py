@@ -46,6 +46,7 @@ __all__ = [
     "Change",
     "Explanation",
     "Group",
+    "LessNoise",
     "LookOptions",
     "Lookup",
     "Memberships",
@@ -91,17 +92,17 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from dosimeter.planning.explain import Explanation, explain_plan
-    from dosimeter.planning.explained_stages import Stages
-    from dosimeter.planning.less_noise import Change, NoiseAdvice
+    from dosimeter.planning.explain import Explanation, Stages, explain_plan
+    from dosimeter.planning.less_noise import Change, LessNoise, NoiseAdvice
 
 __getattr__ = load_late(
     __name__,
     {
         "Change": "less_noise",
         "Explanation": "explain",
+        "LessNoise": "less_noise",
         "NoiseAdvice": "less_noise",
-        "Stages": "explained_stages",
+        "Stages": "explain",
         "explain_plan": "explain",
     },
 )

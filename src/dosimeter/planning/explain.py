@@ -1,22 +1,116 @@
-"""Explain what a plan would measure: for ``dosimeter explain`` and the analyst's page. Gives public facts only."""
+"""Explain what a plan would measure: for ``dosimeter explain`` and the analyst's page. Gives public facts only.
+
+An Explanation is one value: what is measured, in which stages, how far off it would be, what it costs, and how to ask
+for less noise.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import Enum
+from fractions import Fraction
+from math import prod
+from typing import Any
 
 from sqlglot import exp
 
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.json_values import JsonObject
-from dosimeter.mechanisms import NORMS, Gaussian, Laplace, default_delta
-from dosimeter.planning.explained_stages import EXAMPLES, Stages, explain_stages
+from dosimeter.measures import Estimate
+from dosimeter.mechanisms import NORMS, Gaussian, Laplace, Mechanism, default_delta
 from dosimeter.planning.less_noise import LessNoise, find_less_noise
 from dosimeter.planning.person_stage import joined_stages
 from dosimeter.planning.query_notes import list_columns, note_counted_groups, note_singled_out, note_values
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.planning.thresholding import find_even_chance
+from dosimeter.planning.thresholding import find_even_chance, read_where
+from dosimeter.schema import Column
+
+EXAMPLES = (0.1, 1.0, 10.0)
+"""The ε's at which an explanation says how far off a number would be."""
+TOTALS = "totals add up the released groups"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsStage:
+    """The rows that are read. Reading costs nothing, but a join can raise ``rows_each``, and with it the noise.
+
+    ``joined``: the tables that are joined. ``chosen``: whether a WHERE decides which rows are measured. If there is a
+    people stage, this is a WHERE over the rows that the people stage gives. ``rows_each``: the most rows of one
+    individual that can be measured.
+    """
+
+    table: str
+    joined: tuple[str, ...]
+    chosen: bool
+    rows_each: int
+
+
+@dataclass(frozen=True, slots=True)
+class OwnColumn:
+    """A column that is computed from each individual's own rows. ``bounds``: None if it has none that are numbers."""
+
+    name: str
+    bounds: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleStage:
+    """What is computed from each individual's own rows (Q2). ``rows_each``: the most rows that each has afterwards."""
+
+    unit: str
+    columns: tuple[OwnColumn, ...]
+    rows_each: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyNumber:
+    """One noisy number per group. ``share``: its share of ε, the same for each noisy number (S5).
+
+    ``errors``: its 95 % errors by mechanism, one for each ε of ``EXAMPLES``. ``in_rows``: whether these errors are
+    numbers of rows, as for a number that is drawn by rank (E3).
+    """
+
+    measure: str
+    sensitivity: Mapping[str, float]
+    share: float
+    errors: Mapping[str, tuple[float, ...]]
+    in_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedNumber:
+    """An aggregate that was asked for, and the noisy numbers that it is computed from.
+
+    ``errors``: its 95 % errors in one group by mechanism, one for each ε of ``EXAMPLES``; None if the error depends on
+    the noisy numbers themselves, as for a quotient. ``terms``: how many groups the largest total of ROLLUP, CUBE or
+    GROUPING SETS adds up. ``total_errors``: the 95 % errors of that total; None without totals, and if ``errors`` is
+    None.
+    """
+
+    aggregate: str
+    measures: tuple[str, ...]
+    errors: Mapping[str, tuple[float, ...]] | None
+    terms: int
+    total_errors: Mapping[str, tuple[float, ...]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The four stages of a query: rows, people, measured and after.
+
+    ``people`` is None where nothing is computed from each individual's own rows. ``measured``: the noisy numbers, and
+    ``asked``: the aggregates that are computed from them. ``after``: what happens to these, in words.
+    ``epsilons``: the example ε's at which the errors are given.
+    """
+
+    rows: RowsStage
+    people: PeopleStage | None
+    measured: tuple[NoisyNumber, ...]
+    asked: tuple[AskedNumber, ...]
+    after: tuple[str, ...]
+    epsilons: tuple[float, ...] = EXAMPLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +136,6 @@ class ExplainedCost:
 
     epsilon: float
     rho: Mapping[str, float | None]
-
-    def describe(self) -> JsonObject:
-        return {"epsilon": self.epsilon, "rho": dict(self.rho)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -95,34 +186,37 @@ class Explanation:
 
     def describe(self) -> JsonObject:
         """Return the explanation as ``dosimeter explain --json`` prints it."""
-        return {
-            "query": self.query,
-            "table": self.table,
-            "columns": list(self.columns),
-            "outputs": list(self.outputs),
-            "measures": [asdict(measure) for measure in self.measures],
-            "groups": self.groups,
-            "group_columns": list(self.group_columns),
-            "k": self.k,
-            "sensitivity": dict(self.sensitivity),
-            "additive": self.additive,
-            "post_processing": list(self.post_processing),
-            "digest": self.digest,
-            "notes": list(self.notes),
-            "stages": self.stages.describe(),
-            "less_noise": None if self.less_noise is None else self.less_noise.describe(),
-            **({} if self.group_delta is None else {"group_delta": self.group_delta}),
-            "costs": [cost.describe() for cost in self.costs],
-        }
+        document: dict[str, Any] = _write(asdict(self))
+        if self.group_delta is None:
+            del document["group_delta"]
+        stages = document["stages"]
+        measured = {"numbers": stages["measured"], "asked": stages["asked"]}
+        document["stages"] = {name: stages[name] for name in ("epsilons", "rows", "people")}
+        document["stages"] |= {"measured": measured, "after": stages["after"]}
+        return document
+
+
+def _write(value: Any) -> Any:
+    """Return a value for JSON: tuples become lists, and names of changes texts."""
+    match value:
+        case Mapping():
+            return {name: _write(part) for name, part in value.items()}
+        case tuple():
+            return [_write(part) for part in value]
+        case Enum():
+            return value.value
+        case _:
+            return value
 
 
 def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
     """Return what a plan would measure. ``advise``: whether to look for similar queries with less noise, too."""
-    keys, after = [block.group_keys for block in plan.blocks], tuple(_post_processing(plan))
-    groups = None if any(each is None for each in keys) else sum(len(each or ()) for each in keys)
-    notes = [*note_person_stage(plan), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
-    notes += [*_note_null_groups(plan), *note_counted_groups(plan), *_note_thresholded(plan), *_note_noise(plan)]
-    notes += dict.fromkeys(_note_ranks(plan))
+    mechanisms, keys = _list_mechanisms(plan), [block.group_keys for block in plan.blocks]
+    own, after = _list_own_columns(plan), tuple(_post_processing(plan))
+    stages = _explain_stages(plan, own, after, mechanisms)
+    notes = [*_note_own_columns(plan, own), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
+    notes += [*_note_null_groups(plan), *note_counted_groups(plan), *_note_thresholded(plan)]
+    notes += [*_note_noise(plan, stages), *dict.fromkeys(_note_ranks(plan))]
     return Explanation(
         query=plan.sql,
         table=plan.table,
@@ -132,7 +226,7 @@ def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
             ExplainedMeasure(measure.label, measure.name, measure.sensitivity_l1, float(measure.grid))
             for measure in plan.all_measures
         ),
-        groups=groups,
+        groups=None if any(each is None for each in keys) else sum(len(each or ()) for each in keys),
         group_columns=tuple(dict.fromkeys(group.name for block in plan.blocks for group in block.groups)),
         k=plan.k,
         sensitivity={name: plan.sensitivity(norm) for name, norm in NORMS.items()},
@@ -140,17 +234,130 @@ def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
         post_processing=after,
         digest=plan.digest,
         notes=tuple(notes),
-        stages=explain_stages(plan, after),
+        stages=stages,
         less_noise=find_less_noise(plan) if advise else None,
         group_delta=None if plan.threshold is None else plan.threshold.delta,
-        costs=tuple(ExplainedCost(epsilon, _find_rho(plan, epsilon)) for epsilon in EXAMPLES),
+        costs=tuple(ExplainedCost(epsilon, _find_rho(plan, epsilon, mechanisms)) for epsilon in EXAMPLES),
     )
 
 
-def _find_rho(plan: QueryPlan, epsilon: float) -> dict[str, float | None]:
-    n, ranks = plan.schema.individuals, any(block.ranks for block in plan.blocks)
-    gaussian = None if ranks or n is None or n < 2 else Gaussian(default_delta(n)).rho(epsilon)
-    return {"laplace": Laplace().rho(epsilon), "gaussian": gaussian}
+def _list_mechanisms(plan: QueryPlan) -> list[Mechanism]:
+    """Return Laplace noise, and also Gaussian noise with the default δ if the schema says how many people there are."""
+    individuals = plan.schema.individuals
+    return [Laplace()] if individuals is None or individuals < 2 else [Laplace(), Gaussian(default_delta(individuals))]
+
+
+def _find_rho(plan: QueryPlan, epsilon: float, mechanisms: list[Mechanism]) -> dict[str, float | None]:
+    usable = [mechanism for mechanism in mechanisms if mechanism.pure or not plan.ranks]
+    return dict.fromkeys(NORMS) | {mechanism.name: mechanism.rho(epsilon) for mechanism in usable}
+
+
+def _list_own_columns(plan: QueryPlan) -> list[Column] | None:
+    """Return the columns that are computed from each individual's own rows (Q2); None if there is no such stage."""
+    given = [] if plan.person is None else [plan.person.schema]
+    given += [stage.schema for stage in joined_stages(plan.joins)]
+    known = {*plan.table_schema.columns, *(schema.unit for schema in given)}
+    made = [column for schema in given for name, column in schema.columns.items() if name not in known]
+    return made if given else None
+
+
+# ---------------------------------------------------------------- the stages
+
+
+def _explain_stages(
+    plan: QueryPlan, own: list[Column] | None, after: tuple[str, ...], mechanisms: list[Mechanism]
+) -> Stages:
+    """Return the stages of a plan. ``own``: its own columns; ``after``: what happens to the released numbers."""
+    numbers, ranks, most = range(len(plan.all_measures)), plan.ranks, plan.schema.max_rows_per_unit
+    bounds = [OwnColumn(column.name, _read_bounds(column.bounds)) for column in own or ()]
+    return Stages(
+        rows=RowsStage(plan.table, tuple(join.table.name for join in plan.joins), _has_where(plan), most),
+        people=None if own is None else PeopleStage(plan.schema.unit, tuple(bounds), most),
+        measured=tuple(
+            NoisyNumber(
+                measure.label,
+                {mechanism.name: measure.sensitivity(mechanism.norm) for mechanism in mechanisms},
+                float(Fraction(1, plan.shares)),
+                _find_errors(plan, at, mechanisms, 1),
+                at in ranks,
+            )
+            for at, measure in enumerate(plan.all_measures)
+        ),
+        asked=tuple(
+            _explain_asked(plan, block, own, estimate, mechanisms)
+            for block, own in zip(plan.blocks, plan.split(numbers), strict=True)
+            for estimate in block.estimates
+        ),
+        after=(*after, *([TOTALS] if any(block.sets for block in plan.blocks) else [])),
+    )
+
+
+def _has_where(plan: QueryPlan) -> bool:
+    """Return whether the analyst wrote a WHERE.
+
+    The conditions by which the planner leaves NULL out of thresholded groups do not count.
+    """
+    if plan.threshold is not None:
+        return read_where(plan) is not None
+    return any(block.where is not None for block in plan.blocks)
+
+
+def _read_bounds(bounds: tuple[object, object] | None) -> tuple[float, float] | None:
+    """Return bounds as floats; None if they are not numbers."""
+    try:
+        return None if bounds is None else (float(str(bounds[0])), float(str(bounds[1])))
+    except ValueError:  # dates
+        return None
+
+
+def _explain_asked(
+    plan: QueryPlan, block: QueryPlan, numbers: Sequence[int], estimate: Estimate, mechanisms: list[Mechanism]
+) -> AskedNumber:
+    """Return how one aggregate of a block (SELECT that measures) is computed, and its errors.
+
+    ``numbers``: for each measure of the block, its index among the measures of all blocks.
+    """
+    alone, terms = None if estimate.alone is None else numbers[estimate.alone], _count_terms(block)
+    return AskedNumber(
+        aggregate=estimate.label,
+        measures=tuple(block.measures[at].label for at in estimate.measures),
+        errors=None if alone is None else _find_errors(plan, alone, mechanisms, 1),
+        terms=terms,
+        total_errors=None if alone is None or terms == 1 else _find_errors(plan, alone, mechanisms, terms),
+    )
+
+
+def _count_terms(plan: QueryPlan) -> int:
+    """Return how many groups the largest total of ROLLUP, CUBE or GROUPING SETS adds up; 1 without totals."""
+    sizes = [len(group.values or ()) for group in plan.groups]
+    return max((prod(size for at, size in enumerate(sizes) if at not in kept) for kept in plan.sets), default=1)
+
+
+def _find_errors(
+    plan: QueryPlan, measure: int, mechanisms: list[Mechanism], terms: int
+) -> dict[str, tuple[float, ...]]:
+    """Return the 95 % errors of a sum of ``terms`` cells of one measure, by mechanism: one for each ε of ``EXAMPLES``.
+
+    They follow from the measure's share of ε and its grid (M1, S5). For a measure that is drawn by rank they count
+    rows (E3), and only mechanisms without a δ have them. ``measure``: its index among the measures of all blocks.
+    """
+    ranks, found = plan.ranks, {}
+    if measure in ranks:
+        pure = [mechanism.name for mechanism in mechanisms if mechanism.pure]
+        errors = tuple(plan.rank_error(ranks[measure], epsilon) for epsilon in EXAMPLES)
+        return dict.fromkeys(pure, errors)
+    for mechanism in mechanisms:
+        own_errors = []
+        for epsilon in EXAMPLES:
+            scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
+            own = scale / float(plan.weights(mechanism.norm)[measure])
+            grid = float(plan.all_measures[measure].grid) or own * 1e-6
+            own_errors.append(mechanism.error_of_sum(own, grid, terms))
+        found[mechanism.name] = tuple(own_errors)
+    return found
+
+
+# ---------------------------------------------------------------- what is noted beside
 
 
 def _note_blocks(plan: QueryPlan) -> list[str]:
@@ -163,22 +370,18 @@ def _note_blocks(plan: QueryPlan) -> list[str]:
     ]
 
 
-def note_person_stage(plan: QueryPlan) -> list[str]:
-    """Return a sentence on what is computed from each individual's own rows first (Q2); an empty list if nothing is."""
-    joined = [stage.schema for stage in joined_stages(plan.joins)]
-    if plan.person is None and not joined:
-        return []
-    given = ([] if plan.person is None else [plan.person.schema]) + joined
-    known = {*plan.table_schema.columns, *(schema.unit for schema in given)}
-    made = [column for schema in given for name, column in schema.columns.items() if name not in known]
+def _note_own_columns(plan: QueryPlan, own: list[Column] | None) -> Iterator[str]:
+    """Yield a sentence on what is computed from each individual's own rows first (Q2), if anything is."""
+    if own is None:
+        return
     shown = [
         column.name if column.bounds is None else f"{column.name} ({column.bounds[0]} to {column.bounds[1]})"
-        for column in made
+        for column in own
     ]
     computed = f": {', '.join(shown)}" if shown else ""
     many, unit = plan.schema.max_rows_per_unit, plan.schema.unit
     rows = "one row" if many == 1 else f"at most {many} rows"
-    return [f"First, from the own rows of each {unit}{computed}. Then every individual has {rows}."]
+    yield f"First, from the own rows of each {unit}{computed}. Then every individual has {rows}."
 
 
 def _note_null_groups(plan: QueryPlan) -> Iterator[str]:
@@ -210,16 +413,13 @@ def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
     )
 
 
-def _note_noise(plan: QueryPlan) -> Iterator[str]:
+def _note_noise(plan: QueryPlan, stages: Stages) -> Iterator[str]:
     """Yield a sentence for each number whose 95 % error with Laplace noise at ε = 1 exceeds the range of its bounds."""
-    mechanism = Laplace()
-    scale = mechanism.scale(plan.sensitivity(mechanism.norm), 1.0)
-    for block, estimate in ((each, estimate) for each in plan.blocks for estimate in each.estimates):
-        at, width = estimate.alone, estimate.width
-        if at is None or width is None:
+    estimates = [estimate for block in plan.blocks for estimate in block.estimates]
+    for estimate, asked in zip(estimates, stages.asked, strict=True):
+        if asked.errors is None or estimate.width is None:
             continue
-        own = scale / float(block.weights(mechanism.norm)[at])
-        error = mechanism.error(own, float(block.measures[at].grid) or own * 1e-6)
+        error, width = asked.errors["laplace"][EXAMPLES.index(1.0)], estimate.width
         if error > width > 0.0:
             yield (
                 f"{estimate.label}: at ε = 1 the noise (95 % error ± {error:,.4g}) is larger than the whole range of "

@@ -8,7 +8,7 @@ who know the values, and bounds that cut values off would ruin the answer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from itertools import islice
@@ -16,7 +16,6 @@ from itertools import islice
 from sqlglot import exp
 
 from dosimeter.errors import InputError
-from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Laplace
 from dosimeter.planning.after_expressions import finds_aggregate
 from dosimeter.planning.outer_select import OUTER_SELECT
@@ -61,10 +60,6 @@ class NoiseAdvice:
     factors: Mapping[str, float]
     column: str | None = None
 
-    def describe(self) -> JsonObject:
-        """Return the advice as JSON."""
-        return {**asdict(self), "change": self.change.value}
-
 
 @dataclass(frozen=True, slots=True)
 class LessNoise:
@@ -76,10 +71,6 @@ class LessNoise:
 
     advice: tuple[NoiseAdvice, ...]
     groups_matter: bool | None
-
-    def describe(self) -> JsonObject:
-        """Return what was found as JSON."""
-        return {"advice": [each.describe() for each in self.advice], "groups_matter": self.groups_matter}
 
 
 def find_less_noise(plan: QueryPlan) -> LessNoise:
@@ -152,6 +143,12 @@ def _plan_other(plan: QueryPlan, sql: str, schema: Schema | None = None) -> Quer
         return None
 
 
+def _compare_query(plan: QueryPlan, other: exp.Select) -> dict[str, float] | None:
+    """Return by what each number's noise would be multiplied in another query; None if that one is refused."""
+    tried = _plan_other(plan, other.sql(dialect="duckdb", comments=False))
+    return None if tried is None else compare_noise(plan, tried)
+
+
 # ---------------------------------------------------------------- other queries
 
 
@@ -174,8 +171,7 @@ def _try_known_counts(plan: QueryPlan, select: exp.Select) -> Iterator[NoiseAdvi
         for node in counts:
             node.set("this", known.copy())
             node.set("big_int", None)
-        tried = _plan_other(plan, other.sql(dialect="duckdb", comments=False)) if counts else None
-        factors = {} if tried is None else compare_noise(plan, tried)
+        factors = _compare_query(plan, other) if counts else None
         if factors:
             yield NoiseAdvice(Change.COUNT_KNOWN, "COUNT(*)", f"COUNT({clause_of(known)})", factors)
 
@@ -189,8 +185,7 @@ def _try_without(plan: QueryPlan, select: exp.Select) -> Iterator[NoiseAdvice]:
     for at in aggregates[:_MOST_TRIED]:
         other = select.copy()
         other.set("expressions", [item.copy() for place, item in enumerate(items) if place != at])
-        tried = _plan_other(plan, other.sql(dialect="duckdb", comments=False))
-        factors = {} if tried is None else compare_noise(plan, tried)
+        factors = _compare_query(plan, other)
         if factors:
             yield NoiseAdvice(Change.LEAVE_OUT, clause_of(unaliased(items[at])), None, factors)
 
@@ -207,11 +202,9 @@ def _try_fewer_groups(plan: QueryPlan, select: exp.Select) -> NoiseAdvice | None
     for clause in ("group", "having", "order", "limit", "offset", "qualify"):
         other.set(clause, None)
     other.set("expressions", aggregates)
-    tried = _plan_other(plan, other.sql(dialect="duckdb", comments=False)) if aggregates else None
-    if tried is None:
-        return None
+    factors = _compare_query(plan, other) if aggregates else None
     named = ", ".join(group.name for group in plan.groups)
-    return NoiseAdvice(Change.FEWER_GROUPS, named, None, compare_noise(plan, tried))
+    return None if factors is None else NoiseAdvice(Change.FEWER_GROUPS, named, None, factors)
 
 
 # ---------------------------------------------------------------- narrower bounds

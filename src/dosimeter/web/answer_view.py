@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from dosimeter.web.csv_lines import write_csv_line
 from dosimeter.web.figures import show_estimate, show_interval, show_number
@@ -109,7 +110,7 @@ def _view_cell(
     )
 
 
-def _is_number(value: Value) -> bool:
+def _is_number(value: Value) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -122,10 +123,9 @@ def _find_scale(name: str, answer: PublicAnswer, errors: _AnswerErrors) -> tuple
     ends: list[float] = []
     for at, row in enumerate(answer.rows):
         value = row[name]
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-            error = errors.find(name, at)
-            if error is not None and math.isfinite(error):
-                ends += [value - error, value + error]
+        error = errors.find(name, at)
+        if _is_number(value) and math.isfinite(value) and error is not None and math.isfinite(error):
+            ends += [value - error, value + error]
     if not ends:
         return None
     low, high = min(ends), max(ends)
@@ -161,14 +161,7 @@ def write_csv(answer: PublicAnswer, shape: AnswerShape) -> Iterator[str]:
     names = list(answer.rows[0]) if answer.rows else []
     errors = _AnswerErrors(answer, shape)
     with_error = [name for name in names if any(errors.find(name, at) is not None for at in range(len(answer.rows)))]
-    head: list[str] = []
-    for name in names:
-        head += [name, f"{name} error_95"] if name in with_error else [name]
-    yield write_csv_line(head)
+    columns = [(name, is_error) for name in names for is_error in ((False, True) if name in with_error else (False,))]
+    yield write_csv_line([f"{name} error_95" if is_error else name for name, is_error in columns])
     for at, row in enumerate(answer.rows):
-        line: list[Value] = []
-        for name in names:
-            line.append(row[name])
-            if name in with_error:
-                line.append(errors.find(name, at))
-        yield write_csv_line(line)
+        yield write_csv_line([errors.find(name, at) if is_error else row[name] for name, is_error in columns])

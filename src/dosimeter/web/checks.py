@@ -13,7 +13,6 @@ import json
 import pickle
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -30,6 +29,8 @@ from dosimeter.web.query_planner import TOO_LARGE, QueryPlanner
 BUSY = "Another check of yours is still running. Try again in a moment."
 GRACE = 0.5  # seconds that a check goes on when nobody waits for it: most end sooner than a process can be replaced
 Begin = Callable[[str, float | None], PendingCheck]
+RunCheck = Callable[..., Awaitable[PublicCheck]]
+"""``CheckQueue.check`` for one request, with which its checks end."""
 
 
 class CheckQueue:
@@ -97,20 +98,6 @@ async def _wait_until_gone(
         if not running.done():
             pending.stop()
     return pending.wait()
-
-
-@dataclass(frozen=True, slots=True)
-class RequestChecks:
-    """The checks of one request: they end with it. ``gone``: returns when the client has closed the connection."""
-
-    queue: CheckQueue
-    gone: Callable[[], Awaitable[object]]
-
-    async def check(
-        self, user_id: str, begin: Begin, sql: str, *, patience: float, wanted: float | None = None
-    ) -> PublicCheck:
-        """Return the check of a query, as ``CheckQueue.check`` does."""
-        return await self.queue.check(user_id, begin, sql, patience=patience, wanted=wanted, gone=self.gone)
 
 
 def answer_requests() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dosimeter.ledger import Entry
 from dosimeter.web.http import Refused
 from dosimeter.web.incidents import tell_analysts
-from dosimeter.web.public import DENIED, PHRASES, PublicQuery, PublicStatus, show_answer
+from dosimeter.web.public import DENIED, PHRASES, PublicQuery, show_answer
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import QueryStatus, StoredQuery, User, find_own, note
 
@@ -39,7 +39,7 @@ def show_query(query: StoredQuery, entry: Entry | None, *, stopped: str = "") ->
     While its release is under way, or if that was interrupted, it is shown as waiting. ``entry``: the ledger's entry
     with its answer. ``stopped``: the sentence about a stopped dataset, or "".
     """
-    status = _show_status(query)
+    status = query.seen_as
     message: str | None = None
     match status:
         case "waiting":
@@ -60,17 +60,3 @@ def show_query(query: StoredQuery, entry: Entry | None, *, stopped: str = "") ->
         message=message,
         answer=None if status != "released" or entry is None else show_answer(entry),
     )
-
-
-def _show_status(query: StoredQuery) -> PublicStatus:
-    match query.status:
-        case QueryStatus.RELEASED:
-            return "released"
-        case QueryStatus.DENIED:
-            return "denied"
-        case QueryStatus.CHANGES:
-            return "changes"
-        case QueryStatus.WITHDRAWN:
-            return "withdrawn"
-        case QueryStatus.WAITING | QueryStatus.APPROVING | QueryStatus.INTERRUPTED:
-            return "withdrawn" if query.withdrawal else "waiting"

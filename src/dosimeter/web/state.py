@@ -7,11 +7,12 @@ import pickle
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from itsdangerous import URLSafeSerializer
 
@@ -42,6 +43,8 @@ from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.store import Database
 from dosimeter.web.worker import DatasetWorker
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 MOST_PREPARED = 1_000
 MOST_ENTRIES = 1_000
 MOST_SEEN = 10_000
@@ -131,7 +134,7 @@ class ServerState:
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
         self._claims: set[str] = set()
-        self._stopped: tuple[float, frozenset[str]] | None = None
+        self._stopped: dict[str, tuple[float, frozenset[str]]] = {}
         self._histories: dict[str, tuple[Entry, ...]] = {}
         self._verified: tuple[str, Verification] | None = None
         self._guard = threading.Lock()
@@ -196,14 +199,21 @@ class ServerState:
 
         It is kept so long because following the ledger's chain takes a while. ``fresh``: read it now.
         """
+        account = self.account_name(name)
+        return self._read(
+            self._accounts, account, 0.0 if fresh else FRESH, lambda: self.database.ledger.summary(account)
+        )
+
+    def _read(self, kept: dict[str, tuple[float, Value]], key: str, age: float, read: Callable[[], Value]) -> Value:
+        """Return what is kept under this key, if it was read within ``age`` seconds; otherwise read and keep it."""
         with self._guard:
-            known = self._accounts.get(self.account_name(name))
-        if not fresh and known is not None and time.monotonic() - known[0] < FRESH:
+            known = kept.get(key)
+        if known is not None and time.monotonic() - known[0] < age:
             return known[1]
-        account = self.database.ledger.summary(self.account_name(name))
+        value = read()
         with self._guard:
-            self._accounts[self.account_name(name)] = (time.monotonic(), account)
-        return account
+            kept[key] = (time.monotonic(), value)
+        return value
 
     def history(self, name: str) -> tuple[Entry, ...]:
         """Return every entry of a dataset's account; empty if there is none.
@@ -257,14 +267,10 @@ class ServerState:
 
         A release always reads anew.
         """
-        with self._guard:
-            known = self._stopped
-        if known is not None and time.monotonic() - known[0] < FRESH_STOPS:
-            return known[1]
-        found = frozenset(incident.dataset for incident in self.database.ledger.stopped_datasets())
-        with self._guard:
-            self._stopped = (time.monotonic(), found)
-        return found
+        ledger = self.database.ledger
+        return self._read(
+            self._stopped, "", FRESH_STOPS, lambda: frozenset(each.dataset for each in ledger.stopped_datasets())
+        )
 
     def is_stopped(self, name: str) -> bool:
         """Return whether an incident stopped a dataset, as far as ``list_stopped`` knows."""
@@ -298,9 +304,7 @@ class ServerState:
         entry = self.database.ledger.entry(entry_id)
         if entry is not None and entry.status != "reserved":
             with self._guard:
-                self._entries[entry_id] = entry
-                while len(self._entries) > MOST_ENTRIES:
-                    self._entries.popitem(last=False)
+                _keep(self._entries, entry_id, entry, MOST_ENTRIES)
         return entry
 
     def remember_first(self, *what: str) -> bool:
@@ -312,9 +316,7 @@ class ServerState:
         with self._guard:
             if what in self._seen:
                 return False
-            self._seen[what] = None
-            while len(self._seen) > MOST_SEEN:
-                self._seen.popitem(last=False)
+            _keep(self._seen, what, None, MOST_SEEN)
             return True
 
     def is_noted(self, *what: str) -> bool:
@@ -351,7 +353,7 @@ class ServerState:
     def forget(self, name: str) -> None:
         with self._guard:
             self._accounts.pop(self.account_name(name), None)
-            self._stopped = None
+            self._stopped.clear()
 
     def close(self) -> None:
         with ExitStack() as stack:  # each is closed, even if closing the one before fails
@@ -359,6 +361,13 @@ class ServerState:
             stack.callback(self.processes.close)
             for served in self.datasets.values():
                 stack.callback(served.worker.close)
+
+
+def _keep(kept: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:
+    """Keep a value under a key, and of more than ``most`` forget the oldest."""
+    kept[key] = value
+    while len(kept) > most:
+        kept.popitem(last=False)
 
 
 @contextmanager

@@ -8,10 +8,10 @@ from dosimeter.web.http.connections import QUEUE, make_server
 from dosimeter.web.http.csrf import ENTRY_COOKIE, check_csrf, entry_csrf, is_own, make_csrf, make_entry_key
 from dosimeter.web.http.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
 from dosimeter.web.http.errors import NotSignedIn, Refused
-from dosimeter.web.http.fields import Reason, Remark
+from dosimeter.web.http.fields import Filter, Reason, Remark, Words
 from dosimeter.web.http.middleware import SecurityMiddleware
 from dosimeter.web.http.refusals import note_refusal, refuse, send_to_sign_in
-from dosimeter.web.http.templates import NOTICE_COOKIE, make_environment, render, render_public, show_moment
+from dosimeter.web.http.templates import NOTICE_COOKIE, make_environment, render, render_public, send_file, show_moment
 from dosimeter.web.http.visitors import (
     SESSION_COOKIE,
     Analyst,
@@ -38,6 +38,7 @@ __all__ = [
     "Checks",
     "Controller",
     "Device",
+    "Filter",
     "NameTurnsOf",
     "NotSignedIn",
     "PasswordQueueOf",
@@ -47,6 +48,7 @@ __all__ = [
     "SecurityMiddleware",
     "StateOf",
     "Visitor",
+    "Words",
     "check_csrf",
     "entry_csrf",
     "find_address",
@@ -63,6 +65,7 @@ __all__ = [
     "render",
     "render_public",
     "require_dataset",
+    "send_file",
     "send_to_sign_in",
     "show_moment",
     "write_device",

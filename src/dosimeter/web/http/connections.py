@@ -4,7 +4,10 @@ A connection is closed if the head of its request is not complete after ``SLOWES
 the answer for ``SLOWEST_READER`` seconds. There is a limit to open connections, so that file descriptors do not run
 out, and a lower one to connections that are in the middle of sending a request. Beyond a limit, a connection of
 the address that has the most is closed, so that a new visitor is let in: the one that has been in its state (``State``)
-the longest. Knows HTTP, and no pages.
+the longest.
+
+Stands between the event loop and uvicorn: the loop (``LimitedLoop``) puts a ``Connection`` before each protocol of the
+server, and the application tells it how far its request is (``note_request``). Knows nothing of uvicorn's inside.
 """
 
 from __future__ import annotations
@@ -16,12 +19,11 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from dosimeter.web.identity import group_address
 from dosimeter.web.log import LOG
@@ -38,6 +40,9 @@ QUIET = 60.0  # seconds in which the same complaint is logged once only
 
 State = Literal["unfinished", "idle", "unread", "answering"]
 """What a connection is doing: sending a request, nothing, leaving an answer unread, waiting for its answer."""
+
+Doing = Literal["head", "body", "answering", "idle"]
+"""What a connection's latest request is doing: its head or body arrives, it waits for its answer, it is answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +74,13 @@ class Connections:
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
-        self._known: dict[LimitedProtocol, tuple[State, float]] = {}  # ordered by these times
+        self._known: dict[Connection, tuple[State, float]] = {}  # ordered by these times
         self._sweeping = False
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def add(self, connection: LimitedProtocol) -> None:
+    def add(self, connection: Connection) -> None:
         """Note a new connection, and close one if too many are open or too many are still sending their request.
 
         If too many are sending, one of these is closed. If too many are open, another one that is sending is closed; if
@@ -100,25 +105,25 @@ class Connections:
             elif oldest is not None or len(self._known) > self._capacity.open + self._capacity.batch:
                 self._drop(connection)  # until it is closed, the server answers it that it is busy
 
-    def update(self, connection: LimitedProtocol) -> None:
+    def update(self, connection: Connection) -> None:
         """Note what a connection is doing now and, if that changed, since when."""
         known = self._known.get(connection)
         state = connection.find_state()
         if known is not None and known[0] != state:
             self._mark(connection, state)
 
-    def remove(self, connection: LimitedProtocol) -> None:
+    def remove(self, connection: Connection) -> None:
         """Forget a connection that is closed."""
         self._known.pop(connection, None)
 
-    def _mark(self, connection: LimitedProtocol, state: State) -> None:
+    def _mark(self, connection: Connection, state: State) -> None:
         self._known.pop(connection, None)
         self._known[connection] = (state, time.monotonic())
 
-    def _list(self, state: State) -> list[LimitedProtocol]:
+    def _list(self, state: State) -> list[Connection]:
         return [connection for connection, (doing, _) in self._known.items() if doing == state]
 
-    def _drop(self, connection: LimitedProtocol) -> None:
+    def _drop(self, connection: Connection) -> None:
         self.remove(connection)
         connection.drop()
 
@@ -135,7 +140,7 @@ class Connections:
             loop.call_later(SWEEP, self._close_slow, loop)
 
 
-def _find_oldest(connections: Sequence[LimitedProtocol], many: Counter[str]) -> LimitedProtocol:
+def _find_oldest(connections: Sequence[Connection], many: Counter[str]) -> Connection:
     """Return, of the address with the most connections, the one that has been in its state the longest.
 
     ``connections``: those in one state, the longest first. ``many``: how many connections each address has in all.
@@ -143,60 +148,70 @@ def _find_oldest(connections: Sequence[LimitedProtocol], many: Counter[str]) -> 
     return max(connections, key=lambda connection: many[connection.address])  # of equals the first
 
 
-class LimitedProtocol(H11Protocol):
-    """A connection by uvicorn's HTTP protocol. It reports what it is doing to ``opened``, which enforces the limits."""
+class Connection(asyncio.Protocol):
+    """One connection in front of the server's own protocol, to which it passes everything on.
 
-    opened: Connections  # of its server; set by ``limit_protocol``
-    address = ""
+    ``doing``: what its request is doing, as far as bytes and the application tell; see ``note_request``.
+    """
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.address = group_address(self.client[0]) if self.client else ""
-        self.opened.add(self)
+    def __init__(self, server: asyncio.Protocol, opened: Connections, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._opened = opened
+        self._paused = False
+        self.loop = loop
+        self.doing: Doing = "head"
+        self.address = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.address = group_address(peer[0]) if peer else ""
+        self._server.connection_made(transport)
+        self._opened.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.opened.remove(self)
-        super().connection_lost(exc)
+        self._opened.remove(self)
+        self._server.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self.opened.update(self)
+        CURRENT.set(self)  # the task that answers a request inherits it
+        if self.doing == "idle":
+            self.doing = "head"
+        self._server.data_received(data)
+        self._opened.update(self)
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self.opened.update(self)
+    def eof_received(self) -> bool | None:
+        return self._server.eof_received()
 
     def pause_writing(self) -> None:
-        super().pause_writing()
-        self.opened.update(self)
+        self._paused = True
+        self._server.pause_writing()
+        self._opened.update(self)
 
     def resume_writing(self) -> None:
-        super().resume_writing()
-        self.opened.update(self)
+        self._paused = False
+        self._server.resume_writing()
+        self._opened.update(self)
+
+    def note(self, doing: Doing) -> None:
+        """Note what the request is doing now."""
+        self.doing = doing
+        self._opened.update(self)
 
     def find_state(self) -> State:
         """Return what this connection is doing, by the names of ``State``."""
-        cycle = self._find_cycle()
-        answering = cycle is not None and not cycle.response_complete
-        if self.transport.is_closing() or self.flow.write_paused:
+        if self._transport.is_closing() or self._paused:
             return "unread"
-        if not answering and self.transport.get_write_buffer_size():
+        if self.doing != "answering" and self._transport.get_write_buffer_size():
             return "unread"
-        arriving = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
-        if answering:
-            return "unfinished" if arriving else "answering"
-        begun = self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])
-        return "unfinished" if cycle is None or begun else "idle"
-
-    def _find_cycle(self) -> RequestResponseCycle | None:
-        """Return the latest request and its answer; None before the first one."""
-        return self.cycle
+        return "unfinished" if self.doing == "head" or self.doing == "body" else self.doing
 
     def find_patience(self, state: State) -> float:
         """Return for how many seconds the connection may stay in this state."""
         match state:
             case "unfinished":
-                return SLOWEST_REQUEST if self.conn.their_state is h11.SEND_BODY else SLOWEST_HEAD
+                return SLOWEST_REQUEST if self.doing == "body" else SLOWEST_HEAD
             case "unread":
                 return SLOWEST_READER
             case "idle":
@@ -206,13 +221,31 @@ class LimitedProtocol(H11Protocol):
 
     def drop(self) -> None:
         """Close the connection at once, even if something is unsent or unread."""
-        self.connections.discard(self)
-        self.transport.abort()
+        self._transport.abort()
 
 
-def limit_protocol(capacity: Capacity) -> type[LimitedProtocol]:
-    """Return the protocol class for one server. Its connections are counted together, up to ``capacity``."""
-    return type("ServerProtocol", (LimitedProtocol,), {"opened": Connections(capacity)})
+CURRENT: ContextVar[Connection | None] = ContextVar("CURRENT", default=None)
+
+
+def note_request(doing: Doing) -> None:
+    """Note what the request that is being answered is doing now. Called by the application, in the request's task."""
+    if (connection := CURRENT.get()) is not None:
+        connection.note(doing)
+
+
+class LimitedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose servers have limits on their connections."""
+
+    async def create_server(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.Protocol], *, sock: socket.socket | None = None, **options: Any
+    ) -> asyncio.Server:
+        opened = Connections(Capacity.of_system())
+        server = await super().create_server(
+            lambda: Connection(protocol_factory(), opened, self), sock=sock, **options
+        )  # fmt: skip
+        if sock is not None:
+            sock.listen(QUEUE)  # asyncio accepts in small batches, and made the queue only as long as one batch
+        return server
 
 
 class OncePerMinute(logging.Filter):
@@ -238,7 +271,7 @@ class OncePerMinute(logging.Filter):
 
 
 class LimitedServer(uvicorn.Server):
-    """A uvicorn server whose log stays small, and whose queue of new connections is long.
+    """A uvicorn server whose connections are limited, and whose log stays small.
 
     ``stop``: called before the server waits for open requests; ends what these wait for.
     """
@@ -248,6 +281,10 @@ class LimitedServer(uvicorn.Server):
         self._quiet = OncePerMinute()
         self._stop = stop
 
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        with asyncio.Runner(loop_factory=LimitedLoop) as runner:
+            runner.run(self.serve(sockets))
+
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(self._report)
         log = logging.getLogger("uvicorn.error")
@@ -256,11 +293,6 @@ class LimitedServer(uvicorn.Server):
             await super().serve(sockets)
         finally:
             log.removeFilter(self._quiet)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for listener in sockets or ():
-            listener.listen(QUEUE)  # asyncio accepts in small batches, and made the queue only as long as one batch
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stop()
@@ -288,7 +320,7 @@ def make_server(app: Any, *, stop: Callable[[], None] = lambda: None, **options:
     """
     capacity = Capacity.of_system()
     config = uvicorn.Config(
-        app, http=limit_protocol(capacity), ws="none", backlog=capacity.batch, limit_concurrency=capacity.open + 1,
+        app, http="h11", ws="none", backlog=capacity.batch, limit_concurrency=capacity.open + 1,
         timeout_keep_alive=IDLE, h11_max_incomplete_event_size=32_768, access_log=False, server_header=False, **options,
     )  # fmt: skip
     return LimitedServer(config, stop)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from dosimeter.web.http.connections import note_request
 from dosimeter.web.log import report_bug
 
 Scope = MutableMapping[str, Any]
@@ -73,10 +74,14 @@ class SecurityMiddleware:
                 named = {name.lower() for name, _ in given}
                 own = [(name, value) for name, value in self._headers if name not in named]  # a page may be stricter
                 message = {**message, "headers": [*given, *own, *extra]}
-            if bare and message["type"] == "http.response.body":
-                message = {**message, "body": b""}
+            if message["type"] == "http.response.body":
+                if bare:
+                    message = {**message, "body": b""}
+                if not message.get("more_body", False):
+                    note_request("idle")
             await send(message)
 
+        note_request("body")
         refusal = self._check_head(dict(scope["headers"]))
         if refusal is not None:
             await self._refuse(scope, send_with_headers, refusal)
@@ -93,6 +98,7 @@ class SecurityMiddleware:
         if body is None:
             await self._refuse(scope, send_with_headers, self._too_large())
             return
+        note_request("answering")
         try:
             await self._application(scope, body, send_with_headers)
         except Exception as error:  # noqa: BLE001 - the outermost frame; the error's text could quote the data

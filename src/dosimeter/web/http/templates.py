@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from itsdangerous import BadSignature
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
@@ -110,6 +110,13 @@ def render(request: Request, template: str, user: User | None, *, status: int = 
     if whole and user is not None and NOTICE_COOKIE in request.cookies:
         page.delete_cookie(NOTICE_COOKIE, path="/")
     return page
+
+
+def send_file(lines: Iterable[str], name: str) -> Response:
+    """Send lines as a file of this name, to be saved. Its ending says what it is."""
+    kind = {"csv": "text/csv", "jsonl": "application/jsonl"}[name.rpartition(".")[2]]
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(lines, media_type=f"{kind}; charset=utf-8", headers=headers)
 
 
 def _list_halted(state: ServerState) -> list[str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from itsdangerous import BadSignature
 
-from dosimeter.web.checks import RequestChecks
+from dosimeter.web.checks import RunCheck
 from dosimeter.web.http.errors import NotSignedIn, Refused
 from dosimeter.web.identity import NameTurns, PasswordQueue, find_session
 from dosimeter.web.state import ServedDataset, ServerState
-from dosimeter.web.store import User
+from dosimeter.web.store import Role, User
 
 SESSION_COOKIE = "dosimeter_session"
 
@@ -53,26 +54,21 @@ def find_way_back(address: str, role: str | None = None) -> str:
 # FastAPI runs what is not async in a thread, which takes longer than all that these do.
 
 
-async def provide_state(request: Request) -> ServerState:
-    return get_state(request)
-
-
-async def get_checks(request: Request) -> RequestChecks:
+async def get_checks(request: Request) -> RunCheck:
     async def wait_until_gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    return RequestChecks(request.app.state.checks, wait_until_gone)
+    return partial(request.app.state.checks.check, gone=wait_until_gone)
 
 
-async def get_password_queue(request: Request) -> PasswordQueue:
-    password_queue: PasswordQueue = request.app.state.password_queue
-    return password_queue
+def _hold(name: str) -> Any:
+    """Return a dependency on what the application holds under this name."""
 
+    async def get(request: Request) -> Any:
+        return getattr(request.app.state, name)
 
-async def get_name_turns(request: Request) -> NameTurns:
-    name_turns: NameTurns = request.app.state.name_turns
-    return name_turns
+    return Depends(get)
 
 
 def find_address(request: Request) -> str:
@@ -102,16 +98,15 @@ def require_visitor(request: Request) -> User:
     return user
 
 
-async def require_analyst(user: Annotated[User, Depends(require_visitor)]) -> User:
-    if user.role != "analyst":
-        raise Refused(403, "forbidden", "This page is for analysts.")
-    return user
+def _require(role: Role) -> Any:
+    """Return a dependency on a visitor of this role."""
 
+    async def require(user: Annotated[User, Depends(require_visitor)]) -> User:
+        if user.role != role:
+            raise Refused(403, "forbidden", f"This page is for {role}s.")
+        return user
 
-async def require_controller(user: Annotated[User, Depends(require_visitor)]) -> User:
-    if user.role != "controller":
-        raise Refused(403, "forbidden", "This page is for controllers.")
-    return user
+    return Depends(require)
 
 
 def require_dataset(state: ServerState, name: str) -> ServedDataset:
@@ -121,10 +116,10 @@ def require_dataset(state: ServerState, name: str) -> ServedDataset:
     return served
 
 
-StateOf = Annotated[ServerState, Depends(provide_state)]
-PasswordQueueOf = Annotated[PasswordQueue, Depends(get_password_queue)]
-NameTurnsOf = Annotated[NameTurns, Depends(get_name_turns)]
-Checks = Annotated[RequestChecks, Depends(get_checks)]
+StateOf = Annotated[ServerState, _hold("server")]
+PasswordQueueOf = Annotated[PasswordQueue, _hold("password_queue")]
+NameTurnsOf = Annotated[NameTurns, _hold("name_turns")]
+Checks = Annotated[RunCheck, Depends(get_checks)]
 Visitor = Annotated[User, Depends(require_visitor)]
-Analyst = Annotated[User, Depends(require_analyst)]
-Controller = Annotated[User, Depends(require_controller)]
+Analyst = Annotated[User, _require("analyst")]
+Controller = Annotated[User, _require("controller")]

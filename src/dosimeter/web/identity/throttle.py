@@ -13,7 +13,6 @@ holds up a device on which the user signed in before: failures on that device ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -86,23 +85,6 @@ def clean_name(name: str) -> str:
     return re.sub(r"[^a-z0-9._@-]", "?", name.strip().lower()[:64])
 
 
-def _find_full(rows: Iterable[sa.RowMapping], keys: dict[str, FailureLimit], minutes: int) -> dict[str, int]:
-    """Return the counters whose limit is reached: how many failures each has, by its key.
-
-    ``rows``: the stored counters. ``keys``: the limit of each, by key. ``minutes``: how long failures are remembered.
-    """
-    return {
-        row["key"]: row["failures"]
-        for row in rows
-        if keys[row["key"]].is_reached(row["failures"], row["until"], minutes)
-    }
-
-
-def _refuse(full: dict[str, int], keys: dict[str, FailureLimit]) -> None:
-    if full:
-        raise Throttled(slowed=all(keys[key].slows for key in full))
-
-
 def refuse_throttled(database: Database, name: str, limits: Limits) -> bool:
     """Raise Throttled if this attempt to sign in must be refused. The refusal is recorded once per run of failures.
 
@@ -134,9 +116,9 @@ def count_attempt(database: Database, user_name: str, limits: Limits) -> dict[st
     with database.writing() as connection:
         take_turn(connection, COUNTING)
         connection.execute(ATTEMPTS.delete().where(ATTEMPTS.c.until <= write_time()))
-        rows = connection.execute(sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(keys))).mappings().all()
-        failures = {row["key"]: row["failures"] for row in rows}
-        full = _find_full(rows, keys, limits.minutes)
+        rows = connection.execute(sa.select(ATTEMPTS).where(ATTEMPTS.c.key.in_(keys))).all()
+        failures = {row.key: row.failures for row in rows}
+        full = [each.key for each in rows if keys[each.key].is_reached(each.failures, each.until, limits.minutes)]
         first = [key for key in full or keys if failures.get(key) == keys[key].allowed]  # refused, or slowed down
         for key in first if full else keys:
             _add_failure(connection, key, failures.get(key), None if full else limits.minutes)
@@ -144,7 +126,8 @@ def count_attempt(database: Database, user_name: str, limits: Limits) -> dict[st
             known = connection.execute(sa.select(USERS.c.name).where(USERS.c.name == user_name)).scalar()
             where = "from many addresses" if keys[first[0]].slows else limits.address
             write_audit(connection, known or NOBODY, "was throttled", detail=where)
-    _refuse(full, keys)
+    if full:
+        raise Throttled(slowed=all(keys[key].slows for key in full))
     return keys
 
 

@@ -27,6 +27,7 @@ from dosimeter.web.store import (
     Database,
     Role,
     User,
+    count_rows,
     digest_key,
     later,
     make_identifier,
@@ -245,8 +246,7 @@ def _count_failures(connection: sa.Connection, user_name: str) -> int:
     """Return how many wrong passwords the audit log holds since this user last signed in."""
     last = sa.select(sa.func.max(AUDIT.c.id)).where(AUDIT.c.user == user_name, AUDIT.c.action == SUCCEEDED)
     since = connection.execute(last).scalar() or 0
-    failed = sa.select(sa.func.count()).where(AUDIT.c.user == user_name, AUDIT.c.action == FAILED, AUDIT.c.id > since)
-    return int(connection.execute(failed).scalar_one())
+    return count_rows(connection, AUDIT.c.user == user_name, AUDIT.c.action == FAILED, AUDIT.c.id > since)
 
 
 def find_session(database: Database, key: str) -> User | None:
@@ -326,8 +326,7 @@ def make_token(database: Database, user: User, name: str) -> str:
         still = connection.execute(sa.select(SESSIONS.c.digest).where(SESSIONS.c.digest == user.session)).first()
         if user.session and still is None:
             raise SessionEnded
-        own = sa.select(sa.func.count()).where(TOKENS.c.user_id == user.id, TOKENS.c.revoked_at.is_(None))
-        if int(connection.execute(own).scalar_one()) >= MOST_TOKENS:
+        if count_rows(connection, TOKENS.c.user_id == user.id, TOKENS.c.revoked_at.is_(None)) >= MOST_TOKENS:
             raise LimitError(f"You have {MOST_TOKENS} tokens, the most. Revoke one that you no longer use.", wait=60)
         connection.execute(
             TOKENS.insert().values(

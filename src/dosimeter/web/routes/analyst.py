@@ -6,15 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import LimitError
 from dosimeter.problems import Surface
-from dosimeter.web.checks import RequestChecks, underline_clause, write_examples
-from dosimeter.web.http import Analyst, Checks, Refused, StateOf, render_public, require_dataset
+from dosimeter.web.checks import RunCheck, underline_clause, write_examples
+from dosimeter.web.http import Analyst, Checks, Refused, StateOf, Words, render_public, require_dataset
 from dosimeter.web.own_queries import find_shown, show_query
-from dosimeter.web.public import NewQuery, OwnList, PublicCheck, PublicColumn, PublicSchema, check_text
+from dosimeter.web.public import NewQuery, OwnList, PublicCheck, PublicColumn, PublicSchema
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import (
     PLACE,
@@ -55,7 +55,7 @@ class AskForm(BaseModel):
 async def show_form(
     request: Request,
     state: StateOf,
-    checks: Checks,
+    run_check: Checks,
     user: Analyst,
     dataset: str = "",
     again: str = "",
@@ -63,7 +63,7 @@ async def show_form(
 ) -> Response:
     form = await run_in_threadpool(_begin_form, state, user, dataset, again)
     form.find = find
-    return await _ask_page(request, state, checks, user, form)
+    return await _ask_page(request, state, run_check, user, form)
 
 
 def _begin_form(state: ServerState, user: User, dataset: str, again: str) -> AskForm:
@@ -82,14 +82,14 @@ def _begin_form(state: ServerState, user: User, dataset: str, again: str) -> Ask
 async def _ask_page(
     request: Request,
     state: ServerState,
-    checks: RequestChecks,
+    run_check: RunCheck,
     user: User,
     form: AskForm,
     problems: dict[str, str] | None = None,
     status: int = 422,
 ) -> Response:
     served = state.dataset(form.dataset) or next(iter(state.datasets.values()))
-    check, marked = await _checked(state, checks, user, form) if form.sql else (None, "")
+    check, marked = await _checked(state, run_check, user, form) if form.sql else (None, "")
     return render_public(
         request, "ask.html", user, status=status if problems else 200,
         form=form.model_dump(), problems=problems or {}, names=list(state.datasets),
@@ -124,7 +124,7 @@ def _is_about(column: PublicColumn, words: str) -> bool:
 
 
 async def _checked(
-    state: ServerState, checks: RequestChecks, user: User, form: AskForm
+    state: ServerState, run_check: RunCheck, user: User, form: AskForm
 ) -> tuple[PublicCheck | None, str]:
     """Return the check of the form's query, and its SQL as HTML, in which the clause that prevents an answer is marked.
 
@@ -132,7 +132,7 @@ async def _checked(
     """
     served = require_dataset(state, form.dataset)
     try:
-        check = await checks.check(user.id, served.begin_check, form.sql, patience=PATIENCE, wanted=_read_wanted(form))
+        check = await run_check(user.id, served.begin_check, form.sql, patience=PATIENCE, wanted=_read_wanted(form))
     except LimitError:
         return None, ""
     return check, "" if check.answerable else underline_clause(form.sql, check.clause)
@@ -185,39 +185,39 @@ def show_values(
 
 @router.post("/ask/check")
 async def show_check(
-    request: Request, state: StateOf, checks: Checks, user: Analyst, form: Annotated[AskForm, Form()]
+    request: Request, state: StateOf, run_check: Checks, user: Analyst, form: Annotated[AskForm, Form()]
 ) -> Response:
     """Show, while the analyst types, whether the query can be answered, and if not, which clause prevents it.
 
     Shows nothing while a previous check is running: the page asks again.
     """
-    check, marked = await _checked(state, checks, user, form)
+    check, marked = await _checked(state, run_check, user, form)
     return render_public(request, "fragments/check.html", user, check=check, marked=marked)
 
 
 @router.post("/ask")
 async def ask(
-    request: Request, state: StateOf, checks: Checks, user: Analyst, form: Annotated[AskForm, Form()]
+    request: Request, state: StateOf, run_check: Checks, user: Analyst, form: Annotated[AskForm, Form()]
 ) -> Response:
     served = require_dataset(state, form.dataset)
     if form.switch:
-        return await _ask_page(request, state, checks, user, form, {})
+        return await _ask_page(request, state, run_check, user, form, {})
     wanted = form.wanted_error.strip().replace(",", ".") or None
     try:
         query = NewQuery.model_validate(form.model_dump(exclude={"switch", "find"}) | {"wanted_error": wanted})
     except ValidationError as error:
-        return await _ask_page(request, state, checks, user, form, _name_problems(error))
+        return await _ask_page(request, state, run_check, user, form, _name_problems(error))
     try:
-        checked: PublicCheck = await checks.check(user.id, served.begin_check, query.sql, patience=PATIENCE)
+        checked: PublicCheck = await run_check(user.id, served.begin_check, query.sql, patience=PATIENCE)
         if not checked.answerable:
             problems = {"sql": "This query cannot be answered as it is."}
-            return await _ask_page(request, state, checks, user, form, problems)
+            return await _ask_page(request, state, run_check, user, form, problems)
         most, each_minute = state.settings.open_queries, state.settings.queries_per_minute
         query_id = await run_in_threadpool(
             submit_query, state.database, user, query, most=most, each_minute=each_minute
         )
     except LimitError as error:
-        return await _ask_page(request, state, checks, user, form, {"sql": error.word(Surface.WEB)}, 429)
+        return await _ask_page(request, state, run_check, user, form, {"sql": error.word(Surface.WEB)}, 429)
     return RedirectResponse(f"/queries/{query_id}", status_code=303)
 
 
@@ -236,9 +236,9 @@ def list_queries(
     request: Request,
     state: StateOf,
     user: Analyst,
-    dataset: Annotated[str, Query(max_length=200), AfterValidator(check_text)] = "",
+    dataset: Words = "",
     status: PublicStatusName = "",
-    text: Annotated[str, Query(max_length=200), AfterValidator(check_text)] = "",
+    text: Words = "",
     place: Annotated[str, Query(max_length=80, pattern=PLACE)] = "",
 ) -> Response:
     """Show the analyst's own queries, newest first, in parts."""

@@ -91,15 +91,17 @@ def list_datasets(state: StateOf, user: TokenUser) -> list[PublicDataset]:
 
 
 @router.post("/check", summary="Whether a query can be answered; asks nothing")
-async def check(state: StateOf, checks: Checks, user: TokenUser, text: QueryText) -> PublicCheck:
+async def check(state: StateOf, run_check: Checks, user: TokenUser, text: QueryText) -> PublicCheck:
     served = require_dataset(state, text.dataset)
-    return await checks.check(user.id, served.begin_check, text.sql, patience=PATIENCE)
+    return await run_check(user.id, served.begin_check, text.sql, patience=PATIENCE)
 
 
 @router.post("/queries", status_code=201, summary="Submit a query")
-async def submit(state: StateOf, checks: Checks, user: TokenUser, query: NewQuery, response: Response) -> PublicQuery:
+async def submit(
+    state: StateOf, run_check: Checks, user: TokenUser, query: NewQuery, response: Response
+) -> PublicQuery:
     served = require_dataset(state, query.dataset)
-    checked = await checks.check(user.id, served.begin_check, query.sql, patience=PATIENCE)
+    checked = await run_check(user.id, served.begin_check, query.sql, patience=PATIENCE)
     if not checked.answerable:
         raise Refused(422, "not_answerable", checked.message, clause=checked.clause)
     shown = await run_in_threadpool(_submit, state, user, query)

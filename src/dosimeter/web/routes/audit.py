@@ -8,11 +8,11 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 from pydantic import AfterValidator
 
 from dosimeter.web.csv_lines import write_csv_line
-from dosimeter.web.http import Controller, StateOf, render
+from dosimeter.web.http import Controller, StateOf, Words, render, send_file
 from dosimeter.web.public import check_text
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import AuditFilter, AuditRecord, find_texts, follow_log, list_audit, note, read_head
@@ -22,7 +22,6 @@ PAGE = 100
 LOOKS = ("viewed", "chose to look")
 Who = Annotated[str, Query(max_length=64), AfterValidator(check_text)]
 Day = Annotated[str, Query(max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$")]
-Words = Annotated[str, Query(max_length=200), AfterValidator(check_text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +92,8 @@ def export_whole(state: StateOf, user: Controller) -> Response:
     If a record was altered, the file ends before it, without a message.
     """
     note(state.database, user.name, "exported the audit log")
-    headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
     lines = (record.to_json_line() + "\n" for record in follow_log(state.database))
-    return StreamingResponse(lines, media_type="application/jsonl; charset=utf-8", headers=headers)
+    return send_file(lines, "audit.jsonl")
 
 
 @router.get("/audit/export.csv")
@@ -103,9 +101,7 @@ def export_part(state: StateOf, user: Controller, who: Who = "", day: Day = "", 
     """Send the records that the filter lets through as CSV, newest first."""
     fits = ", ".join(f"{name} {value}" for name, value in (("who", who), ("day", day), ("words", text)) if value)
     note(state.database, user.name, "exported the audit log", detail=fits)
-    headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
-    lines = _write_csv(state, AuditFilter(who, day, text))
-    return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
+    return send_file(_write_csv(state, AuditFilter(who, day, text)), "audit.csv")
 
 
 def _write_csv(state: ServerState, only: AuditFilter) -> Iterator[str]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from dosimeter.errors import InputError
 from dosimeter.web.decision import ALGORITHMS, describe_policy, settle_unfinished
 from dosimeter.web.expected import find_needed
-from dosimeter.web.http import Controller, Refused, StateOf, render
-from dosimeter.web.public import PHRASES, check_text
+from dosimeter.web.http import Controller, Filter, Refused, StateOf, render
+from dosimeter.web.public import PHRASES
 from dosimeter.web.question import describe_question
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import (
@@ -34,12 +34,12 @@ from dosimeter.web.store import (
     read_thresholds,
     save_thresholds,
 )
+from dosimeter.web.worker import Job
 
 router = APIRouter()
 PAGE = 50
 RECENT = 8  # decisions below the queue
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
-Words = Annotated[str, Query(max_length=200), AfterValidator(check_text)]
 Place = Annotated[str, Query(max_length=80, pattern=RANKED_PLACE)]
 DecidedPlace = Annotated[str, Query(max_length=80, pattern=PLACE)]
 DecidedStatus = Literal["", "released", "denied", "changes", "withdrawn"]
@@ -83,17 +83,14 @@ def show_queue(
     request: Request,
     state: StateOf,
     user: Controller,
+    only: Filter,
     done: Annotated[str, Query(max_length=64)] = "",
-    dataset: Words = "",
-    analyst: Words = "",
-    text: Words = "",
     place: Place = "",
 ) -> Response:
     """Show what waits, the most urgent first, in parts; below it the latest decisions.
 
     ``done``: the id of the query that this controller has just decided; a sentence says so.
     """
-    only = QueryFilter(dataset=dataset, analyst=analyst, text=text)
     return render(
         request, "queue.html", user, said=_tell_done(state, user, done), names=list(state.datasets), place=place,
         waiting=_list_waiting(state, only, place),
@@ -102,16 +99,7 @@ def show_queue(
 
 
 @router.get("/queue/rows")
-def show_rows(
-    request: Request,
-    state: StateOf,
-    user: Controller,
-    dataset: Words = "",
-    analyst: Words = "",
-    text: Words = "",
-    place: Place = "",
-) -> Response:
-    only = QueryFilter(dataset=dataset, analyst=analyst, text=text)
+def show_rows(request: Request, state: StateOf, user: Controller, only: Filter, place: Place = "") -> Response:
     waiting = _list_waiting(state, only, place)
     return render(request, "fragments/waiting.html", user, waiting=waiting, place=place, polled=True)
 
@@ -171,14 +159,12 @@ def show_decided(
     request: Request,
     state: StateOf,
     user: Controller,
-    dataset: Words = "",
-    analyst: Words = "",
+    only: Filter,
     status: DecidedStatus = "",
-    text: Words = "",
     place: DecidedPlace = "",
 ) -> Response:
     """Show every decision, the latest first, in parts."""
-    only = QueryFilter(dataset=dataset, analyst=analyst, status=status, text=text)
+    only = replace(only, status=status)
     page = page_decided(state.database, limit=PAGE, only=only, place=place)
     return render(
         request, "decided.html", user, decided=list_shown(state, page), total=page.total, only=only, place=place,
@@ -262,40 +248,39 @@ def change_settings(state: StateOf, user: Controller, form: Annotated[ThresholdF
     return RedirectResponse("/settings?saved=true", status_code=303)
 
 
-@router.get("/jobs/{job_id}")
-def show_job(request: Request, state: StateOf, user: Controller, job_id: str) -> Response:
+def _require_job(state: ServerState, job_id: str) -> tuple[ServedDataset, Job[Any]]:
+    """Return a computation and the dataset that it reads. Raises Refused if there is none with this id."""
     for served in state.datasets.values():
         job = served.worker.find(job_id)
         if job is not None:
-            again = f"/jobs/{job_id}"
-            page = render(
-                request, "fragments/progress.html", user, job=job, share=served.worker.share(job), again=again
-            )  # fmt: skip
-            if job.state == "done":  # reload the page that waits for the job, once
-                page.headers["HX-Refresh"] = "true"
-            return page
+            return served, job
     raise Refused(404, "not_found", "There is no such computation.")
+
+
+@router.get("/jobs/{job_id}")
+def show_job(request: Request, state: StateOf, user: Controller, job_id: str) -> Response:
+    served, job = _require_job(state, job_id)
+    page = render(
+        request, "fragments/progress.html", user, job=job, share=served.worker.share(job), again=f"/jobs/{job_id}"
+    )
+    if job.state == "done":  # reload the page that waits for the job, once
+        page.headers["HX-Refresh"] = "true"
+    return page
 
 
 @router.post("/jobs/{job_id}/cancel")
 def cancel_job(request: Request, state: StateOf, user: Controller, job_id: str) -> Response:
-    for served in state.datasets.values():
-        job = served.worker.find(job_id)
-        if job is not None:
-            served.worker.cancel(job)
-            note(state.database, user.name, "cancelled", dataset=served.name, detail=job.title)
-            if request.headers.get("hx-target", "").startswith("job-"):  # a fragment of a page: answer in its place
-                return render(request, "fragments/progress.html", user, job=job, share=None, again=f"/jobs/{job_id}")
-            return Response(status_code=204, headers={"HX-Refresh": "true"})
-    raise Refused(404, "not_found", "There is no such computation.")
+    served, job = _require_job(state, job_id)
+    served.worker.cancel(job)
+    note(state.database, user.name, "cancelled", dataset=served.name, detail=job.title)
+    if request.headers.get("hx-target", "").startswith("job-"):  # a fragment of a page: answer in its place
+        return render(request, "fragments/progress.html", user, job=job, share=None, again=f"/jobs/{job_id}")
+    return Response(status_code=204, headers={"HX-Refresh": "true"})
 
 
 @router.post("/jobs/{job_id}/again")
 def restart_job(state: StateOf, user: Controller, job_id: str) -> Response:
     """Forget a job that was stopped, so that the page that shows it begins it again."""
-    for served in state.datasets.values():
-        job = served.worker.find(job_id)
-        if job is not None:
-            served.worker.forget(job)
-            return Response(status_code=204, headers={"HX-Refresh": "true"})
-    raise Refused(404, "not_found", "There is no such computation.")
+    served, job = _require_job(state, job_id)
+    served.worker.forget(job)
+    return Response(status_code=204, headers={"HX-Refresh": "true"})

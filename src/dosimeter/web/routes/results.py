@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, Response
 
 from dosimeter.errors import DosimeterError
 from dosimeter.ledger import Entry
@@ -16,7 +16,7 @@ from dosimeter.release import write_record
 from dosimeter.risk import parse_preference
 from dosimeter.web.answer_view import view_answer, write_csv
 from dosimeter.web.decision import word_condition
-from dosimeter.web.http import Analyst, Controller, Refused, StateOf, render_public, require_dataset
+from dosimeter.web.http import Analyst, Controller, Refused, StateOf, render_public, require_dataset, send_file
 from dosimeter.web.own_queries import find_shown
 from dosimeter.web.public import AnswerShape, PublicQuery, PublicRelease, ShownAnswer
 from dosimeter.web.question import describe_question
@@ -68,12 +68,7 @@ def download_answer(state: StateOf, user: Analyst, query_id: str) -> Response:
     query = find_shown(state, user, query_id, user.session)
     if query.answer is None:
         raise Refused(404, "not_found", "There is no answer to this query.")
-    return _send_csv(write_csv(query.answer, _find_shape(state, query)), f"answer-{query.id[:8]}.csv")
-
-
-def _send_csv(lines: object, name: str) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)  # type: ignore[arg-type]
+    return send_file(write_csv(query.answer, _find_shape(state, query)), f"answer-{query.id[:8]}.csv")
 
 
 @router.get("/queries/{query_id}/record")
@@ -195,7 +190,7 @@ def show_answer(
 def download_released(state: StateOf, user: Analyst, dataset: str, entry_id: EntryId) -> Response:
     """Send one released answer as CSV."""
     item = _require_release(state, user, dataset, entry_id)
-    return _send_csv(write_csv(item.answer, item.shape), f"answer-{entry_id[:8]}.csv")
+    return send_file(write_csv(item.answer, item.shape), f"answer-{entry_id[:8]}.csv")
 
 
 def _require_release(state: ServerState, user: User, dataset: str, entry_id: str) -> PublicRelease:

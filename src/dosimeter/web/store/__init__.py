@@ -10,6 +10,7 @@ from dosimeter.web.store.audit import (
     OPERATOR,
     SERVER,
     AuditFilter,
+    AuditRecord,
     check_audit,
     export_audit,
     follow_log,
@@ -18,7 +19,6 @@ from dosimeter.web.store.audit import (
     read_head,
     write_audit,
 )
-from dosimeter.web.store.audit_chain import AuditRecord
 from dosimeter.web.store.database import COUNTING, Database, take_turn
 from dosimeter.web.store.keys import digest_key, make_identifier, make_key, make_password
 from dosimeter.web.store.listing import (
@@ -49,7 +49,7 @@ from dosimeter.web.store.queries import (
     withdraw_query,
 )
 from dosimeter.web.store.stored_query import UNDECIDED, QueryStatus, StoredQuery
-from dosimeter.web.store.tables import ATTEMPTS, AUDIT, SESSIONS, TOKENS, USERS, later, write_time
+from dosimeter.web.store.tables import ATTEMPTS, AUDIT, SESSIONS, TOKENS, USERS, count_rows, later, write_time
 from dosimeter.web.store.user import Role, User
 
 __all__ = [
@@ -77,6 +77,7 @@ __all__ = [
     "User",
     "check_audit",
     "count_open",
+    "count_rows",
     "digest_key",
     "export_audit",
     "find_by_entry",

@@ -7,16 +7,24 @@ ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, TextIO
+from typing import Any, TextIO, TypedDict, Unpack
 
 import sqlalchemy as sa
 
-from dosimeter.errors import LedgerError
-from dosimeter.ledger import GENESIS, Verification
-from dosimeter.web.store.audit_chain import COLUMNS, AuditRecord, BadAuditRecord, follow_audit, verify_audit
+from dosimeter.errors import LedgerError, OptionError
+from dosimeter.ledger import (
+    GENESIS,
+    BadRecord,
+    ChainedRecord,
+    Verification,
+    check_head,
+    follow_chain,
+    verify_chain,
+    write_canonical_json,
+)
 from dosimeter.web.store.database import AUDITING, Database, take_turn
 from dosimeter.web.store.tables import AUDIT, write_time
 
@@ -25,43 +33,56 @@ SERVER = "server"
 NOBODY = "nobody"  # no such user; the name that was typed may be a password, so it is not stored
 
 
-def write_audit(
-    connection: sa.Connection,
-    user: str,
-    action: str,
-    *,
-    dataset: str | None = None,
-    query_id: str | None = None,
-    detail: str = "",
-) -> None:
+@dataclass(frozen=True, slots=True)
+class AuditRecord(ChainedRecord):
+    """Who did what, and when. ``id`` counts from 1 without gaps. ``previous``: the digest of the record before."""
+
+    BEGINNING = ("dosimeter-audit-record", 1)
+    id: int
+    at: str
+    user: str
+    action: str
+    dataset: str | None
+    query_id: str | None
+    detail: str
+    previous: str
+    digest: str = ""
+
+    def to_json_line(self) -> str:
+        """Return the record as one JSON object."""
+        return write_canonical_json(asdict(self))
+
+
+COLUMNS = tuple(AuditRecord.find_columns())
+
+
+class About(TypedDict, total=False):
+    """What a record is about, where there is anything: a dataset, a query, and a detail in words."""
+
+    dataset: str | None
+    query_id: str | None
+    detail: str
+
+
+def write_audit(connection: sa.Connection, user: str, action: str, **about: Unpack[About]) -> None:
     """Add a record to the log. The transaction must write nothing after it."""
     take_turn(connection, AUDITING)
-    newest = sa.select(AUDIT.c.id, AUDIT.c.digest).order_by(AUDIT.c.id.desc()).limit(1)
-    last = connection.execute(newest).first()
-    record = AuditRecord(
-        id=1 if last is None else last.id + 1,
-        at=write_time(),
-        user=user,
-        action=action,
-        dataset=dataset,
-        query_id=query_id,
-        detail=detail,
-        previous=GENESIS if last is None else last.digest,
-    )
+    (count, head), at = _find_end(connection), write_time()
+    told: About = {"dataset": None, "query_id": None, "detail": "", **about}
+    record = AuditRecord(id=count + 1, at=at, user=user, action=action, previous=head, **told)
     connection.execute(AUDIT.insert().values(asdict(record.seal())))
 
 
-def note(
-    database: Database,
-    user: str,
-    action: str,
-    *,
-    dataset: str | None = None,
-    query_id: str | None = None,
-    detail: str = "",
-) -> None:
+def _find_end(connection: sa.Connection) -> tuple[int, str]:
+    """Return how many records there are, and the digest of the last."""
+    newest = sa.select(AUDIT.c.id, AUDIT.c.digest).order_by(AUDIT.c.id.desc()).limit(1)
+    last = connection.execute(newest).first()
+    return (0, GENESIS) if last is None else (last.id, last.digest)
+
+
+def note(database: Database, user: str, action: str, **about: Unpack[About]) -> None:
     with database.writing() as connection:
-        write_audit(connection, user, action, dataset=dataset, query_id=query_id, detail=detail)
+        write_audit(connection, user, action, **about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +121,8 @@ def list_audit(
 
 def read_head(database: Database) -> tuple[int, str]:
     """Return how many records there are, and the digest of the last. Verifies nothing: ``check_audit`` does."""
-    newest = sa.select(AUDIT.c.id, AUDIT.c.digest).order_by(AUDIT.c.id.desc()).limit(1)
     with database.reading() as connection:
-        last = connection.execute(newest).first()
-    return (0, GENESIS) if last is None else (last.id, last.digest)
+        return _find_end(connection)
 
 
 @contextmanager
@@ -133,16 +152,26 @@ def check_audit(database: Database, head: str | None = None) -> Verification:
 
     ``head``: a digest that was noted earlier; without it, nobody can see whether the end was cut off.
     """
+    wanted = check_head(head, OptionError)
     with _reading_raw(database) as rows:
-        return verify_audit(rows, head)
+        return verify_chain(_follow_begun(rows), wanted, name="log")
+
+
+def _follow_begun(rows: Iterable[Sequence[object]]) -> Iterator[AuditRecord]:
+    """Yield the records of a log. Raises BadRecord at the first that does not follow, and if there is none at all."""
+    record = None
+    for record in follow_chain(AuditRecord, rows):
+        yield record
+    if record is None:
+        raise BadRecord(1, "it is missing: a log begins with the record that began its chain")
 
 
 def follow_log(database: Database) -> Iterator[AuditRecord]:
     """Yield every record, oldest first, each verified to follow the one before; end before the first that does not."""
     with _reading_raw(database) as rows:
         try:
-            yield from follow_audit(rows)
-        except BadAuditRecord:
+            yield from follow_chain(AuditRecord, rows)
+        except BadRecord:
             return
 
 
@@ -150,9 +179,9 @@ def export_audit(database: Database, stream: TextIO) -> None:
     """Write every record as one line of JSON, oldest first. Raises LedgerError at the first altered record."""
     with _reading_raw(database) as rows:
         try:
-            for record in follow_audit(rows):
+            for record in follow_chain(AuditRecord, rows):
                 stream.write(record.to_json_line() + "\n")
-        except BadAuditRecord as bad:
+        except BadRecord as bad:
             raise LedgerError(
-                f"The audit log was altered at record {bad.number}: {bad.reason}. The records before it are sound."
+                f"The audit log was altered at record {bad.seq}: {bad.reason}. The records before it are sound."
             ) from None

@@ -14,10 +14,11 @@ from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_identifier
 from dosimeter.web.store.listing import RANK, with_names
 from dosimeter.web.store.stored_query import OPEN, QueryStatus, StoredQuery
-from dosimeter.web.store.tables import QUERIES, THRESHOLDS, USERS, later, write_time
+from dosimeter.web.store.tables import QUERIES, THRESHOLDS, USERS, count_rows, later, write_time
 from dosimeter.web.store.user import User
 
 MINUTE = 60  # seconds
+_IS_OPEN = QUERIES.c.status.in_(OPEN)
 OPEN_WAIT = 300  # seconds after which a program may try again that has too many open queries
 PRIORITIES = {"high": 90.0, "normal": 95.0, "low": 97.0}
 """Suggested thresholds on least ÷ most exposed, in percent: the more urgent a query, the looser.
@@ -37,26 +38,22 @@ def submit_query(
     now, query_id = write_time(), make_identifier()
     row = {
         "id": query_id,
-        "dataset": query.dataset,
         "analyst_id": analyst.id,
-        "sql": query.sql,
-        "purpose": query.purpose,
-        "priority": query.priority,
-        "wanted_error": query.wanted_error,
         "status": QueryStatus.WAITING,
         "created_at": now,
         "changed_at": now,
-        "looked": False,
-        "withdrawal": False,
     }
+    row |= query.model_dump() | {"looked": False, "withdrawal": False}
     with database.writing() as connection:
         connection.execute(sa.select(USERS.c.id).where(USERS.c.id == analyst.id).with_for_update())  # one at a time
-        if most is not None and _count_open(connection, analyst) >= most:
+        theirs, waiting = QUERIES.c.analyst_id == analyst.id, _IS_OPEN & QUERIES.c.withdrawal.is_(False)
+        if most is not None and count_rows(connection, theirs, waiting) >= most:
             raise LimitError(
                 f"You have {most} open queries, the most at a time. Wait until some are decided, or withdraw some.",
                 wait=OPEN_WAIT,
             )
-        if each_minute is not None and _count_latest(connection, analyst) >= each_minute:
+        latest = QUERIES.c.created_at > later(seconds=-MINUTE)
+        if each_minute is not None and count_rows(connection, theirs, latest) >= each_minute:
             raise LimitError(
                 f"You have submitted {each_minute} queries within a minute, the most. Wait a minute, then go on.",
                 wait=MINUTE,
@@ -64,21 +61,6 @@ def submit_query(
         connection.execute(QUERIES.insert().values(row))
         write_audit(connection, analyst.name, "asked", dataset=query.dataset, query_id=query_id)
     return query_id
-
-
-def _count_open(connection: sa.Connection, analyst: User) -> int:
-    """Return how many queries of an analyst are open and not withdrawn."""
-    query = sa.select(sa.func.count()).where(
-        QUERIES.c.analyst_id == analyst.id, QUERIES.c.status.in_(OPEN), QUERIES.c.withdrawal.is_(False)
-    )
-    return int(connection.execute(query).scalar_one())
-
-
-def _count_latest(connection: sa.Connection, analyst: User) -> int:
-    """Return how many queries an analyst has submitted within the last minute."""
-    since = later(seconds=-MINUTE)
-    query = sa.select(sa.func.count()).where(QUERIES.c.analyst_id == analyst.id, QUERIES.c.created_at > since)
-    return int(connection.execute(query).scalar_one())
 
 
 def _read(database: Database, query: sa.Select[Any]) -> list[StoredQuery]:
@@ -127,18 +109,16 @@ def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
 
 def list_open(database: Database, dataset: str | None = None, *, limit: int | None = None) -> list[StoredQuery]:
     """Return the open queries of a dataset (None: of all), most urgent first, then oldest first, at most ``limit``."""
-    query = with_names().where(QUERIES.c.status.in_(OPEN)).order_by(RANK, QUERIES.c.created_at).limit(limit)
-    if dataset is not None:
-        query = query.where(QUERIES.c.dataset == dataset)
-    return _read(database, query)
+    return _read(database, with_names().where(_open_of(dataset)).order_by(RANK, QUERIES.c.created_at).limit(limit))
 
 
 def count_open(database: Database, dataset: str | None = None) -> int:
-    query = sa.select(sa.func.count()).where(QUERIES.c.status.in_(OPEN))
-    if dataset is not None:
-        query = query.where(QUERIES.c.dataset == dataset)
     with database.reading() as connection:
-        return int(connection.execute(query).scalar_one())
+        return count_rows(connection, _open_of(dataset))
+
+
+def _open_of(dataset: str | None) -> sa.ColumnElement[bool]:
+    return _IS_OPEN if dataset is None else _IS_OPEN & (QUERIES.c.dataset == dataset)
 
 
 def list_approving(database: Database) -> list[StoredQuery]:

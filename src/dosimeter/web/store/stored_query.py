@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import cast
 
 import sqlalchemy as sa
 
-from dosimeter.web.public import Priority
+from dosimeter.web.public import Priority, PublicStatus
 
 
 class QueryStatus(StrEnum):
@@ -87,6 +88,13 @@ class StoredQuery:
     def from_row(cls, row: sa.RowMapping) -> StoredQuery:
         values = {field.name: row[field.name] for field in fields(cls)}
         return cls(**values | {"status": QueryStatus(row["status"])})
+
+    @property
+    def seen_as(self) -> PublicStatus:
+        """Return the status as analysts see it: every open query waits, even while it is being released."""
+        if self.status.open:
+            return "withdrawn" if self.withdrawal else "waiting"
+        return cast("PublicStatus", self.status.value)  # all others have the same name for analysts
 
     def __repr__(self) -> str:
         return f"StoredQuery({self.id}, {self.status})"

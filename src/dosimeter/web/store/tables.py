@@ -100,5 +100,10 @@ def write_time(at: datetime | None = None) -> str:
     return (at or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def count_rows(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> int:
+    """Return how many rows of the conditions' table meet all of them."""
+    return int(connection.execute(sa.select(sa.func.count()).where(*conditions)).scalar_one())
+
+
 def later(**span: float) -> str:
     return write_time(datetime.now(UTC) + timedelta(**span))
