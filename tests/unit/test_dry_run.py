@@ -155,7 +155,7 @@ def test_a_dry_run_says_why_it_would_be_denied(stays: Dataset, ledger: Ledger, t
     for epsilon in (0.4, 0.5):
         stays.release(sql, ledger=ledger, epsilon=epsilon, policy="budget:1", max_epsilon=0.8)
     for epsilon, reason in (
-        (0.3, "0.9 of budget:1 is spent; this needs 0.3, 0.1 is left."),
+        (0.3, "0.9 of the budget of 1 is spent; this needs 0.3, 0.1 is left."),
         (10.0, "ε = 10 is above the account's cap of 0.8 for one query."),
     ):
         document = preview(stays, ledger, other, epsilon=epsilon)
@@ -170,7 +170,7 @@ def test_a_dry_run_says_why_it_would_be_denied(stays: Dataset, ledger: Ledger, t
             "Under the policy paper ε must be larger than the reading, which is 0.5; 0.5 is not."
         )
         assert preview(stays, books, other, epsilon=2.0, mechanism="gaussian")["reason"].startswith(
-            "0.001 of the account's δ = 0.001 is spent; this needs 0.000625 more"
+            "0.001 of the account's δ = 0.001 is spent; this needs 6.25·10⁻⁴ more"
         )
 
 
@@ -179,14 +179,14 @@ def test_a_dry_run_of_a_search_says_why_it_would_be_denied(stays: Dataset, tmp_p
     with Ledger.open(tmp_path / "find.db") as books:
         reason = preview(stays, books, sql, prefer="ratio:0.99999", policy="budget:1")["reason"]
         assert reason.startswith("No candidate meets the preference")
-        assert "The largest ε that does is 0.00001" in reason  # k/(k + ε) ≥ 0.99999
+        assert reason == "No candidate meets the preference: even the smallest, ε = 0.001, gives 0.999."  # 1/(1 + ε)
         stays.release(sql, ledger=books, prefer="ratio:0.5", policy="budget:1")
         reason = preview(stays, books, other, prefer="ratio:0.4", candidates=[1.0, 0.25])["reason"]
-        assert reason.endswith("admits none of them. 1 of budget:1 is spent; this needs 0.25, 0 is left.")
+        assert reason.endswith("which some candidates meet. 1 of the budget of 1 is spent; this needs 0.25, 0 is left.")
     with Ledger.open(tmp_path / "svt.db") as books:
         document = preview(stays, books, sql, svt=1.0, variance=0.1, candidates=[1.0, 0.25], policy="budget:1.2")
         assert document["reason"] == (
-            "0 of budget:1.2 is spent; this needs 1.25 (ε = 0.25 and 1 for finding it), 1.2 is left."
+            "0 of the budget of 1.2 is spent; this needs 1.25 (ε = 0.25 and 1 for finding it), 1.2 is left."
         )
         assert (document["denial"], document["cost"]) == (1.0, None)
 

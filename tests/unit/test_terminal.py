@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
@@ -16,7 +17,7 @@ from rich.console import Console, RenderableType
 from dosimeter.findings import AccountRefuses, Choice, find_in_choice, find_unstated, word
 from dosimeter.risk import decides, parse_preference
 from dosimeter.risk.choose import paper_candidates
-from dosimeter.risk.values import Candidate, ExposedPerson, GroupRisk, Spread
+from dosimeter.risk.values import Candidate, ExposedPerson, GroupRisk, Sensitivities, Spread
 from dosimeter.show.terminal.tables import (
     candidate_table,
     groups_table,
@@ -26,7 +27,8 @@ from dosimeter.show.terminal.tables import (
     say,
 )
 
-NUMBERS: Any = SimpleNamespace(indicator="bound", smallest_group=lambda: None)
+PEOPLE_CLASSES = Sensitivities(np.array([0.0, 1.0]), np.array([39, 1]), k=1)
+NUMBERS: Any = SimpleNamespace(indicator="bound", smallest_group=lambda: None, sensitivities=PEOPLE_CLASSES)
 """Stands for a Risk, where only the candidates matter."""
 RATIO = "MIN(rdr) / MAX(rdr) >= 0.95"
 SPENT = AccountRefuses(
@@ -260,14 +262,14 @@ def states(*met: bool | None) -> Sequence[Candidate]:
             ["Every candidate meets", "decides nothing", "no ε was found"],
         ),
         (advise(states(True, False, True), found=10.0), ["it is the largest candidate"]),
-        (advise(states(False, False, False)), ["No candidate meets", "ε = 0.1, gives 0.9091"]),
+        (advise(states(False, False, False)), ["No candidate meets", "ε = 0.1, gives 0.9091", "1 person prevents it"]),
         (
             advise(states(False, False, True), refusal=SPENT),
             [f"Stopped by the account, not by {RATIO}", "2 of the budget of 2 is spent"],
         ),
         (advise(states(False, False, True)), ["none of them is available"]),
         (word(next(find_unstated(NUMBERS, PLAIN))), ["2.54 × the average at ε = 10", "--prefer"]),
-        (advise(states(True, True, True), found=1.0), ["meets it too but is not available"]),
+        (advise(states(True, True, False), found=1.0), ["meets it too but is not available"]),
     ],
 )
 def test_advice_fits_the_state(sentence: str, pieces: list[str]) -> None:

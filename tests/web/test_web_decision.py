@@ -86,7 +86,7 @@ def test_server_reads_the_form_anew(site: Site, anna: Guest, carol: Guest) -> No
         assert "data-approve" not in page.text
     above = carol.get(address, params={"preset": "ratio", "percent": "95", "epsilon": "0.06"})
     assert above.status_code == 409
-    assert "above the largest remaining ε that meets the preference, 0.05" in above.text
+    assert "does not meet the preference; 0.05 does." in above.text
     between = carol.get(address, params={"preset": "ratio", "percent": "95", "epsilon": "0.045"})
     assert 'name="epsilon" value="0.04"' in between.text
     assert "0.045 is not one of the candidates" in between.text
@@ -99,14 +99,14 @@ def test_equal_exposure_does_not_start_at_the_whole_budget(site: Site, open_page
     carol = open_page(site, "carol")
     decide(carol, query_id)
     expect(carol.locator("#epsilon")).to_have_value("0.5")  # the largest at which nobody's advantage exceeds 0.25
-    expect(carol.locator("#part-cautions")).to_contain_text("it decides nothing")
+    expect(carol.locator("#part-cautions")).to_contain_text("decides nothing")
     carol.fill("#epsilon", "2")
     wait_for_epsilon(carol, "2")
-    expect(carol.locator("#part-cost .bad").last).to_contain_text("no more answers are possible")
+    expect(carol.locator("#part-cost .summary div").last).to_contain_text("no more answers are possible")
     wait_for_approval(carol)
     carol.click("[data-approve]")
     carol.wait_for_selector("text=This waiting query could no longer be answered")
-    expect(carol.locator(".notice").first).to_contain_text("it decides nothing")  # what warned before warns here too
+    expect(carol.locator(".notice").first).to_contain_text("decides nothing")  # what warned before warns here too
     expect(carol.locator(".notice").last).to_contain_text("What is spent goes from 0 to 2, the whole budget.")
 
 
@@ -115,8 +115,7 @@ def test_preference_that_says_the_same_everywhere_proposes_what_is_cautious(
 ) -> None:
     """One COUNT: the advantage is tanh(ε / 2), at most a quarter up to ε = 0.51."""
     page = carol.get(f"/decide/{anna.ask()}", params={"preset": "own", "text": "COUNT(rdr) >= 1"}).text
-    assert "does not depend on ε here" in page
-    assert "Every ε meets this preference, so it decides nothing." in page
+    assert "Every candidate meets the preference, so it decides nothing" in page
     assert max(e for e in site.state.datasets["clinic"].candidates if math.tanh(e / 2) <= 0.25) == 0.5
     assert 'name="epsilon" id="epsilon" form="decision-form" step="any" min="0" value="0.5"' in page
 
@@ -235,7 +234,7 @@ def test_noisy_test_is_described_by_its_worst_case(start_site: Callable[..., Sit
         assert "normalised RDR is at most 0.01" in page
         assert "to look only" in page
         assert "What is spent goes from 0 to at most 6, the whole budget." in page
-        assert "At worst the test finds ε = 5; with 1 for the test everybody is then guaranteed ε = 6." in page
+        assert "The noisy test finds ε: at worst 5, and 6 is spent with the test." in page
         assert "percent" not in page.lower().split("what the test looks for")[1][:400]
     learnt = [re.findall(r"What an attacker could learn.*?Accuracy", page) for page in pages]
     assert len(learnt[0]) == 1
@@ -249,13 +248,13 @@ def test_fixed_epsilon_is_chosen_by_what_needs_no_data(start_site: Callable[...,
         page = carol.get(f"/decide/{query_id}").text
         words = read_text(page)
         assert "So far ε = 0 of 1 is spent; 1 is left." in words
-        assert "ε = 0.6 and more is not offered: the account caps one answer at ε = 0.5." in words
+        assert "ε = 0.6 and more is not offered. ε = 0.6 is above the account" in words
         assert (
             "0.5 ± 6 1.64 % 0.5" in words
         )  # ε, the quantile of discrete Laplace noise of scale 2, 1 % by e^0.5, spent
         assert 'value="0.6"' not in page
         refused = carol.get(f"/decide/{query_id}/confirm", params={"epsilon": "0.6"})
         assert refused.status_code == 409
-        assert "the account caps one answer at ε = 0.5" in read_text(refused.text)
+        assert "ε = 0.6 is above the account" in read_text(refused.text)
         assert "Decide without looking" in refused.text
         assert carol.get(f"/decide/{query_id}/confirm").status_code == 422

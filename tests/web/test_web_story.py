@@ -40,8 +40,8 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     expect(carol.locator(".question")).to_contain_text("Controller only")
     expect(carol.locator("#touches")).to_have_text("Touches 3 of 4,000 people")
     expect(carol.locator("main")).to_contain_text("stock of a rare medicine")
-    line = "Largest ε that meets the preference: 0.05 (exact limit 0.0526). The next candidate, 0.06, gives 94.34 %."
-    expect(read_line(carol)).to_have_text(line)
+    found = "Largest ε that meets the preference: 0.05 (exact limit 0.0526)"
+    expect(read_line(carol)).to_have_text(f"{found}; the next candidate, 0.06, does not meet it and gives 0.9434.")
 
     # The slider by keyboard: arrows step, Home and End jump; the words say where it stands.
     carol.focus("#slider")
@@ -62,7 +62,7 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     # Another preference finds another ε, and the slider goes there.
     carol.fill("[name=percent]", "90")
     wait_for_epsilon(carol, "0.1")
-    expect(read_line(carol)).to_contain_text("Largest ε that meets the preference: 0.1 (exact limit 0.111).")
+    expect(read_line(carol)).to_contain_text("Largest ε that meets the preference: 0.1 (exact limit 0.111);")
     expect(carol.locator("#part-accuracy tr.selected th")).to_contain_text("0.1")
     expect(carol.locator("#range tr.selected th")).to_have_text("0.1")
 
@@ -134,8 +134,7 @@ def test_odometer_stops_what_the_preference_would_allow(start_site: Callable[...
         second = analyst.ask("SELECT COUNT(*) FROM clinic WHERE diagnosis = 'Migraine'")
     carol = open_page(site, "carol")
     decide(carol, second)
-    expect(read_line(carol)).to_have_text("Largest ε: none.")
-    words = "Stopped by the account, not by the preference: ε = 0.05 would meet it"
+    words = "Stopped by the account, not by the preference, which some candidates meet."
     expect(carol.locator("#part-line")).to_contain_text(words)
     expect(approve_button(carol)).to_be_disabled()
     expect(carol.locator("#part-accuracy")).to_contain_text("not available")
@@ -167,9 +166,8 @@ def test_no_epsilon_meets_the_preference(site: Site, open_page: OpenPage) -> Non
     decide(carol, query_id)
     carol.fill("[name=percent]", "99.99")
     line = carol.locator("#part-line")
-    expect(line).to_contain_text("No ε meets this preference.")
-    expect(line).to_contain_text("The nearest miss is ε = 0.001, with 99.90 %.")
-    expect(line).to_contain_text("3 people prevent it")
+    expect(line).to_contain_text("No candidate meets the preference: even the smallest, ε = 0.001, gives 0.999.")
+    expect(line).to_contain_text("3 people prevent it: the most exposed.")
     expect(approve_button(carol)).to_be_disabled()
 
 
@@ -178,7 +176,7 @@ def test_everybody_is_equally_exposed(site: Site, open_page: OpenPage) -> None:
         query_id = analyst.ask("SELECT COUNT(*) FROM clinic")
     carol = open_page(site, "carol")
     decide(carol, query_id)
-    expect(carol.locator("#part-line")).to_contain_text("Everybody is equally exposed, at every ε")
+    expect(carol.locator("#part-line")).to_contain_text("Everybody is equally exposed at every ε")
 
 
 def test_own_condition_and_two_groups(site: Site, open_page: OpenPage) -> None:

@@ -15,7 +15,7 @@ SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
 
 
 def read_page(guest: Guest, address: str, **fields: str) -> str:
-    return read_text(guest.get(address, params=fields).text).replace("\xa0", " ")
+    return html.unescape(read_text(guest.get(address, params=fields).text)).replace("\xa0", " ")
 
 
 def read_epsilon(page: str) -> str:
@@ -56,7 +56,7 @@ def read_part(page: str, name: str) -> str:
             "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'",
             {},
             "0.05",
-            "Nobody is in it: the answer would be noise. Deny it, or ask for changes.",
+            "Nobody is in this query: the answer would be noise. Deny it, or ask for changes.",
             True,
         ),
         # Everybody is in it: every ε meets the preference.
@@ -64,7 +64,7 @@ def read_part(page: str, name: str) -> str:
             "SELECT COUNT(*) FROM clinic",
             {},
             "0.5",
-            "The preference decides nothing about risk here: look at the guesses above. Judge the purpose.",
+            "Every ε meets the preference, so it decides nothing about risk: look at the guesses. Judge the purpose.",
             False,
         ),
     ],
@@ -82,9 +82,11 @@ def test_few_people_are_no_reason_to_approve(site: Site, anna: Guest, carol: Gue
     page = carol.get(f"/decide/{anna.ask(wanted_error='5')}", params={"percent": "50"}).text
     assert read_epsilon(page) == "0.6"
     words = read_part(page, "verdict")
-    assert "It is about 3 people. Ask for changes, unless the purpose is worth exposing them." in words
+    assert "This question touches only 3 people: whatever it answers is about them. Ask for changes, unless" in words
     assert "data-against" in page
-    assert "Answer: as exact as asked: count ± 5 (95 %)" in read_part(page, "cost")
+    assert "Answer: The answer is as exact as asked. At ε = 0.6 the analyst would get count ± 5" in read_part(
+        page, "cost"
+    )
 
 
 def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(
@@ -95,7 +97,7 @@ def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(
     fields = {"preset": "own", "text": "error <= 50 AND MAX(advantage) <= 0.2"}
     below = carol.get(f"/decide/{query_id}", params={**fields, "epsilon": "0.05"}).text
     assert "data-approve" not in below
-    assert "Risk: the preference fails by accuracy, not by risk." in read_part(below, "cost")
+    assert "Risk: ε = 0.05 does not meet the preference; 0.4 does. It fails by accuracy" in read_part(below, "cost")
     assert "ε = 0.05 does not meet the preference; 0.4 does." in read_part(below, "verdict")
     refused = carol.approve(query_id, "0.05", fields["text"])
     assert refused.status_code == 409
@@ -109,17 +111,17 @@ def test_what_fails_by_its_error_does_not_fail_by_risk(start_site: Callable[...,
         query_id = anna.ask("SELECT MEDIAN(visits) FROM clinic")
         fields = {"preset": "own", "text": "MAX(advantage) <= 0.25 AND relative_error <= 0.5"}
         near, far = (carol.get(f"/decide/{query_id}", params={**fields, "epsilon": each}).text for each in ("0.5", "2"))
-    assert "Risk: the preference fails by accuracy, not by risk." in read_part(near, "cost")
+    assert "Risk: ε = 0.5 does not meet the preference; no ε does. It fails by accuracy" in read_part(near, "cost")
     assert "An error in rows has no relative error, so no ε meets it." in read_part(near, "cost")
     assert "✗ Risk" not in read_part(near, "cost")
-    assert "✗ Risk: does not meet the preference." in read_part(far, "cost")
+    assert "✗ Risk: ε = 2 does not meet the preference; no ε does. Of 100" in read_part(far, "cost")
 
 
 def test_a_preference_over_errors_alone_is_no_tick_for_risk(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask(SMOKERS)
     fields = {"preset": "own", "text": "error <= 50"}
     page = carol.get(f"/decide/{query_id}", params={**fields, "epsilon": "1"}).text
-    assert "· Risk: the preference does not limit it." in read_part(page, "cost")
+    assert "· Risk: The preference does not limit the risk: look at the guesses." in read_part(page, "cost")
     assert "Nothing here speaks against it" not in page
     below = carol.get(f"/decide/{query_id}", params={**fields, "epsilon": "0.05"}).text
     assert "Go to ε&nbsp;=&nbsp;0.06</button>" in below  # ± 50 exactly: the next that meets it, not the largest
@@ -153,8 +155,8 @@ def test_a_fixed_epsilon_beyond_the_preference_is_spoken_against(start_site: Cal
     )
     assert "data-against" in weak
     assert "data-against" in good
-    assert "Answer: count ± 1 (95 %); the number itself is larger; the error is 33 % of it." in asked
-    assert "Risk: does not meet the preference." in asked
+    assert "the analyst would get count ± 1 (95 %); the number itself is larger; the error is 33 % of it." in asked
+    assert "Risk: ε = 2 does not meet the preference; 0.05 does." in asked
     assert "You have looked at the risk of this query" in asked
     assert "Meets the preference, and is exact enough" not in asked  # no reason that the lines contradict
 
@@ -172,7 +174,7 @@ def test_groups_that_make_epsilon_larger_are_warned_of(site: Site, anna: Guest, 
     page = read_page(carol, f"/decide/{anna.ask(ISLAND)}")
     told = (
         "The preference allows ε = 0.5 only because the noise in all groups is counted. Counting only the noise that "
-        "one person’s rows can reach, as without groups, it allows 0.05."
+        "one person's rows can reach, as without groups, it allows 0.05."
     )
     assert told in page
     assert told in read_page(carol, f"/decide/{anna.ask(ISLAND)}/confirm", epsilon="0.5")

@@ -347,7 +347,7 @@ def test_changed_file_needs_no_restart(start_site: Callable[..., Site], tmp_path
     three = {"preset": "own", "text": "COUNT(rdr) FILTER (WHERE diagnosis = 'Wilson disease') >= 3"}
     with site.guest("anna") as anna, site.guest("carol") as carol:
         query_id = anna.ask()
-        assert "Every ε meets it" in read_view(carol, query_id, three)["fragments"]["line"]
+        assert "Every candidate meets the preference" in read_view(carol, query_id, three)["fragments"]["line"]
         assert "from 3 to 2" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
         text = data.read_text()
         data.write_text(text.replace("Wilson disease", "Migraine", 1))  # two are left
@@ -355,7 +355,7 @@ def test_changed_file_needs_no_restart(start_site: Callable[..., Site], tmp_path
         assert changed.status_code == 409
         assert "The data changed" in changed.text
         assert "Largest ε" in fetch(carol, f"/decide/{query_id}").text  # measured again
-        assert "ε: none" in read_view(carol, query_id, three)["fragments"]["line"]
+        assert "No candidate meets the preference" in read_view(carol, query_id, three)["fragments"]["line"]
         assert "from 2 to 1" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
         data.write_text(text)
         assert "Largest ε" in fetch(carol, f"/decide/{query_id}").text

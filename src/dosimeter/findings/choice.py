@@ -12,7 +12,7 @@ from dosimeter.html import write_paragraphs, write_table
 from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, repr=False)
 class Choice:
     """The result of finding ε from a preference. ``epsilon``: the largest candidate that meets it; None if none does.
 
@@ -33,7 +33,7 @@ class Choice:
     limit_cell: float | None = None
     epsilon_cell: float | None = None
     conflict: tuple[ConditionRange, ...] = ()
-    _look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: ())
+    _look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: (), compare=False)
 
     def __repr__(self) -> str:
         return "Choice(redacted)"

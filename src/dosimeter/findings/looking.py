@@ -285,8 +285,13 @@ def find_given(
         yield people.AllowedByGroups(choice.epsilon, choice.epsilon_cell)
 
 
-def find_unmet(choice: Choice, refusal: AccountRefuses | None, asked: str = STATED) -> Finding:
-    """Return why the preference gives no ε: none meets it, or the account admits none of those that do."""
+def find_unmet(
+    choice: Choice, refusal: AccountRefuses | None, asked: str = STATED, exposed: int | None = None
+) -> Finding:
+    """Return why the preference gives no ε: none meets it, or the account admits none of those that do.
+
+    ``exposed``: how many people are most exposed; None if that is not to be told.
+    """
     if choice.meeting:
         return answer.MetButNotGranted(asked, refusal)
     ordered = order_candidates(choice.candidates)
@@ -295,15 +300,15 @@ def find_unmet(choice: Choice, refusal: AccountRefuses | None, asked: str = STAT
         return answer.NoValue()
     ends = (valued[0], valued[-1]) if valued else ()
     ratio = None if choice.preference.measured else smallest.rdr.ratio
-    return answer.NoneMeets(asked, smallest.epsilon, ends, ratio)
+    return answer.NoneMeets(asked, smallest.epsilon, ends, ratio, exposed)
 
 
 def _find_outcome(risk: Assessed, choice: Choice, refusal: AccountRefuses | None, asked: str) -> Finding:
     """Return which ε the preference gives, or why it gives none."""
     if choice.epsilon is None:
-        return find_unmet(choice, refusal, asked)
+        return find_unmet(choice, refusal, asked, count_exposed(risk.sensitivities))
     ordered = order_candidates(choice.candidates)
-    if len(choice.meeting) == len(ordered) and choice.epsilon == ordered[0].epsilon:  # F4
+    if len(choice.meeting) == len(ordered):  # F4
         return answer.AllMeet(asked, risk.indicator)
     larger = [line for line in ordered if line.epsilon > choice.epsilon]
     following = larger[-1] if larger else None

@@ -69,7 +69,7 @@ class NoneMeets(Finding):
     """No candidate meets the preference. ``ends``: ε and value of the preference at the largest and smallest ε.
 
     ``ratio``: least ÷ most exposed at the smallest candidate, told where there are no values; None if the preference is
-    not about RDRs alone.
+    not about RDRs alone. ``exposed``: how many people are most exposed; None if that is not told.
     """
 
     weight: ClassVar[Weight] = Weight.AGAINST
@@ -78,6 +78,7 @@ class NoneMeets(Finding):
     smallest: float
     ends: tuple[tuple[float, float], ...]
     ratio: float | None
+    exposed: int | None = None
 
 
 class NoValue(Finding):

@@ -92,11 +92,16 @@ def _word_none_meets(found: answer.NoneMeets) -> str:
         gives = f"{format_percent(found.ratio)} least ÷ most exposed"
         if found.ends and found.ends[-1][0] == found.smallest:
             gives = format_number(found.ends[-1][1], 4)
-        return f"{start}: even the smallest, ε = {format_epsilon(found.smallest)}, gives {gives}."
+        who = "" if found.exposed is None else f" {_name_preventing(found.exposed)}"
+        return f"{start}: even the smallest, ε = {format_epsilon(found.smallest)}, gives {gives}.{who}"
     if len(found.ends) < 2:
         return f"{start}."
     ends = [f"ε = {format_epsilon(epsilon)} gives {format_number(value, 4)}" for epsilon, value in found.ends]
     return f"{start}. {ends[0]}, {ends[-1]}."
+
+
+def _name_preventing(exposed: int) -> str:
+    return f"{format_people(exposed)} {'prevents' if exposed == 1 else 'prevent'} it: the most exposed."
 
 
 def _word_not_granted(found: answer.MetButNotGranted) -> str:
@@ -142,15 +147,15 @@ def _word_decides_nothing(found: people.DecidesNothing) -> str:
         who = f"everybody whom it touches ({format_people(found.touched)})"
     if found.posterior is not None and found.posterior >= _IDENTIFIED:
         return (
-            f"Its largest candidate, ε = {at}, would identify {who}: a suspicion of {100 * found.prior:g} % "
-            f"becomes {format_percent(found.posterior)}."
+            f"The preference decides nothing: its largest candidate, ε = {at}, would identify {who}: a suspicion of "
+            f"{100 * found.prior:g} % becomes {format_percent(found.posterior)}."
         )
     if found.posterior is not None and found.posterior >= _SUSPECTED:
         return (
-            f"Its largest candidate, ε = {at}, can turn a suspicion of {100 * found.prior:g} % about {who} into "
-            f"{format_percent(found.posterior)}."
+            f"The preference decides nothing: its largest candidate, ε = {at}, can turn a suspicion of "
+            f"{100 * found.prior:g} % about {who} into {format_percent(found.posterior)}."
         )
-    return f"At its largest candidate, ε = {at}, {_word_guesses(found.advantage, who)}."
+    return f"The preference decides nothing: at its largest candidate, ε = {at}, {_word_guesses(found.advantage, who)}."
 
 
 def _word_nobody_moves(found: people.NobodyMoves) -> str:
