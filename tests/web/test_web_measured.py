@@ -106,7 +106,7 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
     assert (at.too_few, at.typical, at.is_mostly_noise) == (4, (None,), True)
 
 
-@pytest.mark.parametrize("text", ["ratio:0.95", "ratio:0.9", "ratio:0.9999", "variance:1e-5", "variance:1e-9"])
+@pytest.mark.parametrize("text", ["ratio:0.95", "ratio:0.9", "ratio:0.9999"])
 def test_kept_numbers_choose_as_the_whole_table_does(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with many_people(3000) as dataset:
         whole = dataset.risk("SELECT SUM(cost) FROM many").find(text)

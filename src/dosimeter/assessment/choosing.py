@@ -88,7 +88,7 @@ def _test(
     foresee_each(risk, epsilons)  # all in one pass
     if preference.kind == "ratio":
         known = risk.list_candidates(epsilons)
-        verdicts = [preference.judge(line.rdr.ratio) for line in known]
+        verdicts = [preference.judge(line.rdr.ratio if line.rdr.max > 0.0 else None) for line in known]
         lines = [
             replace(line, value=verdict.value, satisfied=verdict.satisfied)
             for line, verdict in zip(known, verdicts, strict=True)

@@ -108,8 +108,8 @@ class Preference:
         parts = tuple(is_met(left, operator, right) for left, operator, right in sides)
         return Verdict(sides[0][0] if len(sides) == 1 else None, all(parts), empty, parts)
 
-    def judge(self, ratio: float) -> Verdict:
-        """Return the verdict of a preference over least ÷ most exposed (``kind``), from that ratio alone."""
+    def judge(self, ratio: float | None) -> Verdict:
+        """Return the verdict of a preference over least ÷ most exposed (``kind``) from that ratio; None for 0 ÷ 0."""
         met = is_met(ratio, ">=", self.threshold)
         return Verdict(ratio, met, parts=(met,))
 
