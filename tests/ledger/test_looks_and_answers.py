@@ -12,11 +12,7 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
 from dosimeter.errors import DatasetStopped
-from dosimeter.planning.options import LookOptions
 from dosimeter.release import Fixed, write_record
-from dosimeter.release.dry_run import preview_release
-from dosimeter.release.order import ReleaseOrder, Terms
-from dosimeter.release.run import release
 from tests.ledger.raw_records import describe_datasets
 from tests.ledger.test_incidents import FAILING, SCHEMA, SOUND, write_bad_bytes
 
@@ -52,9 +48,7 @@ def wards() -> Any:
 
 
 def look(dataset: Dataset, ledger: Ledger, sql: str, analyst: str | None = None) -> None:
-    preview_release(
-        dataset, sql, LookOptions(), ReleaseOrder(Fixed(0.01), terms=Terms("budget:9"), analyst=analyst), ledger
-    )
+    dataset.query(sql).dry_run(ledger, Fixed(0.01), policy="budget:9", analyst=analyst)
 
 
 def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> str:
@@ -172,10 +166,9 @@ def test_the_record_names_who_said_that_the_people_are_the_same(ledger: Ledger) 
     for at, people in enumerate((("anna", None), ("anna", "carol"), ("anna", None))):
         rows = {name: values[at:] for name, values in ROWS.items()}
         with Dataset.open(pa.table(rows), schema=WARDS) as dataset:
-            order = ReleaseOrder(
-                Fixed(0.01), terms=Terms("budget:9"), analyst=people[0], approved_by=people[1], continued=True
+            dataset.query(SMOKERS).release(
+                ledger, Fixed(0.01), policy="budget:9", analyst=people[0], approved_by=people[1], continued=True
             )
-            release(dataset, SMOKERS, LookOptions(), order, ledger)
     shown = describe_datasets(ledger)[0]["continuations"]
     assert [line["by"] for line in shown] == ["carol", "anna"]
     assert all(line["at"].endswith("Z") and len(line["source_digest"]) == 64 for line in shown)

@@ -13,7 +13,6 @@ import pytest
 from scipy.stats import binom
 
 from dosimeter import Dataset, Ledger
-from dosimeter.planning.options import LookOptions
 from dosimeter.release import Selected, outcome_distribution, select_epsilon, violation_share
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
@@ -74,7 +73,7 @@ def test_the_dry_run_tells_how_often_the_preference_breaks(
 ) -> None:
     order = ReleaseOrder(Selected(EPSILON_SVT, TAU, selection), terms=Terms("budget:50"))
     with Ledger.open(tmp_path / "ledger.db") as ledger:
-        run = preview_release(adult_dataset, Q1, LookOptions(mechanism=mechanism), order, ledger)
+        run = preview_release(adult_dataset.query(Q1, mechanism=mechanism), order, ledger)
     document: dict[str, Any] = run.describe()
     share = SHARES[mechanism, selection]
     assert document["violation_share"] == pytest.approx(share, rel=0.01)

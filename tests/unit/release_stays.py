@@ -8,10 +8,6 @@ import pyarrow as pa
 
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.ledger import Account
-from dosimeter.planning.options import LookOptions
-from dosimeter.release import read_way
-from dosimeter.release.dry_run import preview_release
-from dosimeter.release.order import ReleaseOrder, Terms
 
 WARDS = ["burns", "eyes", "hands", "nobody"]
 SCHEMA: dict[str, Any] = {
@@ -73,9 +69,4 @@ def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> list[dict
 
 
 def preview(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> dict[str, Any]:
-    looks = {name: options.pop(name) for name in ("mechanism", "candidates") if name in options}
-    terms = Terms(policy=options.pop("policy", None))
-    names = ("epsilon", "prefer", "svt", "variance", "selection", "violation", "chosen")
-    way = read_way(**{name: options.pop(name) for name in names if name in options})
-    order = ReleaseOrder(way, terms=terms, **options)
-    return preview_release(dataset, sql, LookOptions(**looks), order, ledger).describe()
+    return dataset.dry_run(sql, ledger=ledger, **options).describe()

@@ -53,8 +53,8 @@ def stays() -> Dataset:
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_every_candidate_is_what_it_is_alone(stays: Dataset, sql: str, mechanism: str) -> None:
     with stays:
-        together = stays.risk(sql, mechanism=mechanism).find("advantage:0.5,error:20,own:2")  # type: ignore[arg-type]
-        alone = stays.risk(sql, mechanism=mechanism)  # type: ignore[arg-type]
+        together = stays.risk(sql, mechanism=mechanism).find("advantage:0.5,error:20,own:2")
+        alone = stays.risk(sql, mechanism=mechanism)
         for line in together.candidates[::3]:
             alone.foreseen.clear()
             single = alone.candidate(line.epsilon)

@@ -13,10 +13,7 @@ import pytest
 
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.errors import DataError, LedgerError, SchemaError
-from dosimeter.planning.options import LookOptions
 from dosimeter.release import Fixed
-from dosimeter.release.dry_run import preview_release
-from dosimeter.release.order import ReleaseOrder, Terms
 
 EXACT = 1e9  # noise of a whole step has a probability below e⁻⁹⁰⁰⁰⁰
 ONE_ROW_EACH: dict[str, Any] = {
@@ -141,8 +138,7 @@ def test_a_dry_run_grants_what_a_release_grants(
     tmp_path: Path, ledger: Ledger, rows: list[tuple[int, int, Any]]
 ) -> None:
     with Dataset.open(write(tmp_path / "visits.csv", rows), schema=ONE_ROW_EACH) as dataset:
-        order = ReleaseOrder(Fixed(1.0), terms=Terms("budget:9"))
-        assert preview_release(dataset, COUNT, LookOptions(), order, ledger).granted
+        assert dataset.query(COUNT).dry_run(ledger, Fixed(1.0), policy="budget:9").granted
         assert release(dataset, ledger).status == "released"
 
 

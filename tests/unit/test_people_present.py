@@ -11,7 +11,6 @@ import pytest
 
 from dosimeter import Dataset, OptionError, PreferenceError
 from dosimeter.influence.units import joint_queries
-from dosimeter.planning import LookOptions
 from dosimeter.release.ways.selected import Selected
 
 PEOPLE = 40
@@ -138,8 +137,7 @@ def test_groups_that_nobody_declared_touch_whoever_is_in_one() -> None:
 def test_the_noisy_test_is_over_the_declared_slots() -> None:
     """V1 goes by what is public: the levels are those of 500 slots, of which 460 are empty."""
     with open_people(500) as dataset:
-        look = LookOptions()
-        risk = dataset.assess(QUERIES[1], look)
+        risk = dataset.query(QUERIES[1]).risk()
         prepared: Any = type("PreparedRelease", (), {"n": 500, "mechanism": risk.mechanism, "candidates": (1.0,)})()
         problem = Selected(1.0, 0.01).state_problem(prepared, risk)
         assert (problem.n, problem.slots) == (500, 500)

@@ -23,7 +23,6 @@ SHARED = {
     "files",
     "looks",
     "options",
-    "plain_values",
     "printing",
     "progress",
     "stopping",

@@ -323,4 +323,4 @@ def test_groups_cannot_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -
 
 def test_errors_are_ours() -> None:
     with open_notes() as dataset, pytest.raises(DosimeterError):
-        dataset.risk(COUNTS, groups="guessed")  # type: ignore[arg-type]
+        dataset.risk(COUNTS, groups="guessed")

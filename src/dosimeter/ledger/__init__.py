@@ -21,8 +21,9 @@ between, too much is charged, never too little. A record never holds rows of the
 """
 
 from dosimeter.ledger.accounting import (
+    Budget,
     Obstacle,
-    PaperPolicy,
+    Paper,
     Policy,
     RequestCharges,
     default_delta_total,
@@ -82,6 +83,7 @@ __all__ = [
     "AccountSummary",
     "Algorithm",
     "BadRecord",
+    "Budget",
     "ChainedRecord",
     "Charge",
     "Continuation",
@@ -97,7 +99,7 @@ __all__ = [
     "MeasuredTexts",
     "Measuring",
     "Obstacle",
-    "PaperPolicy",
+    "Paper",
     "People",
     "Policy",
     "Price",

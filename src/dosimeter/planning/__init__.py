@@ -19,7 +19,7 @@ from dosimeter.planning.joins import (
     scope_of,
 )
 from dosimeter.planning.made_texts import list_cut
-from dosimeter.planning.options import NO_STUDY, LookOptions, Study, read_look, require_noise, require_pure
+from dosimeter.planning.options import build_mechanism, plan_options, require_noise, require_pure
 from dosimeter.planning.parsing import write_plainly
 from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
@@ -40,14 +40,12 @@ from dosimeter.planning.thresholding import find_even_chance, read_where, requir
 
 __all__ = [
     "CELL",
-    "NO_STUDY",
     "RELEASED",
     "AfterNoise",
     "Change",
     "Explanation",
     "Group",
     "LessNoise",
-    "LookOptions",
     "Lookup",
     "Memberships",
     "NoiseAdvice",
@@ -58,8 +56,8 @@ __all__ = [
     "PublicTable",
     "QueryPlan",
     "Stages",
-    "Study",
     "Threshold",
+    "build_mechanism",
     "digest_measured",
     "explain_plan",
     "find_column",
@@ -78,8 +76,8 @@ __all__ = [
     "note_singled_out",
     "note_values",
     "person_relation",
+    "plan_options",
     "plan_query",
-    "read_look",
     "read_where",
     "require_few_observed",
     "require_lookable",

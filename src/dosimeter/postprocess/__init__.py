@@ -24,6 +24,7 @@ __all__ = [
     "assemble_groups",
     "error_95",
     "estimate_group",
+    "explain_with_errors",
     "find_counts",
     "find_rank_columns",
     "foresee_accuracy",
@@ -33,13 +34,14 @@ __all__ = [
     "list_released_groups",
     "measure_scales",
     "needs_values",
-    "note_errors",
     "rank_errors",
     "tell_ranks",
     "word_facts",
 ]
 
 if TYPE_CHECKING:
-    from dosimeter.postprocess.about import AnswerFacts, list_facts, note_errors, word_facts
+    from dosimeter.postprocess.about import AnswerFacts, explain_with_errors, list_facts, word_facts
 
-__getattr__ = load_late(__name__, dict.fromkeys(("AnswerFacts", "list_facts", "note_errors", "word_facts"), "about"))
+__getattr__ = load_late(
+    __name__, dict.fromkeys(("AnswerFacts", "explain_with_errors", "list_facts", "word_facts"), "about")
+)
