@@ -224,3 +224,20 @@ def test_texts_are_free_of(what: str) -> None:
 )
 def test_unwelcome_text_would_be_found(what: str, line: str) -> None:
     assert UNWELCOME[what].search(line)
+
+
+def test_a_door_offers_only_what_somebody_asks_for() -> None:
+    """A package's ``__init__`` imports what others import from it; the public names are listed in ``__all__``."""
+    asked: dict[str, set[str]] = {}
+    for path in (path for folder in ("src", "paper", "tests") for path in (REPOSITORY / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                asked.setdefault(node.module, set()).update(each.name for each in node.names)
+    idle = []
+    for path in PACKAGE.rglob("__init__.py"):
+        door, tree = ".".join(path.relative_to(PACKAGE.parent).parts[:-1]), ast.parse(path.read_text(encoding="utf-8"))
+        offered = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+        if not any(isinstance(node, ast.Assign | ast.FunctionDef) for node in tree.body):
+            names = {each.name for node in offered for each in node.names}
+            idle += [f"{door}.{name}" for name in sorted(names - asked.get(door, set()) - {"annotations"})]
+    assert idle == []

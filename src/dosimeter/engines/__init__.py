@@ -19,25 +19,3 @@ from dosimeter.engines.own_functions import (
     TEXT_NUMBER,
     call_own,
 )
-
-__all__ = [
-    "DAY_NUMBER",
-    "FORMS",
-    "IN_PART",
-    "MOMENT_NUMBER",
-    "ONCE_A_ROW",
-    "TEXT_NUMBER",
-    "ClosableEngine",
-    "Engine",
-    "FewRows",
-    "ReadOptions",
-    "call_own",
-    "fetch_rows",
-    "list_files",
-    "open_engine",
-    "read_booleans",
-    "read_codes",
-    "read_frames",
-    "read_integers",
-    "read_values",
-]

@@ -17,7 +17,7 @@ from dosimeter.arrays import BoolArray, FloatArray
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess.errors import CellErrors, Noise, needs_values
+from dosimeter.postprocess.errors import CellErrors, Noise, column_errors, needs_values
 from dosimeter.postprocess.quotients import list_estimates
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows
 
@@ -252,18 +252,9 @@ def list_group_errors(
     for at, (block, own, (keys, values)) in enumerate(zip(plan.blocks, noise, numbers, strict=True)):
         left = most - len(found) if shown is None or at in shown else 0
         released = [ReleasedRow(key, measured) for key, measured in zip(keys[:left], values[:left], strict=True)]
-        found += _list_errors(block, own, released)
+        columns = column_errors(block, own, released).values()
+        found += [tuple(column[place] for column in columns) for place in range(len(released))]
     return found
-
-
-def _list_errors(plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow]) -> list[tuple[float | None, ...]]:
-    known = CellErrors(plan, noise, released)
-    columns: list[Sequence[float | None]] = []
-    for output in plan.outputs:
-        if output.is_aggregate:
-            errors = [None] * len(released) if output.formula is None else known.formula(output.formula).tolist()
-            columns.append([None if each is None or not math.isfinite(each) else each for each in errors])
-    return [tuple(column[at] for column in columns) for at in range(len(released))]
 
 
 def _list_public(plan: QueryPlan) -> tuple[ReleasedRow, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from sqlglot import exp
@@ -458,25 +457,18 @@ def _compute(node: exp.Expression, columns: Mapping[str, FloatArray]) -> FloatAr
 # ---------------------------------------------------------------- of columns
 
 
-class ColumnErrors:
-    """The errors of every aggregate column of an answer, over given released rows."""
-
-    def __init__(self, plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow], *, clamp: bool = False) -> None:
-        self._plan, self._released = plan, released
-        self._errors = CellErrors(plan, noise, released, clamp=clamp)
-
-    @cached_property
-    def columns(self) -> dict[str, tuple[float | None, ...]]:
-        """Return, for each aggregate column, the error in every released row; None for a number without an error."""
-        return {
-            output.name: (None,) * len(self._released) if output.formula is None else self._list(output.formula)
-            for output in self._plan.outputs
-            if output.is_aggregate
-        }
-
-    def _list(self, tree: exp.Expression) -> tuple[float | None, ...]:
-        found = self._errors.formula(tree) if self._released else np.zeros(0)
-        return tuple(float(error) if math.isfinite(error) else None for error in found.tolist())
+def column_errors(
+    plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow], *, clamp: bool = False
+) -> dict[str, tuple[float | None, ...]]:
+    """Return the 95 % errors of each aggregate column of a plan: for each released row its error, None without one."""
+    known = CellErrors(plan, noise, released, clamp=clamp)
+    found: dict[str, tuple[float | None, ...]] = {}
+    for output in plan.outputs:
+        if output.is_aggregate:
+            unknown = output.formula is None or not released
+            errors = [math.inf] * len(released) if unknown else known.formula(output.formula).tolist()
+            found[output.name] = tuple(error if math.isfinite(error) else None for error in errors)
+    return found
 
 
 def find_largest_error(errors: Sequence[float | None]) -> float | None:
