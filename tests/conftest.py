@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 pytest_plugins = ["pytester"]
 # What these modules assert explains itself as in a test.
 pytest.register_assert_rewrite(
-    "golden_people", "looking_documents", "recompute_tables", "release_stays", "small_shop", "unit_oracle"
+    "tests.cli.looking_documents",
+    "tests.cli.small_shop",
+    "tests.corpus.harmless",
+    "tests.corpus.plain_answers",
+    "tests.oracle.recompute_tables",
+    "tests.oracle.unit_oracle",
+    "tests.unit.release_stays",
 )
 
 REPOSITORY = Path(__file__).parents[1]
