@@ -20,6 +20,7 @@ from dosimeter.release.run import recall_answer
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets
 from tests.ledger.test_measured import PLAIN, write_settlement
+from tests.schemas import declare, whole
 
 BLOCK = [[Fraction(3), Fraction(1, 3)]]
 DETAILS = Details(
@@ -154,12 +155,7 @@ def test_a_reason_belongs_to_a_denial(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- why a release was denied
 
-SCHEMA = {
-    "table": "t",
-    "individuals": 40,
-    "reviewed": True,
-    "columns": {"x": {"type": "integer", "bounds": [0, 9]}},
-}
+SCHEMA = declare("t", 40, {"x": whole(0, 9)})
 COUNT = "SELECT COUNT(*) FROM t WHERE x > {}"
 
 

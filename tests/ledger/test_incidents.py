@@ -19,16 +19,12 @@ from dosimeter.ledger import Incident
 from dosimeter.release import run as releasing
 from tests.ledger.ledger_worker import decide_on
 from tests.ledger.raw_records import describe_datasets
+from tests.schemas import declare, plain, whole
 
 SOUND = "SELECT COUNT(*) AS n FROM patients WHERE x > 2"
 FAILING = "SELECT COUNT(*) AS n FROM patients WHERE name = 'Ann'"
 WAYS: list[dict[str, Any]] = [{"epsilon": 0.5}, {"prefer": "ratio:0.5"}, {"svt": 1.0, "variance": 0.9}]
-SCHEMA = {
-    "table": "patients",
-    "individuals": 10,
-    "reviewed": True,
-    "columns": {"x": {"type": "integer", "bounds": [0, 5]}, "name": {"type": "text"}},
-}
+SCHEMA = declare("patients", 10, {"x": whole(0, 5), "name": plain("text")})
 
 
 def write_bad_bytes(path: Path) -> Path:

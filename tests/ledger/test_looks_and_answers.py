@@ -19,17 +19,11 @@ from dosimeter.release.order import ReleaseOrder, Terms
 from dosimeter.release.run import release
 from tests.ledger.raw_records import describe_datasets
 from tests.ledger.test_incidents import FAILING, SCHEMA, SOUND, write_bad_bytes
+from tests.schemas import category, declare, plain, whole
 
-WARDS: dict[str, Any] = {
-    "table": "wards",
-    "individuals": 40,
-    "reviewed": True,
-    "columns": {
-        "age": {"type": "integer", "bounds": [0, 99]},
-        "smoker": {"type": "boolean"},
-        "ward": {"type": "category", "values": ["north", "south"]},
-    },
-}
+WARDS: dict[str, Any] = declare(
+    "wards", 40, {"age": whole(0, 99), "smoker": plain("boolean"), "ward": category("north", "south")}
+)
 ROWS: dict[str, list[object]] = {
     "age": [at * 3 % 97 for at in range(30)],
     "smoker": [at % 3 == 0 for at in range(30)],

@@ -12,15 +12,11 @@ from dosimeter import Dataset, Ledger
 from dosimeter.engines.postgres import PostgresEngine
 from dosimeter.errors import ConnectionLost, DatasetStopped, SourceUnreachable
 from dosimeter.release import run as releasing
+from tests.schemas import declare, whole
 
 SQL = "SELECT COUNT(*) AS n FROM visits WHERE x > 2"
 WAYS: list[dict[str, Any]] = [{"epsilon": 0.5}, {"prefer": "ratio:0.1"}, {"svt": 1.0, "variance": 0.9}]
-SCHEMA = {
-    "table": "visits",
-    "individuals": 10,
-    "reviewed": True,
-    "columns": {"x": {"type": "integer", "bounds": [0, 5]}},
-}
+SCHEMA = declare("visits", 10, {"x": whole(0, 5)})
 
 
 @pytest.fixture

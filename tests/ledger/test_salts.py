@@ -12,14 +12,9 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.release import write_record
+from tests.schemas import declare, plain
 
-SCHEMA = {
-    "table": "t",
-    "individuals": 100,
-    "unit": "row",
-    "reviewed": True,
-    "columns": {"name": {"type": "text", "identifying": True}, "ill": {"type": "boolean"}},
-}
+SCHEMA = declare("t", 100, {"name": {"type": "text", "identifying": True}, "ill": plain("boolean")}, unit="row")
 pytestmark = pytest.mark.usefixtures("unsynced")
 
 

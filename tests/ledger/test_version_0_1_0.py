@@ -26,6 +26,7 @@ from dosimeter.ledger.readings import Charge
 from dosimeter.schema.toml import parse_schema
 from tests.ledger.ledger_worker import SCHEMA, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets
+from tests.schemas import declare, whole
 
 FOLDER = Path(__file__).with_name("version_0_1_0")
 HEAD = "cfd87c13182f4b4776302c31deb43bf8ced0a57c1f7876a304be0e7f1d0a095e"
@@ -144,8 +145,8 @@ def test_no_account_is_opened_beside_one_that_might_hold_the_same_people(old: Le
 
 def test_other_people_can_be_said_to_be_others(old: Ledger, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("x\n1\n2\n")
-    columns = {"x": {"type": "integer", "bounds": [0, 3]}}
-    facts = {"table": "new", "individuals": 5, "reviewed": True, "columns": columns}
+    columns = {"x": whole(0, 3)}
+    facts = declare("new", 5, columns)
     with Dataset.open(tmp_path / "new.csv", schema=facts) as dataset:
         with pytest.raises(LedgerError, match="other_people=True"):
             dataset.release("SELECT COUNT(*) FROM new", ledger=old, epsilon=0.5, policy="budget:1")

@@ -25,19 +25,12 @@ from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon
 from dosimeter.release import add_noise, noisy_vector
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets
+from tests.schemas import declare, plain, whole
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
 PEOPLE = 1000
-SCHEMA: dict[str, Any] = {
-    "table": "t",
-    "individuals": PEOPLE,
-    "reviewed": True,
-    "columns": {
-        "x": {"type": "integer", "bounds": [0, 9]},
-        "word": {"type": "text"},
-    },
-}
+SCHEMA: dict[str, Any] = declare("t", PEOPLE, {"x": whole(0, 9), "word": plain("text")})
 COUNT = "SELECT COUNT(*) FROM t WHERE x > {}"
 POLICY = "budget:3@1e-05"
 

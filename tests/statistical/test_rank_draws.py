@@ -21,15 +21,11 @@ from dosimeter.planning import plan_query
 from dosimeter.release.noise import calibrate_selection, select_lowest
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
 from tests.math.rank_tables import make_rank
+from tests.schemas import declare, whole
 
 ALPHA = 1e-4  # of each test of fit: one in ten thousand runs fails without a reason
 DRAWS = 8_000
-SCHEMA: dict[str, Any] = {
-    "table": "adult",
-    "individuals": 32_561,
-    "reviewed": True,
-    "columns": {"age": {"type": "integer", "bounds": [0, 120]}},
-}
+SCHEMA: dict[str, Any] = declare("adult", 32_561, {"age": whole(0, 120)})
 
 
 @pytest.mark.parametrize("fraction", [Fraction(1, 2), Fraction(9, 10), Fraction(0), Fraction(1)], ids=str)

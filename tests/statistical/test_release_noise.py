@@ -33,6 +33,7 @@ from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
 from tests.earlier_releases import noise_for_quantiles
+from tests.schemas import category, decimal, declare, whole
 
 N = 10_000
 ALPHA_FIT = 5e-9  # × 28 columns
@@ -45,17 +46,16 @@ DELTA = 1e-6
 LAPLACE, GAUSSIAN = Laplace(), Gaussian(DELTA)
 MECHANISMS = [LAPLACE, GAUSSIAN]
 
-SCHEMA: dict[str, Any] = {
-    "table": "staff",
-    "individuals": 60,
-    "reviewed": True,
-    "columns": {
-        "team": {"type": "category", "values": ["a", "b", "nobody"]},
-        "days": {"type": "integer", "bounds": [-5, 10]},
-        "pay": {"type": "decimal", "bounds": [0, 0.07], "resolution": 0.01},
-        "score": {"type": "decimal", "bounds": [-20, 35.5], "resolution": 0.01},
+SCHEMA: dict[str, Any] = declare(
+    "staff",
+    60,
+    {
+        "team": category("a", "b", "nobody"),
+        "days": whole(-5, 10),
+        "pay": decimal(0, 0.07, 0.01),
+        "score": decimal(-20, 35.5, 0.01),
     },
-}
+)
 PEOPLE = 50
 TABLE = pa.table(
     {
@@ -207,12 +207,7 @@ def test_released_values_fit_the_stated_distribution(name: str, at: int, mechani
 def test_answers_of_real_releases_fit(mechanism: Mechanism, tmp_path: Path) -> None:
     """n = 400: 5 releases of 80 declared groups through the ledger; α = 5e-9."""
     groups = [f"g{number:02d}" for number in range(80)]
-    schema = {
-        "table": "cells",
-        "individuals": 200,
-        "reviewed": True,
-        "columns": {"cell": {"type": "category", "values": groups}, "x": {"type": "integer", "bounds": [0, 4]}},
-    }
+    schema = declare("cells", 200, {"cell": category(*groups), "x": whole(0, 4)})
     table = pa.table({"cell": [groups[row * row % 70] for row in range(200)], "x": [row % 5 for row in range(200)]})
     exact = dict.fromkeys(groups, 0)
     for cell, x in zip(table["cell"].to_pylist(), table["x"].to_pylist(), strict=True):

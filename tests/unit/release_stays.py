@@ -12,20 +12,20 @@ from dosimeter.planning.options import LookOptions
 from dosimeter.release import read_way
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
+from tests.schemas import category, decimal, declare, plain, whole
 
 WARDS = ["burns", "eyes", "hands", "nobody"]
-SCHEMA: dict[str, Any] = {
-    "table": "stays",
-    "individuals": 40,
-    "reviewed": True,
-    "columns": {
-        "ward": {"type": "category", "values": WARDS},
-        "nights": {"type": "integer", "bounds": [0, 9]},
-        "cost": {"type": "decimal", "bounds": [0, 100], "resolution": 0.5},
+SCHEMA: dict[str, Any] = declare(
+    "stays",
+    40,
+    {
+        "ward": category(*WARDS),
+        "nights": whole(0, 9),
+        "cost": decimal(0, 100, 0.5),
         "day": {"type": "date", "bounds": ["2026-01-01", "2026-01-03"]},
-        "urgent": {"type": "boolean"},
+        "urgent": plain("boolean"),
     },
-}
+)
 ROWS = 30
 COLUMNS: dict[str, list[Any]] = {
     "ward": [WARDS[row % 3] for row in range(ROWS)],

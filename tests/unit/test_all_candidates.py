@@ -17,6 +17,7 @@ from dosimeter.postprocess.propagation import _find_quantile, _find_step
 from dosimeter.risk.absolute import _join_cells
 from dosimeter.risk.rdr import summarise_rdrs
 from dosimeter.risk.values import RDRs
+from tests.schemas import category, declare, whole
 
 QUERIES = (
     "SELECT COUNT(*) FROM stays",
@@ -41,11 +42,11 @@ def stays() -> Dataset:
         }
     )
     columns = {
-        "ward": {"type": "category", "values": ["a", "b", "c"]},
-        "sex": {"type": "category", "values": ["f", "m"]},
-        "cost": {"type": "integer", "bounds": [0, 100]},
+        "ward": category("a", "b", "c"),
+        "sex": category("f", "m"),
+        "cost": whole(0, 100),
     }
-    schema = {"table": "stays", "individuals": 300, "reviewed": True, "columns": columns}
+    schema = declare("stays", 300, columns)
     return Dataset.open(rows, schema=schema)
 
 

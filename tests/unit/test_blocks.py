@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dosimeter import Dataset, Ledger, OptionError, QueryError
+from dosimeter import Dataset, Ledger, QueryError
 from dosimeter.mechanisms import Laplace
-from dosimeter.planning import PlanOptions, digest_measured, explain_plan, plan_query
+from dosimeter.planning import digest_measured
 from dosimeter.postprocess import Noise, answers, assemble_answer, error_95
 from dosimeter.release.ex_post import ex_post_risk
 from dosimeter.release.noisy_vector import calibrate_plan
@@ -133,20 +133,6 @@ def test_equal_selects_are_measured_once(stays: Dataset) -> None:
     assert plan.further == ()
     assert plan.sensitivity(1) == 1.0
     assert [str(output.formula) for output in plan.outputs] == ["CASE block WHEN 0 THEN g0 END", "None"]
-
-
-def test_explain_says_that_the_numbers_share_epsilon(stays: Dataset) -> None:
-    found = explain_plan(stays.plan(UNION))
-    assert (found.groups, found.k, found.sensitivity["laplace"]) == (5, 5, 2.0)
-    assert found.post_processing == ("arithmetic over the released numbers", "UNION ALL", "ORDER BY")
-    assert "2 noisy numbers per group share ε" in found.notes[0]
-
-
-def test_what_is_for_study_takes_one_select(stays: Dataset) -> None:
-    with pytest.raises(OptionError, match="one SELECT"):
-        plan_query(UNION, stays.schema, PlanOptions(groups="observed"))
-    with pytest.raises(OptionError, match="several"):
-        plan_query(SHARE, stays.schema, PlanOptions(sensitivity=1.0))
 
 
 def test_too_many_blocks_are_refused(stays: Dataset) -> None:

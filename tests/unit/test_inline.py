@@ -158,10 +158,3 @@ def test_nesting_and_doubling_have_an_end() -> None:
     steps = ", ".join(f"c{at} AS (SELECT c + c AS c FROM c{at - 1})" for at in range(1, 40))
     with pytest.raises(QueryError, match="too long"):
         inline_subqueries(parse_select(f"WITH c0 AS (SELECT cost AS c FROM visits), {steps} SELECT SUM(c) FROM c39"))
-
-
-def test_the_given_tree_stays_as_it_was() -> None:
-    parsed = parse_select(SAME[0])
-    before = parsed.sql()
-    inline_subqueries(parsed)
-    assert parsed.sql() == before

@@ -6,7 +6,7 @@ import csv
 import random
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
@@ -97,14 +97,6 @@ def read_cells(path: Path, kind: str, cells: list[str], options: ReadOptions) ->
         return list(engine.fetch(exp.select("x").from_(engine.relation())).column(0).to_pylist())
 
 
-def test_where_the_mark_is_a_comma_a_point_is_none(tmp_path: Path) -> None:
-    cells = ["1,5", "-1.234,5", "1 234 567,25", "12", ",5", "7,", "1,5e2", "1.5", "1,234,5", "12.34,5", "1,5 kg", ","]
-    found = read_cells(tmp_path / "t.csv", "decimal", cells, ReadOptions(delimiter=";", decimal=","))
-    assert found == [1.5, -1234.5, 1234567.25, 12.0, 0.5, 7.0, 150.0, None, None, None, None, None]
-    whole = read_cells(tmp_path / "t.csv", "integer", ["1.234", "12", "1,0", "1,5"], ReadOptions(decimal=","))
-    assert whole == [1234, 12, 1, None]
-
-
 @pytest.mark.parametrize(
     ("form", "cells", "expected"),
     [
@@ -118,13 +110,6 @@ def test_where_the_mark_is_a_comma_a_point_is_none(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_days_in_a_format(form: str, cells: list[str], expected: list[date | None], tmp_path: Path) -> None:
     assert read_cells(tmp_path / "t.csv", "date", cells, ReadOptions(delimiter=";", date_format=form)) == expected
-
-
-def test_moments_are_a_day_and_a_time(tmp_path: Path) -> None:
-    cells = ["31.12.2024 23:59", "31.12.2024 23:59:58", "31.12.2024", "31.12.2024 24:00", "2024-12-31 23:59:58Z"]
-    found = read_cells(tmp_path / "t.csv", "timestamp", cells, ReadOptions(delimiter=";", date_format="%d.%m.%Y"))
-    end, start = datetime.fromisoformat("2024-12-31T23:59:58"), datetime.fromisoformat("2024-12-31")
-    assert found == [end.replace(second=0), end, start, None, end]
 
 
 @pytest.mark.parametrize("form", ["", "%d.%m", "%d.%m.%y", "%d.%d.%m.%Y", "%B %d %Y", "%d[%m]%Y", "31.12.2024", "%x"])
@@ -307,26 +292,6 @@ def test_a_wide_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(wide.schema.columns) == 32
     assert wide.schema.columns == {name: column for part in narrow for name, column in part.schema.columns.items()}
     assert set(wide.remarks) >= {remark for part in narrow for remark in part.remarks}
-
-
-@pytest.mark.parametrize(
-    ("cells", "kind", "values"),
-    [
-        (["f"] * 6, ColumnType.CATEGORY, ("f",)),
-        (["T"] * 6, ColumnType.CATEGORY, ("T",)),
-        (["f", "t"] * 3, ColumnType.BOOLEAN, None),
-        (["false"] * 6, ColumnType.BOOLEAN, None),
-        (["yes", "no"] * 3, ColumnType.BOOLEAN, None),
-    ],
-)
-def test_one_letter_alone_is_no_flag(
-    cells: list[str], kind: ColumnType, values: tuple[str, ...] | None, tmp_path: Path
-) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("\n".join(["n,sex", *(f"{at},{cell}" for at, cell in enumerate(cells))]) + "\n", encoding="utf-8")
-    with closing(open_duckdb(str(path))) as engine:
-        column = write_draft(engine).schema.columns["sex"]
-    assert (column.type, column.values) == (kind, values)
 
 
 def test_prose_is_no_list(tmp_path: Path) -> None:

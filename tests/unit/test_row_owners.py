@@ -20,8 +20,6 @@ from dosimeter.inspection.row_owners import (
     Evidence,
     find_overlooked_owner,
     find_repeated_owner,
-    is_key,
-    names_people,
     weigh_name,
 )
 from dosimeter.inspection.written_draft import WrittenDraft, propose_bound, write_draft
@@ -204,14 +202,6 @@ def test_the_bound_is_a_round_number_that_is_enough_for_nearly_all(each: dict[in
 )  # fmt: skip
 def test_what_a_name_says(name: str, evidence: Evidence) -> None:
     assert weigh_name(name) is evidence
-
-
-def test_words_of_names() -> None:
-    assert names_people("e_mail")
-    assert names_people("PhoneHome")
-    assert not names_people("filename")
-    assert is_key("lab number")
-    assert not is_key("width")
 
 
 def test_a_person_is_preferred_to_a_key_and_a_key_to_a_name() -> None:

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from dosimeter import Dataset, DosimeterError, Ledger, LedgerError, OptionError, QueryError
+from dosimeter import Dataset, Ledger, LedgerError, OptionError, QueryError
 from dosimeter.influence import observed_keys
 from dosimeter.influence.rows import profile
 from dosimeter.planning import digest_measured, read_where, thresholding
 from dosimeter.release import thresholds
 from dosimeter.release.ex_post import ex_post_risk
+from tests.schemas import declare, plain, whole
 
 TOPICS = ["flu"] * 300 + ["gout"] * 80 + ["rare"] * 4 + [f"alone-{at}" for at in range(30)] + [None] * 6
 DAYS = [19_800 + at % 3 for at in range(len(TOPICS))]
@@ -29,17 +30,11 @@ NOTES = pa.table(
         "x": [at % 10 for at in range(len(TOPICS))],
     }
 )
-FACTS: dict[str, Any] = {
-    "table": "notes",
-    "individuals": 500,
-    "reviewed": True,
-    "columns": {
-        "name": {"type": "text", "identifying": True},
-        "topic": {"type": "text"},
-        "day": {"type": "date"},
-        "x": {"type": "integer", "bounds": [0, 9]},
-    },
-}
+FACTS: dict[str, Any] = declare(
+    "notes",
+    500,
+    {"name": {"type": "text", "identifying": True}, "topic": plain("text"), "day": plain("date"), "x": whole(0, 9)},
+)
 COUNTS = "SELECT topic, COUNT(*) AS n FROM notes GROUP BY topic"
 THRESHOLDED: dict[str, Any] = {"groups": "thresholded", "group_delta": 1e-6}
 TERMS: dict[str, Any] = {"policy": "budget:1000", "delta_total": 1e-4}
@@ -242,7 +237,7 @@ def test_a_look_at_too_many_groups_is_refused_in_words(notes: Dataset, monkeypat
 
 
 def test_the_unit_is_no_group() -> None:
-    facts = {"unit": "name", "max_rows_per_unit": 1, "columns": {**FACTS["columns"], "name": {"type": "text"}}}
+    facts = {"unit": "name", "max_rows_per_unit": 1, "columns": {**FACTS["columns"], "name": plain("text")}}
     with open_notes(**facts) as dataset, pytest.raises(QueryError, match="identifies people"):
         dataset.risk("SELECT name, COUNT(*) FROM notes GROUP BY name", **THRESHOLDED)
 
@@ -319,8 +314,3 @@ def test_groups_cannot_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\u202e" not in out
-
-
-def test_errors_are_ours() -> None:
-    with open_notes() as dataset, pytest.raises(DosimeterError):
-        dataset.risk(COUNTS, groups="guessed")  # type: ignore[arg-type]
