@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -22,12 +25,19 @@ SOURCES = Path(__file__).parents[2] / "src"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a ledger may be created: every test that takes it runs on both databases."""
-    if request.param == "sqlite":
-        return str(tmp_path / "ledger.db")
-    create: Callable[[], str] = request.getfixturevalue("create_database")
-    return create()
+def new_target(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Gives places where a ledger may be created: every test that takes it runs on both databases."""
+    if request.param == "postgresql":
+        create: Callable[[], str] = request.getfixturevalue("create_database")
+        return create
+    names = (f"ledger{number or ''}.db" for number in itertools.count())
+    return lambda: str(tmp_path / next(names))
+
+
+@pytest.fixture
+def target(new_target: Callable[[], str]) -> str:
+    """Where one ledger may be created."""
+    return new_target()
 
 
 @pytest.fixture
@@ -44,6 +54,17 @@ def run_worker() -> Callable[..., subprocess.CompletedProcess[str]]:
             timeout=timeout,
             **options,
         )
+
+    return run
+
+
+@pytest.fixture
+def kill(run_worker: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[[list[list[str]]], None]:
+    """Runs jobs of ledger_worker.py, each of which must be killed at its step."""
+
+    def run(jobs: list[list[str]]) -> None:
+        ended = run_worker("kill", *map(json.dumps, jobs))
+        assert json.loads(ended.stdout or "[]") == [-signal.SIGKILL] * len(jobs), ended.stderr
 
     return run
 

@@ -18,6 +18,7 @@ import pytest
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import AccountSummary, Ledger, Reservation
 from dosimeter.ledger.readings import Charge
+from tests.known import known
 from tests.ledger.ledger_worker import decide_on, make_request
 from tests.waiting import LONGEST_WAIT, wait_until
 
@@ -79,9 +80,7 @@ def test_threads_share_a_ledger(target: str) -> None:
         for thread in threads:
             thread.join()
         assert failures == []
-        account = ledger.account("clinic")
-        assert account is not None
-        assert account.reading.epsilon == Decimal("0.12")
+        assert known(ledger.account("clinic")).reading.epsilon == Decimal("0.12")
 
 
 def test_nobody_decides_while_another_does(target: str) -> None:

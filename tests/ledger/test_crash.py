@@ -19,6 +19,7 @@ import pytest
 
 from dosimeter.ledger import Ledger, Verification
 from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon
+from tests.known import known
 from tests.ledger.ledger_worker import NOBODY, decide_on
 from tests.waiting import wait_until
 
@@ -27,6 +28,7 @@ SOURCES = Path(__file__).parents[2] / "src"
 CHARGE = Decimal("0.001")
 
 Worker = Callable[..., subprocess.CompletedProcess[str]]
+Kill = Callable[[list[list[str]]], None]
 
 # step at which the process dies → the status of the one entry afterwards, None where there is none.
 # The commits of a first release: opening for reading, creating the tables, the reservation, the settlement.
@@ -63,28 +65,19 @@ def check_ledger_options(target: str, outbox: Path) -> list[str]:
     return [entry.status for entry in entries]
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_killed_at_every_step(target: str, tmp_path: Path, step: str, run_worker: Worker) -> None:
-    outbox = tmp_path / "outbox"
-    killed = run_worker("crash", target, step, str(outbox))
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    expected = STEPS[step]
-    assert check_ledger_options(target, outbox) == ([] if expected is None else [expected])
-    with Ledger.open(target) as ledger:  # and the next one is not held up
-        entry = ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
-        assert entry.reading == (CHARGE if expected is None else 2 * CHARGE)
-
-
-@pytest.mark.parametrize("step", ["after insert reserved", "after the reservation", "before commit 4"])
-def test_an_account_in_zcdp_is_killed_as_well(target: str, tmp_path: Path, step: str, run_worker: Worker) -> None:
-    outbox, policy = tmp_path / "outbox", "budget:1000@0.001"
-    killed = run_worker("crash", target, step, str(outbox), policy)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    expected = STEPS[step]
-    assert check_ledger_options(target, outbox) == ([] if expected is None else [expected])
-    with Ledger.open(target) as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.001", policy))
-        assert entry.after.rho == CHARGE**2 / 2 * (1 if expected is None else 2)
+@pytest.mark.parametrize("policy", ["budget:1000", "budget:1000@0.001"])
+def test_killed_at_every_step(new_target: Callable[[], str], tmp_path: Path, kill: Kill, policy: str) -> None:
+    jobs = [["crash", step, new_target(), str(tmp_path / f"outbox{at}"), policy] for at, step in enumerate(STEPS)]
+    kill(jobs)
+    for _, step, target, outbox, _ in jobs:
+        entries = 0 if STEPS[step] is None else 1
+        assert check_ledger_options(target, Path(outbox)) == [STEPS[step]][:entries], step
+        with Ledger.open(target) as ledger:  # and the next one is not held up
+            after = ledger.reserve("clinic", decide_on("0.001", policy)).after
+        if after.rho is None:
+            assert after.epsilon == (entries + 1) * CHARGE
+        else:
+            assert after.rho == (entries + 1) * CHARGE**2 / 2
 
 
 # step at which the process dies → the entry's status and whether the dataset is stopped. A failed entry is settled and
@@ -101,16 +94,15 @@ INCIDENT_STEPS = {
 }
 
 
-@pytest.mark.parametrize("step", INCIDENT_STEPS)
-def test_killed_at_every_step_of_an_incident(target: str, step: str, run_worker: Worker) -> None:
-    killed = run_worker("incident", target, step)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    with Ledger.open(target) as ledger:
-        assert ledger.verify().intact
-        account = ledger.account("clinic")
-        assert account is not None
-        assert account.reading.epsilon == CHARGE
-        assert (account.entries[0].status, account.stopped is not None) == INCIDENT_STEPS[step]
+def test_killed_at_every_step_of_an_incident(new_target: Callable[[], str], kill: Kill) -> None:
+    jobs = [["incident", step, new_target()] for step in INCIDENT_STEPS]
+    kill(jobs)
+    for _, step, target in jobs:
+        with Ledger.open(target) as ledger:
+            assert ledger.verify().intact
+            account = known(ledger.account("clinic"))
+            assert account.reading.epsilon == CHARGE
+            assert (account.entries[0].status, account.stopped is not None) == INCIDENT_STEPS[step], step
 
 
 def kill_in_the_middle(target: str, outbox: Path, after: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from decimal import Decimal
 from fractions import Fraction
@@ -18,7 +17,7 @@ from dosimeter.ledger import Details, KeptNumber, Reservation
 from dosimeter.ledger.readings import Charge
 from dosimeter.release.run import recall_answer
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request
-from tests.ledger.raw_records import describe_datasets
+from tests.ledger.raw_records import describe_datasets, export_records
 from tests.ledger.test_measured import PLAIN, write_settlement
 from tests.schemas import declare, whole
 
@@ -40,15 +39,13 @@ def test_everything_that_is_written_is_given_back(target: str) -> None:
     with Ledger.open(target, create=False) as again:
         assert again.entry(entry.id) == settled
         shown = json.dumps(again.describe())
-        stream = io.StringIO()
-        again.export(stream)
+        record = export_records(again)[-1]
     assert settled.measured == (("3", "1/3"),)
     assert settled.blocks == ((("3", "1/3"),), (("7",),), (("1/7",), ("2",)))
     assert settled.errors == ({"n": 1.5, "m": None},)
     assert settled.rank_errors == {"m": 12}
     assert settled.about == tuple(DETAILS.about or ())
     assert "1/7" not in shown  # not for a screen
-    record = json.loads(stream.getvalue().splitlines()[-1])
     assert (record["kind"], record["version"]) == ("settle", 3)
 
 
@@ -56,9 +53,7 @@ def test_what_is_not_given_is_not_written(target: str) -> None:
     with Ledger.open(target) as ledger:
         entry = ledger.reserve("clinic", decide_on("0.3"))
         ledger.settle(entry.id, status="released", answer=[{"n": 3}], measured=BLOCK)
-        stream = io.StringIO()
-        ledger.export(stream)
-    reserved, settled = (json.loads(line) for line in stream.getvalue().splitlines()[1:])
+        reserved, settled = export_records(ledger)[1:]
     assert sorted(settled["payload"]) == ["answer", "error_95", "guarantee", "measured", "salt", "status"]
     assert (reserved["kind"], reserved["version"]) == ("reserve", 3)
     assert {"reason", "kept", "rho", "lock"}.isdisjoint(reserved["payload"])
@@ -182,9 +177,7 @@ def test_the_controller_sees_why(tmp_path: Path, way: dict[str, Any], terms: dic
             assert (entry["status"], entry["reason"]) == ("denied", reason)
             return
         assert (ledger.accounts(), answer.entry) == ((), None)
-        stream = io.StringIO()
-        ledger.export(stream)
-        last = json.loads(stream.getvalue().splitlines()[-1])
+        last = export_records(ledger)[-1]
         assert (last["kind"], last["payload"]["reason"]) == ("end", reason)
         assert last["payload"]["request"]["query"] == COUNT.format(4)
         other = {"epsilon": 0.25} if "epsilon" in way else {"prefer": "ratio:0.1"} if "prefer" in way else way

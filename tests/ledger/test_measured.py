@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sqlite3
 from contextlib import closing
@@ -16,7 +15,9 @@ from hypothesis import strategies as st
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger, Record
 from dosimeter.ledger.entries import write_measured
+from tests.known import known
 from tests.ledger.ledger_worker import decide_on
+from tests.ledger.raw_records import export_records, put_record, seal
 
 NUMBERS = [[Fraction(741), Fraction(-35569, 2)], [Fraction("0.01"), Fraction(37, 2**20)]]
 TEXTS = (("741", "-17784.5"), ("0.01", "37/1048576"))
@@ -32,9 +33,7 @@ def test_measured_numbers_are_kept_and_given_back(target: str) -> None:
     with Ledger.open(target) as again:
         assert again.entry(entry.id) == settled
         assert "measured" not in json.dumps(again.describe())
-        stream = io.StringIO()
-        again.export(stream)
-    last = json.loads(stream.getvalue().splitlines()[-1])
+        last = export_records(again)[-1]
     assert (last["kind"], last["version"]) == ("settle", 3)
     assert last["payload"]["measured"] == [[list(row) for row in TEXTS]]
 
@@ -52,10 +51,9 @@ def write_settlement(path: Path, entry_id: str, version: int, payload: dict[str,
     with Ledger.open(path) as ledger:
         head, records = ledger.verify().head, ledger.verify().records
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
-    unsealed = Record(records + 1, "clinic", "settle", version, "2026-11-15T10:00:00Z", entry_id, text, head, "")
-    row = (*(getattr(unsealed, name) for name in unsealed.__slots__[:-1]), unsealed.compute_digest())
+    record = Record(records + 1, "clinic", "settle", version, "2026-11-15T10:00:00Z", entry_id, text, head, "")
     with closing(sqlite3.connect(path)) as raw:
-        raw.execute("INSERT INTO dosimeter_ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        put_record(raw, seal(record))
         raw.commit()
 
 
@@ -73,8 +71,7 @@ def test_settlements_of_the_second_version_are_read(tmp_path: Path) -> None:
         entry = ledger.reserve("clinic", decide_on("0.3"))
     write_settlement(path, entry.id, 2, {**PLAIN, "measured": [list(row) for row in TEXTS]})
     with Ledger.open(path) as ledger:
-        old = ledger.entry(entry.id)
-        assert old is not None
+        old = known(ledger.entry(entry.id))
         assert (old.measured, old.blocks, old.errors, old.about) == (TEXTS, (TEXTS,), None, None)
 
 
@@ -85,8 +82,7 @@ def test_settlements_of_the_first_version_are_read(tmp_path: Path) -> None:
     write_settlement(path, entry.id, 1, PLAIN)
     with Ledger.open(path) as ledger:
         assert ledger.verify().intact
-        old = ledger.entry(entry.id)
-        assert old is not None
+        old = known(ledger.entry(entry.id))
         assert (old.status, old.answer, old.measured) == ("released", [{"n": 3}], None)
         newer = ledger.reserve("clinic", decide_on("0.3"))
         assert ledger.settle(newer.id, status="released", answer=[], measured=[]).measured == ()
@@ -108,10 +104,3 @@ def test_every_number_is_written_exactly(number: Fraction) -> None:
     assert Fraction(text) == number
     assert "e" not in text.lower()
     assert ("/" in text) == (10**9 % Fraction(number).denominator != 0)
-
-
-def test_every_view_of_the_query_counts(tmp_path: Path) -> None:
-    """Looking at the query's plan, whatever ε or way it is then released with."""
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        ledger.record_view("clinic", "plan-1", "risk")
-        assert ledger.reserve("clinic", decide_on("0.1")).viewed

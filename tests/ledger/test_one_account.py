@@ -23,6 +23,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.engines.identities import identify_files
 from dosimeter.errors import LedgerError, SchemaError
 from dosimeter.schema.toml import digest_schema, dump_schema, parse_schema, read_schema
+from tests.known import known
 from tests.schemas import declare, plain, whole
 
 Way = tuple[Any, dict[str, Any], dict[str, Any]]  # a source, what its schema says otherwise, and how it is opened
@@ -343,8 +344,7 @@ def test_schemas_with_one_account_share_one_budget(world: Path) -> None:
                     "released" if source == shared[0][0] and how == {} and "tables" in facts else "denied"
                 )
         assert total_spent(ledger) == 1
-        account = ledger.account("hospital")
-        assert account is not None
+        account = known(ledger.account("hospital"))
         assert len(account.agreed) == len(account.identified) == 3
         shown: dict[str, Any] = account.describe()
         assert [line["by"] for line in shown["continuations"]] == ["anna1", "anna2"]

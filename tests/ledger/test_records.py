@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sqlite3
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger, Record, write_canonical_json
 from tests.ledger.ledger_worker import decide_on, make_request
-from tests.ledger.raw_records import insert_raw
+from tests.ledger.raw_records import export_records, put_record, seal
 
 # ---------------------------------------------------------------- records
 
@@ -32,10 +31,7 @@ def test_the_export_can_be_verified_by_others(target: str) -> None:
             "clinic", decide_on("0.30", delta="1e-7", request=make_request(analyst='Zoë "Z" 雪\u2028'))
         )
         ledger.settle(entry.id, status="released", answer=[{"count": 1.5, "a": "é"}], guarantee="ε")
-        stream = io.StringIO()
-        ledger.export(stream)
-        head = ledger.verify().head
-    lines = [json.loads(line) for line in stream.getvalue().rstrip("\n").split("\n")]
+        lines, head = export_records(ledger), ledger.verify().head
     assert [line["kind"] for line in lines] == ["view", "account", "reserve", "settle"]
     assert lines[2]["payload"]["charge"] == {"epsilon": "0.3", "epsilon_svt": "0", "delta": "1E-7"}
     previous = "0" * 64
@@ -103,21 +99,9 @@ def test_unknown_kinds_and_newer_versions_are_refused(tmp_path: Path, change: di
     with Ledger.open(path) as ledger:
         ledger.reserve("clinic", decide_on("0.1"))
         head = ledger.verify().head
-    values = {
-        "seq": 3,
-        "dataset": "clinic",
-        "kind": "view",
-        "version": 1,
-        "at": "2027-01-01T00:00:00Z",
-        "entry": "",
-        "payload": "{}",
-        "previous": head,
-        "digest": "",
-        **change,
-    }
-    record = Record(**{**values, "digest": Record(**values).compute_digest()})  # type: ignore[arg-type]
+    view = Record(3, "clinic", "view", 1, "2027-01-01T00:00:00Z", "", "{}", head, "")
     with closing(sqlite3.connect(path)) as raw:
-        insert_raw(raw, record)
+        put_record(raw, seal(view, **change))
         raw.commit()
     with Ledger.open(path) as ledger:
         for call in (

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.release import write_record
+from tests.known import known
+from tests.ledger.raw_records import export_records
 from tests.schemas import declare, plain
 
 SCHEMA = declare("t", 100, {"name": {"type": "text", "identifying": True}, "ill": plain("boolean")}, unit="row")
@@ -22,18 +23,15 @@ def publish(folder: Path, ill: str) -> tuple[str, str, str, list[dict[str, objec
     """Release one answer at a moment that is always the same. Gives its name, head, page and all records."""
     folder.mkdir()
     (folder / "t.csv").write_text(f"name,ill\nAnn,true\nBob,{ill}\n")
-    exported = StringIO()
     with (
         Dataset.open(folder / "t.csv", schema=SCHEMA) as dataset,
         Ledger.open(folder / "ledger.db", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)) as ledger,
     ):
         answer = dataset.release("SELECT COUNT(*) FROM t", epsilon=0.01, ledger=ledger, policy="budget:1")
         assert answer.entry is not None
-        entry = ledger.entry(answer.entry)
-        assert entry is not None
+        entry = known(ledger.entry(answer.entry))
         page = write_record(entry, ledger.account("t"), ledger.verify())
-        ledger.export(exported)
-        return entry.id, ledger.verify().head, page, [json.loads(line) for line in exported.getvalue().splitlines()]
+        return entry.id, ledger.verify().head, page, export_records(ledger)
 
 
 def test_names_and_heads_cannot_be_worked_out_from_the_data(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from dosimeter.errors import LedgerError
 from dosimeter.ledger import Reservation
 from dosimeter.ledger.readings import Charge
 from dosimeter.schema.toml import parse_schema
+from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets
 from tests.schemas import declare, whole
@@ -73,8 +74,7 @@ def test_it_verifies_and_reads_as_it_did(old: Ledger) -> None:
         ("reserved", 0.125, None),
     ]  # fmt: skip
     assert shown["visits"]["entries"][0]["answer"] == [{"n": 8}]
-    account = old.account("visits")
-    assert account is not None
+    account = known(old.account("visits"))
     assert account.delta_total == Decimal("0.0625")  # what the terms were, whatever the default is now
     assert len(account.agreed) == 2
     assert account.identified == account.identities == frozenset()
@@ -93,8 +93,7 @@ def test_answers_of_people_with_many_rows_are_given_anew_and_the_data_identified
         records = old.verify(HEAD).records
         assert visits.release(COUNT, ledger=old, epsilon=0.25).repeated
         assert old.verify().records == records
-    account = old.account("visits")
-    assert account is not None
+    account = known(old.account("visits"))
     assert (len(account.identified), account.reading.epsilon) == (1, Decimal(1))
     assert old.unidentified() == ("visits_again", "stays")
 
@@ -105,8 +104,7 @@ def test_releases_go_on_without_a_word_on_every_agreed_pair(old: Ledger) -> None
         assert june.release("SELECT SUM(mins) FROM visits", ledger=old, epsilon=0.125, again=True).status == "released"
         denied = june.release("SELECT MAX(mins) FROM visits", ledger=old, epsilon=0.125)
         assert denied.status == "denied"
-    account = old.account("visits")
-    assert account is not None
+    account = known(old.account("visits"))
     assert account.reading.epsilon == 1
     assert len(account.identified) == 2
     assert account.entries[-1].reason == "budget"

@@ -12,6 +12,7 @@ from dosimeter.planning.options import LookOptions
 from dosimeter.release import read_way
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
+from tests.known import known
 from tests.schemas import category, decimal, declare, plain, whole
 
 WARDS = ["burns", "eyes", "hands", "nobody"]
@@ -56,9 +57,7 @@ def schema_of(**changes: Any) -> dict[str, Any]:
 
 
 def account_of(ledger: Ledger) -> Account:
-    account = ledger.account("stays")
-    assert account is not None
-    return account
+    return known(ledger.account("stays"))
 
 
 def rows_of(answer: Answer) -> list[dict[str, Any]]:

@@ -28,28 +28,6 @@ SHARE = "SELECT ward, 100.0 * COUNT(*) / (SELECT COUNT(*) FROM stays) AS percent
 MEDIANS = "SELECT ward, MEDIAN(nights) AS m, COUNT(*) AS n FROM stays GROUP BY ROLLUP (ward)"
 
 
-def test_at_a_large_epsilon_the_answer_is_sqls(stays: Dataset, ledger: Ledger) -> None:
-    def ask(sql: str) -> Any:
-        return stays.release(sql, ledger=ledger, epsilon=EXACT, policy="budget:1e12").answer
-
-    assert ask(UNION) == [
-        {"ward": "burns", "n": 10},
-        {"ward": "eyes", "n": 10},
-        {"ward": "hands", "n": 10},
-        {"ward": "urgent", "n": 3},
-        {"ward": "nobody", "n": 0},
-    ]
-    assert ask("SELECT (SELECT COUNT(*) FROM stays WHERE urgent) AS c") == [{"c": 3}]
-    assert [row["percent"] for row in ask(SHARE)] == pytest.approx([100 / 3, 100 / 3, 100 / 3, 0.0])
-    totals = ask(MEDIANS)
-    assert [(row["ward"], row["n"]) for row in totals] == [
-        *((ward, 10) for ward in WARDS[:3]),
-        ("nobody", 0),
-        (None, 30),
-    ]
-    assert totals[-1]["m"] in (4, 5)  # every value between the two in the middle is a median
-
-
 def test_one_charge_and_every_number_is_kept(stays: Dataset, ledger: Ledger) -> None:
     answer = stays.release(UNION, ledger=ledger, epsilon=0.5, policy="budget:2", clamp=True)
     (entry,) = account_of(ledger).entries

@@ -12,11 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dosimeter import Answer, Dataset, Ledger
-from dosimeter.errors import DataError, LedgerError, SchemaError
-from dosimeter.planning.options import LookOptions
-from dosimeter.release import Fixed
-from dosimeter.release.dry_run import preview_release
-from dosimeter.release.order import ReleaseOrder, Terms
+from dosimeter.errors import DataError, SchemaError
 from tests.schemas import decimal, declare, plain, whole
 
 EXACT = 1e9  # noise of a whole step has a probability below e⁻⁹⁰⁰⁰⁰
@@ -119,25 +115,6 @@ def test_data_that_change_while_they_are_measured_are_not_released(
         assert ledger.account("visits") is None
         monkeypatch.undo()
         assert count(release(dataset, ledger)) == 49
-
-
-def test_changed_data_need_to_be_said_to_go_on(tmp_path: Path, ledger: Ledger) -> None:
-    path = write(tmp_path / "visits.csv", FIFTY)
-    with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
-        release(dataset, ledger)
-        write(path, FIFTY[:-1])
-        with pytest.raises(LedgerError, match="continued=True"):
-            release(dataset, ledger)
-
-
-@pytest.mark.parametrize("rows", [[*FIFTY, (50, 50, "inf")], [(pid, pid, 1.5) for pid in range(61)]])
-def test_a_dry_run_grants_what_a_release_grants(
-    tmp_path: Path, ledger: Ledger, rows: list[tuple[int, int, Any]]
-) -> None:
-    with Dataset.open(write(tmp_path / "visits.csv", rows), schema=ONE_ROW_EACH) as dataset:
-        order = ReleaseOrder(Fixed(1.0), terms=Terms("budget:9"))
-        assert preview_release(dataset, COUNT, LookOptions(), order, ledger).granted
-        assert release(dataset, ledger).status == "released"
 
 
 def test_a_kept_risk_of_a_join_never_reads_another_table(tmp_path: Path) -> None:

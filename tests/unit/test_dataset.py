@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Choice, Dataset, Ledger, Risk, Schema
-from dosimeter.errors import PreferenceError, SchemaError
+from dosimeter.errors import PreferenceError
 from dosimeter.schema.facts import ColumnType
 from tests.schemas import category, declare, plain, whole
 
@@ -97,12 +97,6 @@ def test_a_table_over_numpy_memory_is_measured_as_it_was_opened(kind: str, tmp_p
             array[:] = 7
         assert dataset.release("SELECT SUM(age) AS s FROM t WHERE age >= 0", **options).answer == [{"s": 49_500}]
         assert dataset.release("SELECT COUNT(*) AS n FROM t WHERE age <> 7", **options).answer == [{"n": 990}]
-
-
-@pytest.mark.parametrize("schema", [3, ["table"], object()])
-def test_schema_of_no_kind(schema: Any) -> None:
-    with pytest.raises(SchemaError, match="TOML"):
-        Dataset.open(make_arrow(), schema=schema)
 
 
 def test_schema_from_a_file_and_from_a_value(tmp_path: Path, clinic: Path) -> None:

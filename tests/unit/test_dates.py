@@ -138,15 +138,6 @@ def test_differences_compare_as_pythons_do(pairs: pa.Table, sign: str, interval:
             assert ask(connection, f'{interval} {MIRRORED[sign]} ("{end}" - {start})') == expected
 
 
-def test_between_has_both_ends(pairs: pa.Table) -> None:
-    expected = [
-        None if end is None or start is None else timedelta(days=-28) <= end - start <= timedelta(hours=36)
-        for end, start in PAIRS
-    ]
-    with ask_plain_duckdb(pairs=pairs) as connection:
-        assert ask(connection, "\"end\" - start BETWEEN INTERVAL '-28 days' AND INTERVAL 36 HOUR") == expected
-
-
 def test_a_written_out_date_may_stand_on_either_side(pairs: pa.Table) -> None:
     noon = datetime.fromisoformat("2024-03-01 12:00:00")
     late = date(9999, 12, 31)

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from dosimeter import Dataset
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.inspection.compare import SchemaCheck, check_schema
-from dosimeter.inspection.draft import describe_odd_cells, draft_schema
 from dosimeter.inspection.written_draft import WrittenDraft, write_draft
 from dosimeter.schema.facts import Column, ColumnType
 from dosimeter.schema.toml import parse_schema
@@ -267,15 +266,3 @@ def test_moments_with_a_zone_in_a_csv(tmp_path: Path) -> None:
 def test_other_columns_agree_with_their_draft(values: pa.Array, kind: ColumnType) -> None:
     column, found = check_column(values)
     assert (column.type, found.odd_cells) == (kind, {})
-
-
-def test_drafting_in_memory_leaves_individuals_alone() -> None:
-    engine = open_duckdb(pa.table({"x": [1.0, 2.0]}))
-    schema = draft_schema(engine)
-    engine.close()
-    assert (schema.unit, schema.individuals) == ("row", 2)
-
-
-def test_words_for_odd_cells() -> None:
-    assert describe_odd_cells(ColumnType.DATE, 1) == "1 cell is odd (no days of the years 1 to 9999) and counts as NULL"
-    assert describe_odd_cells(ColumnType.BOOLEAN, 1200).startswith("1,200 cells are odd (neither true nor false)")

@@ -341,9 +341,8 @@ def list_told(risk: Risk, epsilon: float) -> list[list[float]]:
     return [[error for error in column if error is not None] for column in zip(*found, strict=True)]
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-@pytest.mark.parametrize("sql", QUERIES)
-@settings(deadline=None, max_examples=3)
+@pytest.mark.parametrize(("sql", "mechanism"), [*((sql, "laplace") for sql in QUERIES), (QUERIES[0], "gaussian")])
+@settings(deadline=None, max_examples=2)
 @given(sizes=_SIZES)
 @example(sizes=list(HARD))
 def test_the_largest_error_never_shrinks_as_epsilon_falls(sql: str, mechanism: Any, sizes: list[int]) -> None:

@@ -201,11 +201,6 @@ def test_whether_groups_matter(sql: str, schema: Schema, matter: bool | None) ->
     assert (Change.FEWER_GROUPS in advised(sql, schema)) is bool(matter)
 
 
-def test_a_select_around_the_grouped_one_is_not_rewritten() -> None:
-    sql = "SELECT COUNT(*), AVG(n) FROM (SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM visits GROUP BY sex) WHERE a > 9"
-    assert set(advised(sql)) <= {Change.NARROWER_BOUNDS, Change.NEARER_ZERO}
-
-
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
@@ -233,9 +228,3 @@ def test_what_is_computed_over_groups_counts_all_declared_ones(sql: str, told: s
     sizes = [len(group.values or ()) for group in plan.groups]
     assert told.format(math.prod(sizes), *sizes) in notes[0]
     assert math.prod(sizes) == len(plan.group_keys or ())
-
-
-def test_thresholded_groups_are_those_of_the_data() -> None:
-    sql = "SELECT AVG(n) FROM (SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid)"
-    plan = plan_query(sql, BY_ROW, PlanOptions(groups="thresholded", group_delta=1e-6))
-    assert not [note for note in explain_plan(plan).notes if "computed over groups" in note]

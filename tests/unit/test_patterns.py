@@ -162,28 +162,18 @@ def test_many_patterns_of_one_query_count_together() -> None:
     [
         ("code ~ '('", "missing )"),
         ("code ~ 'a(?=b)'", "without look-ahead"),
-        (r"code ~ '(a)\1'", "does not read this pattern"),
-        ("code ~ 'a{1001}'", "does not read this pattern"),
         ("REGEXP_MATCHES(code, 'a', 'q')", "Unrecognized Regex option"),
         ("REGEXP_MATCHES(code, note)", "written-out pattern"),
         ("REGEXP_MATCHES(code, 'a\0b')", "without NUL"),
         (f"code ~ '{'a' * 1_001}'", "at most 1,000 letters"),
-        ("note ~ 'a'", "Over other text use LIKE"),
         ("x ~ 'a'", "needs a text"),
         ("REGEXP_EXTRACT(code, 'a', 10) = ''", "from 0 to 9"),
         ("POSITION('' IN code) = 1", "written-out part"),
         ("POSITION(note IN code) = 1", "written-out part"),
         ("STRPOS(note, 'a', 2) = 1", "position"),
         ("SPLIT_PART(code, '', 1) = 'a'", "written-out mark"),
-        ("SPLIT_PART(code, '-', x) = 'a'", "the number of the part"),
-        ("note ->> 'k' = 'a'", "Declare the column's values"),
         ("form ->> note = 'a'", "written-out key or place"),
-        ("form ->> '$.*' = 'a'", "does not lead to one value"),
-        ("form ->> '$[' = 'a'", "does not lead to one value"),
-        ("form -> 'k' = 'a'", "Take the text of its last step"),
-        ("code GLOB 'a*'", "REGEXP_FULL_MATCH"),
         ("SUBSTRING(code FROM '^.') = 'a'", "REGEXP_EXTRACT takes a pattern"),
-        ("STRING_SPLIT(code, '-')[1] = 'a'", "SPLIT_PART"),
         ("CONCAT_WS('-', code, note) = 'a'", "x || '-' || y"),
     ],
 )
@@ -208,7 +198,7 @@ def find_bucket(value: Fraction, low: Fraction, high: Fraction, count: int) -> i
     return 0 if share < 0 else count + 1 if share >= 1 else int(share * count) + 1
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_intervals_are_exact(seed: int) -> None:
     """Cells with two decimals, on the ends of intervals and beside them, whichever end is the larger one."""
     chance = random.Random(seed)
@@ -277,23 +267,6 @@ def test_select_distinct_is_short_for_noisy_counts(short: str, long: str) -> Non
     assert digest_measured(found) == digest_measured(meant)
     assert found.after.steps == meant.after.steps
     assert "HAVING" in found.after.steps
-
-
-@pytest.mark.parametrize(
-    ("sql", "words"),
-    [
-        ("SELECT DISTINCT * FROM t", "SELECT * would release rows"),
-        ("SELECT DISTINCT note FROM t", "has no declared list of values"),
-        ("SELECT DISTINCT 1 FROM t", "SELECT DISTINCT is not supported"),
-        ("SELECT DISTINCT x, RANK() OVER (ORDER BY v) FROM t", "SELECT DISTINCT is not supported"),
-        ("SELECT DISTINCT x FROM t QUALIFY RANK() OVER (ORDER BY v) = 1", "SELECT DISTINCT is not supported"),
-        ("SELECT COUNT(*) FROM (SELECT DISTINCT x FROM t) AS s", "each row by itself"),
-    ],
-)
-def test_other_distinct_selects_are_refused(sql: str, words: str) -> None:
-    with pytest.raises(QueryError) as refused:
-        plan_query(sql, SCHEMA)
-    assert words in str(refused.value)
 
 
 # ---------------------------------------------------------------- texts that nobody declared, as groups

@@ -66,16 +66,6 @@ def test_the_difference_is_said_once() -> None:
         assert not any("declared" in note for note in dataset.risk(QUERIES[0]).risk_notes())
 
 
-def test_histograms_and_groups_count_who_is_there() -> None:
-    with open_people(500) as dataset:
-        risk = dataset.risk(QUERIES[1])
-        head: Any = risk.head()
-        assert sum(bar["count"] for bar in head["sensitivities"]["histogram"]) == PEOPLE
-        assert sum(group.people for group in risk.by("ward")) == PEOPLE
-        assert (head["n"], head["people"], head["matched"]) == (500, PEOPLE, 10)
-        assert risk.absolute(1.0).people == PEOPLE
-
-
 def test_who_is_touched() -> None:
     """Nobody outside the WHERE, and nobody in a group that was not declared: counted by hand."""
     with open_people(PEOPLE) as dataset:

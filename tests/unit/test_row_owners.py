@@ -25,6 +25,7 @@ from dosimeter.inspection.row_owners import (
 from dosimeter.inspection.written_draft import WrittenDraft, propose_bound, write_draft
 from dosimeter.schema.facts import Column, ColumnType
 from dosimeter.schema.toml import parse_schema, read_schema
+from tests.known import known
 
 Table = dict[str, Sequence[Any]]
 
@@ -207,8 +208,7 @@ def test_what_a_name_says(name: str, evidence: Evidence) -> None:
 def test_a_person_is_preferred_to_a_key_and_a_key_to_a_name() -> None:
     columns = [Column(name, ColumnType.TEXT) for name in ("order_id", "patient_id", "name")]
     counts = {"order_id": ColumnCounts(900, 450), "patient_id": ColumnCounts(900, 80), "name": ColumnCounts(900, 79)}
-    owner = find_repeated_owner(columns, counts, 900)
-    assert owner is not None
+    owner = known(find_repeated_owner(columns, counts, 900))
     assert str(owner) == "patient_id identifies people and repeats: 80 values in 900 rows"
 
 

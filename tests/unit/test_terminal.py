@@ -98,15 +98,6 @@ def test_numbers_stand_side_by_side_where_there_is_room_and_else_one_under_the_o
         assert sum(piece in line for line in narrow) == 1
 
 
-def test_a_value_that_is_not_the_ratio_has_its_own_column() -> None:
-    candidate = describe(1.0, threshold=0.1)
-    other = Candidate(1.0, 1.0, (None,), candidate.rdr, 1.23456e-5, True)
-    text = show(candidate_table([other], ["avg(x)"], found=1.0))
-    assert "0.00001235" in text
-    assert "no bound" in text
-    assert "preference value" not in show(candidate_table([candidate], ["avg(x)"], found=1.0))
-
-
 def test_thirty_seven_candidates_are_thinned_out_and_said_so() -> None:
     shown = [c.epsilon for c in pick_candidates(PAPER, 0.03)]
     decades = [10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001]
@@ -170,16 +161,6 @@ def test_no_color_leaves_the_signs() -> None:
         candidate_table(PAPER, ["count(*)"], found=0.05)
     )
     assert "38;2;0;114;178" in coloured.getvalue()  # #0072B2
-
-
-def test_people_are_shown_with_reason_and_record() -> None:
-    flat = re.sub(r"\s+", " ", show(people_table(PEOPLE, epsilon=0.1), 200))
-    for piece in (
-        "at ε = 0.1",
-        "9 1.06 0.1 removing them changes Other from 1 to 0 age = 25, race = Other, name = •••",
-    ):
-        assert piece in flat
-    assert "note = NULL" in flat
 
 
 HOSTILE = "[red]\x1b[31mbold\x1b]0;owned\x07\u202eevil\r\n[/red]"

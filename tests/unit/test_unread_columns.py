@@ -6,8 +6,6 @@ from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -78,16 +76,6 @@ def test_declaring_such_a_column_is_refused_by_name(name: str, tmp_path: Path) -
         Dataset.open(save(tmp_path, UNREAD), schema=facts)
 
 
-def test_intervals_and_json_in_a_database(tmp_path: Path) -> None:
-    path = tmp_path / "d.duckdb"
-    with duckdb.connect(str(path)) as connection:
-        connection.execute("CREATE TABLE k AS SELECT 1 AS x, INTERVAL 3 DAY AS stay, '101'::BIT AS flags, NULL AS n")
-    engine = open_duckdb(f"duckdb:{path}")
-    assert engine.unread_columns() == {"stay": "INTERVAL", "flags": "BIT"}
-    assert check_schema(engine, parse_schema(write_draft(engine).text)).agrees
-    engine.close()
-
-
 def test_an_interval_in_memory_is_left_out() -> None:
     engine = open_duckdb(pa.table({"x": [1], "stay": pa.array([timedelta(1)], pa.duration("us"))}))
     assert engine.unread_columns() == {"stay": "INTERVAL"}
@@ -122,14 +110,6 @@ def test_odd_moments_in_nanoseconds_are_null(tmp_path: Path) -> None:
     with Dataset.open(path, schema=facts) as dataset:
         assert dataset.engine.odd_cells(["at"]) == {"at": 2}
         assert dataset.risk("SELECT COUNT(at) FROM k WHERE at < '2000-01-01'").measured().values == ((1,),)
-
-
-def test_moments_as_pandas_writes_them(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"at": pd.to_datetime(["2024-03-21 17:14:43", "2024-03-22 00:00:00"], utc=True).as_unit("ns")})
-    frame.to_parquet(tmp_path / "k.parquet")
-    with Dataset.open(tmp_path / "k.parquet") as dataset:
-        risk = dataset.risk("SELECT COUNT(*) FROM k WHERE at >= '2024-03-22'")
-        assert risk.measured().values == ((1,),)
 
 
 def test_a_column_of_nothing_is_of_any_type() -> None:
