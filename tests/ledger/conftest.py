@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
 import signal
-import sqlite3
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dosimeter.ledger.backends import SQLite
-from tests.waiting import LONGEST_WAIT
-
-WORKER = Path(__file__).with_name("ledger_worker.py")
-SOURCES = Path(__file__).parents[2] / "src"
+from tests.ledger.processes import run_program
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -43,19 +36,7 @@ def target(new_target: Callable[[], str]) -> str:
 @pytest.fixture
 def run_worker() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs tests/ledger/ledger_worker.py in a process of its own."""
-
-    def run(*arguments: str, timeout: float = LONGEST_WAIT, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, str(WORKER), *arguments],
-            env={**os.environ, "PYTHONPATH": str(SOURCES)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-            **options,
-        )
-
-    return run
+    return partial(run_program, "ledger_worker.py")
 
 
 @pytest.fixture
@@ -77,16 +58,3 @@ def open_directory() -> Iterator[Path]:
     yield directory
     directory.chmod(0o755)
     shutil.rmtree(directory)
-
-
-@pytest.fixture
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What survives a power cut is not tested here, and many small commits are slow to sync."""
-    connect = SQLite._connect
-
-    def connect_unsynced(self: SQLite) -> sqlite3.Connection:
-        connection = connect(self)
-        connection.execute("PRAGMA synchronous = OFF")
-        return connection
-
-    monkeypatch.setattr(SQLite, "_connect", connect_unsynced)

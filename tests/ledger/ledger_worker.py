@@ -5,6 +5,7 @@ ledger_worker.py kill JOB …                   each in a process of its own, ki
                                               request, ["incident", STEP, TARGET] for a stop and then its end
 ledger_worker.py loop TARGET OUTBOX           one request after the other, until killed from outside
 ledger_worker.py crowd TARGET PROCESSES EACH EPSILON   many processes at once; prints one line of JSON
+ledger_worker.py measure TARGET DATASET       be measuring until standard input ends; prints "measuring"
 ledger_worker.py hold TARGET SECONDS          hold the write lock; prints "holding" when it has it
 ledger_worker.py try TARGET VERB              one call; prints ok, or the message of the LedgerError
 """
@@ -307,6 +308,11 @@ def main(arguments: list[str]) -> None:
                     release_one(ledger, Path(outbox), number, lambda step: None)
         case ["crowd", target, processes, each, epsilon]:
             run_crowd(target, int(processes), int(each), epsilon)
+        case ["measure", target, dataset]:
+            with Ledger.open(target) as ledger, measure(ledger, dataset, None, frozenset({"data-1"})):
+                sys.stdout.write("measuring\n")
+                sys.stdout.flush()
+                sys.stdin.read()
         case ["hold", target, seconds]:
             hold_lock(target, float(seconds))
         case ["try", target, verb]:

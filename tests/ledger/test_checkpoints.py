@@ -37,7 +37,6 @@ from tests.ledger.ledger_worker import SCHEMA, decide_on, make_request
 from tests.ledger.long_ledgers import NAMES, read_kinds, release, use_all
 
 Kill = Callable[[list[list[str]]], None]
-pytestmark = pytest.mark.usefixtures("unsynced")
 
 
 # ---------------------------------------------------------------- the same as the whole chain

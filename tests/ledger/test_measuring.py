@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,29 +19,14 @@ from dosimeter.ledger.checked_chain import MOST_FOLLOWING
 from dosimeter.ledger.store import Transaction
 from tests.known import known
 from tests.ledger.ledger_worker import NOBODY, decide_on, measure
+from tests.ledger.processes import start_program
 from tests.ledger.raw_records import export_records
-
-SOURCES = Path(__file__).parents[2] / "src"
-MEASURE = """
-import sys
-from dosimeter.ledger import Ledger
-from tests.ledger.ledger_worker import measure
-with Ledger.open(sys.argv[1]) as ledger, measure(ledger, sys.argv[2], None, frozenset({"data-1"})):
-    print("measuring", flush=True)
-    sys.stdin.read()
-"""
 
 
 @contextmanager
 def measure_elsewhere(target: str, dataset: str = "clinic") -> Iterator[subprocess.Popen[str]]:
     """Yield another process that is measuring; killed at the end of the block, if it was not before."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", MEASURE, target, dataset],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), str(SOURCES.parent)])},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = start_program("ledger_worker.py", "measure", target, dataset, stdin=subprocess.PIPE)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "measuring\n"
@@ -239,7 +223,7 @@ def test_an_interrupt_after_the_charge_names_it(target: str) -> None:
 # ---------------------------------------------------------------- the chain
 
 
-def test_open_measurements_stand_in_checkpoints(target: str, unsynced: None) -> None:
+def test_open_measurements_stand_in_checkpoints(target: str) -> None:
     with Ledger.open(target) as ledger, measure(ledger, identities=frozenset({"data-1"})) as measuring:
         for number in range(2 * MOST_FOLLOWING):
             ledger.record_view("clinic", f"digest-{number}", "risk")
@@ -255,7 +239,7 @@ def test_open_measurements_stand_in_checkpoints(target: str, unsynced: None) -> 
         assert [incident.dataset for incident in ledger.stopped_datasets()] == ["other"]
 
 
-def test_a_killed_measurement_is_found_behind_a_checkpoint(target: str, unsynced: None) -> None:
+def test_a_killed_measurement_is_found_behind_a_checkpoint(target: str) -> None:
     with Ledger.open(target) as ledger:
         kill_one(target)
         for number in range(2 * MOST_FOLLOWING):

@@ -24,7 +24,6 @@ from dosimeter.release import account_terms, write_record
 from tests.known import known
 from tests.ledger.raw_records import export_records
 
-pytestmark = pytest.mark.usefixtures("unsynced")
 COUNT = "SELECT COUNT(*) FROM {}"
 
 

@@ -25,8 +25,6 @@ from tests.ledger.ledger_worker import decide_on, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets, drop_guards, export_records, put_record, read_last, seal
 from tests.schemas import declare, plain, whole
 
-pytestmark = pytest.mark.usefixtures("unsynced")
-
 PEOPLE = 1000
 SCHEMA: dict[str, Any] = declare("t", PEOPLE, {"x": whole(0, 9), "word": plain("text")})
 COUNT = "SELECT COUNT(*) FROM t WHERE x > {}"

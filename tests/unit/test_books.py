@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -21,7 +19,6 @@ from hypothesis import strategies as st
 from dosimeter import Dataset, Ledger
 from dosimeter.ledger import Account, Entry
 from dosimeter.ledger.accounting import Policy, remaining_candidates
-from dosimeter.ledger.backends import SQLite
 from dosimeter.ledger.readings import Charge
 from dosimeter.risk.choose import paper_candidates
 from tests.schemas import category, declare, whole
@@ -44,19 +41,7 @@ def tiny() -> Iterator[Dataset]:
 
 @contextmanager
 def fresh_ledger() -> Iterator[Ledger]:
-    """A ledger that does not wait for the disk: what survives a power cut is not the question here."""
-    connect = SQLite._connect
-
-    def connect_carelessly(backend: SQLite) -> sqlite3.Connection:
-        connection = connect(backend)
-        connection.execute("PRAGMA synchronous = OFF")
-        return connection
-
-    with (
-        mock.patch.object(SQLite, "_connect", connect_carelessly),
-        tempfile.TemporaryDirectory() as directory,
-        Ledger.open(Path(directory) / "ledger.db") as ledger,
-    ):
+    with tempfile.TemporaryDirectory() as directory, Ledger.open(Path(directory) / "ledger.db") as ledger:
         yield ledger
 
 

@@ -18,21 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dosimeter import Dataset
-from dosimeter.engines.duckdb import open_duckdb
-from dosimeter.inspection.compare import SchemaCheck, check_schema
-from dosimeter.inspection.written_draft import WrittenDraft, write_draft
+from dosimeter.inspection.compare import SchemaCheck
+from dosimeter.inspection.written_draft import WrittenDraft
 from dosimeter.schema.facts import Column, ColumnType
 from dosimeter.schema.toml import parse_schema
+from tests.unit.drafts import check, draft
 
 NAN, INFINITY = float("nan"), float("inf")
-
-
-def draft(source: str | pa.Table) -> WrittenDraft:
-    engine = open_duckdb(source)
-    try:
-        return write_draft(engine)
-    finally:
-        engine.close()
 
 
 def check_draft(source: str | pa.Table) -> tuple[WrittenDraft, SchemaCheck]:
@@ -40,11 +32,7 @@ def check_draft(source: str | pa.Table) -> tuple[WrittenDraft, SchemaCheck]:
     written = draft(source)
     schema = parse_schema(written.text)
     assert schema == written.schema
-    engine = open_duckdb(source)
-    try:
-        return written, check_schema(engine, schema)
-    finally:
-        engine.close()
+    return written, check(source, schema)
 
 
 def check_column(values: pa.Array | Sequence[Any]) -> tuple[Column, SchemaCheck]:
@@ -162,9 +150,7 @@ def test_check_tells_numbers_that_would_be_rounded(
     resolution: str, bounds: tuple[int, int], values: list[float], rounded: int
 ) -> None:
     facts = f'table = "data"\n[columns.x]\ntype = "decimal"\nbounds = {list(bounds)}\nresolution = {resolution}\n'
-    engine = open_duckdb(pa.table({"x": values}))
-    found = check_schema(engine, parse_schema(facts))
-    engine.close()
+    found = check(pa.table({"x": values}), parse_schema(facts))
     said = "values that are no multiple of its resolution, and would be rounded"
     assert [finding.problem for finding in found.findings] == ([f"{said}: {rounded}"] if rounded else [])
 

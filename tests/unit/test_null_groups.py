@@ -10,13 +10,11 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, Ledger, QueryError, SchemaError
-from dosimeter.engines.duckdb import open_duckdb
-from dosimeter.inspection.compare import check_schema
-from dosimeter.inspection.written_draft import write_draft
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import digest_schema, dump_schema, parse_schema, read_schema
 from tests.known import known
 from tests.schemas import declare, plain, whole
+from tests.unit.drafts import check, draft
 
 SEXES = ["f", "m", "f", None, None, "m", "f", None, "x"]
 FLAGS = [True, None, False, True, None, True, None, False, True]
@@ -76,9 +74,7 @@ def test_wrong_entries_are_named(facts: dict[str, Any], words: str) -> None:
 
 
 def test_draft_asks_where_values_are_missing() -> None:
-    engine = open_duckdb(PENGUINS)
-    written = write_draft(engine)
-    engine.close()
+    written = draft(PENGUINS)
     lines = written.text.splitlines()
     for name, missing in (("sex", 3), ("ringed", 3), ("mass", 2)):
         above = " ".join(line.removeprefix("# ") for line in lines[: lines.index(f"[columns.{name}]")])
@@ -88,9 +84,7 @@ def test_draft_asks_where_values_are_missing() -> None:
 
 
 def test_check_tells_what_group_by_leaves_out() -> None:
-    engine = open_duckdb(PENGUINS)
-    remarks = {remark.column: remark.remark for remark in check_schema(engine, read_schema(FACTS)).remarks}
-    engine.close()
+    remarks = {remark.column: remark.remark for remark in check(PENGUINS, read_schema(FACTS)).remarks}
     assert remarks["ringed"].startswith("NULL in 3 rows, which GROUP BY leaves out")
     assert "sex" not in remarks
 

@@ -18,6 +18,7 @@ from dosimeter.inspection.written_draft import write_draft
 from dosimeter.schema.facts import ColumnType
 from dosimeter.schema.toml import parse_schema
 from tests.schemas import declare, plain, whole
+from tests.unit.drafts import draft
 
 SECRET = "Xanthippe"
 UNREAD: dict[str, pa.Array] = {
@@ -61,9 +62,7 @@ def test_all_of_them_are_named_and_the_rest_is_used(tmp_path: Path) -> None:
     with Dataset.open(path, schema=FACTS) as dataset, Ledger.open(tmp_path / "ledger.db") as ledger:
         answer = dataset.release("SELECT SUM(x) AS s FROM k", epsilon=1e6, ledger=ledger, policy="budget:1e7")
         assert (answer.status, answer.answer) == ("released", [{"s": 6}])
-    engine = open_duckdb(path)
-    written = write_draft(engine)
-    engine.close()
+    written = draft(path)
     (remark,) = written.remarks
     assert [name for name in UNREAD if f"{name} (" not in remark] == []
     assert SECRET not in written.text
