@@ -20,20 +20,14 @@ from dosimeter.release.selection import violation_probability
 from dosimeter_paper.reproduction.data import load_adult
 from dosimeter_paper.reproduction.queries import QUERIES, Adult, MechanismName, PaperQuery, open_adult
 from dosimeter_paper.reproduction.variance import _spreads, state_problem
+from tests.schemas import category, declare, whole
 
 Q1 = "SELECT COUNT(*) FROM adult WHERE income = '>50K' AND education_num = 13 AND age = 25"
 N = 32_561
 TAU, EPSILON_SVT = 1e-5, 1.0
-SCHEMA: dict[str, Any] = {
-    "table": "adult",
-    "individuals": N,
-    "reviewed": True,
-    "columns": {
-        "age": {"type": "integer", "bounds": [17, 90]},
-        "education_num": {"type": "integer", "bounds": [1, 16]},
-        "income": {"type": "category", "values": ["<=50K", ">50K"]},
-    },
-}
+SCHEMA: dict[str, Any] = declare(
+    "adult", N, {"age": whole(17, 90), "education_num": whole(1, 16), "income": category("<=50K", ">50K")}
+)
 SHARES = {  # of the released ε's, how many violate the preference
     ("laplace", "paper"): 0.8707,
     ("laplace", "sharp"): 0.00035,

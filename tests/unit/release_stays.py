@@ -8,20 +8,21 @@ import pyarrow as pa
 
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.ledger import Account
+from tests.known import known
+from tests.schemas import category, decimal, declare, plain, whole
 
 WARDS = ["burns", "eyes", "hands", "nobody"]
-SCHEMA: dict[str, Any] = {
-    "table": "stays",
-    "individuals": 40,
-    "reviewed": True,
-    "columns": {
-        "ward": {"type": "category", "values": WARDS},
-        "nights": {"type": "integer", "bounds": [0, 9]},
-        "cost": {"type": "decimal", "bounds": [0, 100], "resolution": 0.5},
+SCHEMA: dict[str, Any] = declare(
+    "stays",
+    40,
+    {
+        "ward": category(*WARDS),
+        "nights": whole(0, 9),
+        "cost": decimal(0, 100, 0.5),
         "day": {"type": "date", "bounds": ["2026-01-01", "2026-01-03"]},
-        "urgent": {"type": "boolean"},
+        "urgent": plain("boolean"),
     },
-}
+)
 ROWS = 30
 COLUMNS: dict[str, list[Any]] = {
     "ward": [WARDS[row % 3] for row in range(ROWS)],
@@ -52,9 +53,7 @@ def schema_of(**changes: Any) -> dict[str, Any]:
 
 
 def account_of(ledger: Ledger) -> Account:
-    account = ledger.account("stays")
-    assert account is not None
-    return account
+    return known(ledger.account("stays"))
 
 
 def rows_of(answer: Answer) -> list[dict[str, Any]]:

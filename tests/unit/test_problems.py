@@ -207,6 +207,18 @@ def test_no_module_below_the_surfaces_names_an_option_of_the_command_line() -> N
     assert find_flags("Leave --min-rows out.") == {"--min-rows"}
 
 
+CODES = re.compile(r"\([A-Z]\d{1,2}(?:[,–] ?[A-Z]\d{1,2})*\)|ε_svt|δ_g|Δ_svt|\bPIS\b|\b[Aa]lgorithm [12]\b")
+
+
+def test_no_screen_shows_a_code_of_the_mathematics() -> None:
+    """Screens say what is meant: such codes are for docs/math.md."""
+    texts = [(path, text) for path in PACKAGE.rglob("*.py") for text in list_constants(path)]
+    texts += [(path, path.read_text("utf-8")) for path in (PACKAGE / "web" / "templates").rglob("*.html")]
+    assert len(texts) > 5_000
+    assert {path.name: found for path, text in texts if (found := CODES.findall(text))} == {}
+    assert all(CODES.search(text) for text in ("own guarantee (P1)", "costs ε_svt", "with algorithm 1", "(R5–R7)"))
+
+
 def test_no_template_mends_a_sentence() -> None:
     templates = sorted((PACKAGE / "web" / "templates").rglob("*.html"))
     assert templates

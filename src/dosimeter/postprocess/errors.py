@@ -465,8 +465,9 @@ def column_errors(
     found: dict[str, tuple[float | None, ...]] = {}
     for output in plan.outputs:
         if output.is_aggregate:
-            unknown = output.formula is None or not released
-            errors = [math.inf] * len(released) if unknown else known.formula(output.formula).tolist()
+            errors = [math.inf] * len(released)
+            if output.formula is not None and released:
+                errors = known.formula(output.formula).tolist()
             found[output.name] = tuple(error if math.isfinite(error) else None for error in errors)
     return found
 
