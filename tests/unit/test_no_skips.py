@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).parents[1] / "conftest.py"
+CONFTEST = Path(__file__).parents[2] / "conftest.py"
+WAITING = Path(__file__).parents[1] / "waiting.py"
 SKIPS = """
     import pytest
 
@@ -36,9 +37,7 @@ SKIPS = """
 def copy_conftest(pytester: pytest.Pytester) -> None:
     """The conftest of these tests, and the module that it imports."""
     pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
-    pytester.makepyfile(
-        **{"tests/__init__": "", "tests/waiting": CONFTEST.with_name("waiting.py").read_text(encoding="utf-8")}
-    )
+    pytester.makepyfile(**{"tests/__init__": "", "tests/waiting": WAITING.read_text(encoding="utf-8")})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from dosimeter.errors import OptionError
 from dosimeter_paper.reproduction.figures import write_file
 from dosimeter_paper.reproduction.report import write_csv
-from tests.paper.paper_command import Paper
+from reproduction.paper_command import Paper
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -1,4 +1,7 @@
-"""What every test may use: where the Adult data is, how hard Hypothesis tries, and when a skip is not good enough."""
+"""What every test may use: where the Adult data is, how hard Hypothesis tries, and when a skip is not good enough.
+
+For the tests of Dosimeter, in tests/, and of the paper's reproduction, in paper/tests/.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 pytest_plugins = ["pytester"]
-# What these modules assert explains itself as in a test.
-pytest.register_assert_rewrite(
-    "golden_people", "looking_documents", "recompute_tables", "release_stays", "small_shop", "unit_oracle"
-)
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parent
 MEMORY, ENOUGH_ROOM = Path("/dev/shm"), 8 << 30
 SLOW_MACHINE = [HealthCheck.too_slow]
 

@@ -18,7 +18,7 @@ from dosimeter_paper.study import store, texts
 from dosimeter_paper.study.answers import GROUPS, read_answers, write_answers
 from dosimeter_paper.study.instrument import Instrument
 from dosimeter_paper.study.store import StudySettings, StudyStore
-from tests.study.study_site import RIGHT, WRONG, LiveServer, StudySite, Visitor, find_title
+from study.study_site import RIGHT, WRONG, LiveServer, StudySite, Visitor, find_title
 
 STATIC = Path(texts.__file__).parent / "static"
 TREATMENT = re.compile(r"\bRDR|disclos|exposed|exposure|/picture/|<img|<figure", re.IGNORECASE)

@@ -23,7 +23,7 @@ from dosimeter_paper.reproduction.variance import (
     state_problem,
     study_variance,
 )
-from tests.paper.paper_command import Paper
+from reproduction.paper_command import Paper
 
 ADDITIVE = [query for query in QUERIES if query.name != AVERAGE]
 

@@ -17,7 +17,7 @@ from dosimeter.errors import DataError, OptionError
 from dosimeter_paper.reproduction import data
 from dosimeter_paper.reproduction.data import COLUMNS, ArchiveFile, adult_schema, fetch_adult, load_adult
 from dosimeter_paper.reproduction.generate import SHIFTED, generate_adult
-from tests.paper.paper_command import Paper
+from reproduction.paper_command import Paper
 
 ROW = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, "
 TRAINING = f"{ROW}United-States, <=50K\n{ROW}?, >50K\n\n"

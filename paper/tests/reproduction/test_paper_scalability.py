@@ -14,7 +14,7 @@ from dosimeter_paper.reproduction.data import adult_schema, load_adult
 from dosimeter_paper.reproduction.generate import generate_adult
 from dosimeter_paper.reproduction.queries import AUTHORS_SECONDS, QUERIES
 from dosimeter_paper.reproduction.scalability import ALGORITHMS, Scalability, Timing, list_sizes, measure_scalability
-from tests.paper.paper_command import Paper
+from reproduction.paper_command import Paper
 
 
 def test_every_query_algorithm_and_way_is_timed(adult_train: Path) -> None:

@@ -19,9 +19,9 @@ from dosimeter_paper.reproduction.attacks import _chance_beyond, _clopper_pearso
 from dosimeter_paper.reproduction.differences import DIFFERENCES, Difference
 from dosimeter_paper.reproduction.queries import QUERIES, Adult
 from dosimeter_paper.reproduction.variance import expect_sparse_vector
-from tests.paper.paper_command import Paper
+from reproduction.paper_command import Paper
 
-PAGE = Path(__file__).parents[2] / "docs" / "paper.md"
+PAGE = Path(__file__).parents[3] / "docs" / "paper.md"
 DRAWN = {"data-dependent-count", "data-dependent-sum"}  # these draw noise: their counts are never the same twice
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dosimeter_paper.study.instrument import Instrument, build_instrument
+from study.study_site import LiveServer, StudySite, make_people
 from tests.quick_servers import make_servers_quick
-from tests.study.study_site import LiveServer, StudySite, make_people
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,7 +13,7 @@ import pytest
 
 from dosimeter_paper.reproduction.queries import AUTHORS_EPSILON, MECHANISMS, QUERIES, RATIOS, Adult
 from dosimeter_paper.reproduction.thresholds import Cell, Thresholds, compare_thresholds, write_cell
-from tests.paper.paper_command import Paper
+from reproduction.paper_command import Paper
 
 TENTHS = [Fraction(digit, 10**places) for places in (1, 2, 3) for digit in range(9, 0, -1)]
 CANDIDATES = [Fraction(whole) for whole in range(10, 0, -1)] + TENTHS

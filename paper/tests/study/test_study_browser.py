@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.study.study_site import LiveServer, StudySite
+from study.study_site import LiveServer, StudySite
 
 pytest.importorskip("playwright.sync_api", reason="there is no driver for a browser: pip install playwright")
 

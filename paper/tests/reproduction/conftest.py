@@ -11,7 +11,7 @@ from dosimeter.errors import DosimeterError
 from dosimeter_paper.paper_commands import app
 from dosimeter_paper.reproduction.data import load_adult
 from dosimeter_paper.reproduction.queries import Adult, open_adult
-from tests.paper.paper_command import Ended, Paper
+from reproduction.paper_command import Ended, Paper
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from dosimeter_paper.study import texts
 from dosimeter_paper.study.answers import EPSILONS
 from dosimeter_paper.study.generate import draw_sample
 from dosimeter_paper.study.instrument import ROWS, Instrument, build_instrument
-from tests.study.study_site import make_people
+from study.study_site import make_people
 
 RACES = ("Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White")
 TEMPLATES = Path(texts.__file__).parent / "templates"

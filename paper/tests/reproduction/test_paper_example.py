@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from dosimeter_paper.reproduction.example import compute_example
-from tests.paper.paper_command import Paper
+from reproduction.paper_command import Paper
 
 
 def test_the_figure_is_the_papers() -> None:
