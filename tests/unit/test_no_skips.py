@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).parents[1] / "conftest.py"
+CONFTEST = Path(__file__).parents[2] / "conftest.py"
+WAITING = Path(__file__).parents[1] / "waiting.py"
 SKIPS = """
     import pytest
 
@@ -37,7 +38,7 @@ def test_skips_fail_on_demand(pytester: pytest.Pytester, monkeypatch: pytest.Mon
     """What a fixture, a mark or a module skips was never called: an error of its set-up."""
     monkeypatch.setenv("DOSIMETER_REQUIRE_ALL", "1")
     pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
-    waiting = CONFTEST.with_name("waiting.py").read_text(encoding="utf-8")
+    waiting = WAITING.read_text(encoding="utf-8")
     absent = "import pytest\npytest.importorskip('there_is_no_such_module')\n"
     pytester.makepyfile(**{"tests/__init__": "", "tests/waiting": waiting, "test_absent": absent, "test_skips": SKIPS})
     result = pytester.runpytest_subprocess("-rA", "-p", "no:cacheprovider", "--continue-on-collection-errors")
