@@ -18,8 +18,8 @@ from sqlglot import exp
 from dosimeter.arrays import BoolArray
 from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
-from dosimeter.postprocess.errors import CellErrors, ColumnErrors, Noise, find_largest_error
-from dosimeter.postprocess.estimates import estimate_group
+from dosimeter.postprocess.cell_errors import CellErrors, ColumnErrors, Noise, find_largest_error
+from dosimeter.postprocess.computed_estimates import estimate_group
 from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_blocks, look_up
 from dosimeter.sql import EmbeddedError, Type, Values, run_embedded
