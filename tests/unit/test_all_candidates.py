@@ -11,8 +11,8 @@ import pytest
 from dosimeter import Dataset
 from dosimeter.arrays import FloatArray
 from dosimeter.postprocess.propagation import _find_quantile, _find_step
+from dosimeter.risk.exposure import RDRs
 from dosimeter.risk.rdr import summarise_rdrs
-from dosimeter.risk.values import RDRs
 from tests.schemas import category, declare, whole
 
 QUERIES = (

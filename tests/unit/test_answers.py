@@ -10,7 +10,7 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError
 from dosimeter.json_values import read_list
-from dosimeter.postprocess.estimates import estimate_group
+from dosimeter.postprocess.computed_estimates import estimate_group
 from dosimeter.release import ex_post_risk
 from tests.earlier_releases import noise_for_quantiles
 from tests.unit.release_stays import COLUMNS, WARDS, account_of, ask, preview, rows_of

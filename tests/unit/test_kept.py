@@ -18,8 +18,8 @@ from sqlglot import exp
 
 from dosimeter import Dataset, dataset
 from dosimeter.engines import ReadOptions, file_digests
-from dosimeter.engines.base import digest_alike, digest_files
 from dosimeter.engines.duckdb_kept import KeptTables
+from dosimeter.engines.engine import digest_alike, digest_files
 from dosimeter.engines.file_digests import digest_bytes
 from dosimeter.influence.rows import raw_first
 from dosimeter.planning import PlanOptions
@@ -117,7 +117,7 @@ def test_raw_cells_first_gives_the_same(sql: str, monkeypatch: pytest.MonkeyPatc
         rewritten.append(found is not query)
         return found
 
-    monkeypatch.setattr("dosimeter.influence.rows.queries.group_raw_first", note_rewritten)
+    monkeypatch.setattr("dosimeter.influence.rows.row_queries.group_raw_first", note_rewritten)
     first = look()
     assert any(rewritten)
     monkeypatch.setattr(raw_first, "MOST_CELLS", 0)

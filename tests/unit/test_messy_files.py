@@ -17,8 +17,8 @@ import pytest
 from sqlglot import exp
 
 from dosimeter import DataError, Dataset, OptionError
-from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.inspection.written_draft import write_draft
 from dosimeter.problems import Surface
 from dosimeter.schema.facts import ColumnType

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from dosimeter import Dataset
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
-from dosimeter.mechanisms.base import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, certified_epsilon, draw_discrete_laplace

@@ -14,7 +14,7 @@ import pytest
 import dosimeter
 from dosimeter import Budget, Dataset, Fixed, Ledger, OptionError, Paper, Preferred, Selected
 from dosimeter.ledger import Policy
-from dosimeter.release.ways.base import Way
+from dosimeter.release.ways.way import Way
 
 CLINIC = Path(dosimeter.__file__).parent / "data" / "clinic.csv"
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from dosimeter.risk.choose import paper_candidates
-from dosimeter.risk.values import Candidate, ExposedPerson, GroupRisk, Spread
+from dosimeter.risk.exposure import Candidate, ExposedPerson, GroupRisk, Spread
 from dosimeter.show.terminal.tables import (
     candidate_table,
     groups_table,

@@ -6,8 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 from dosimeter.options import ReleaseOptions
-from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.read_way import read_way
+from dosimeter.release.ways.way import Way
 
 OF_WAY = ("epsilon", "prefer", "chosen", "svt", "variance", "selection", "violation")
 
