@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, QueryError
-from dosimeter.planning import aggregates, grid
-from dosimeter.planning.steps import Gridded
+from dosimeter.planning.measured import aggregates
+from dosimeter.planning.rows import grid
+from dosimeter.planning.rows.steps import Gridded
 from tests.oracle.exact_answers import measure_alone, plan_alone
 from tests.shared_duckdb import ask_plain_duckdb
 

@@ -29,12 +29,12 @@ from dosimeter.planning import (
     identity,
     knows_earlier_looks,
     less_noise,
-    person_columns,
     person_relation,
     plan_query,
     planner,
 )
-from dosimeter.planning.person_stage import list_trees
+from dosimeter.planning.people import columns
+from dosimeter.planning.people.stage import list_trees
 from dosimeter.schema import Schema
 from dosimeter.schema.toml import digest_schema, read_schema
 from dosimeter.sql import texts, types
@@ -312,7 +312,7 @@ def test_without_the_limits_a_text_does_grow_for_one_person(monkeypatch: pytest.
     with _open([*OTHERS, {**OWN[0], "note": "x" * 100}]) as dataset:
         with pytest.raises(QueryError, match="could become a text of 69,632 letters"):
             _measure(dataset, sql)
-        for module in (texts, person_columns):
+        for module in (texts, columns):
             monkeypatch.setattr(module, "require_short", lambda tree, schema, node: tree)
             monkeypatch.setattr(module, "limit_text", lambda tree, schema: tree)
         monkeypatch.setattr(planner, "require_few_letters", lambda plan: None)

@@ -10,9 +10,9 @@ import pytest
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.parsing import parse_select
 from dosimeter.planning.planner import plan_query
-from dosimeter.planning.subqueries import inline_subqueries
+from dosimeter.planning.rows.parsing import parse_select
+from dosimeter.planning.rows.subqueries import inline_subqueries
 from dosimeter.schema.toml import read_schema
 
 TABLES = """

@@ -16,7 +16,7 @@ import sqlglot
 from hypothesis import HealthCheck, Phase, assume, given, note, settings
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.grid import put_on_grid
+from dosimeter.planning.rows.grid import put_on_grid
 from dosimeter.sql import Checked, Scope, Type, check_expression, make_total
 from tests.shares import Share
 from tests.unit.row_expressions import ANY, EXTREME, NUMBERS, PLAIN, SCHEMA

@@ -15,7 +15,8 @@ from sqlglot import exp
 from dosimeter import Dataset, DosimeterError, Ledger, LedgerError, OptionError, QueryError
 from dosimeter.influence import observed_keys
 from dosimeter.influence.rows import profile
-from dosimeter.planning import digest_measured, read_where, thresholding
+from dosimeter.planning import digest_measured, read_where
+from dosimeter.planning.measured import thresholding
 from dosimeter.release import thresholds
 from dosimeter.release.ex_post import ex_post_risk
 

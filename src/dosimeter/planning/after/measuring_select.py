@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.after_expressions import (
+from dosimeter.planning.after.expressions import (
     SHORT,
     ExpressionWriter,
     finds_aggregate,
@@ -25,10 +25,10 @@ from dosimeter.planning.after_expressions import (
     limit_text,
     reads_own_cell,
 )
-from dosimeter.planning.aggregates import SUPPORTED, AggregateCollector, is_single_aggregate
-from dosimeter.planning.named_windows import write_out_windows
-from dosimeter.planning.parsing import NO_STAR, NO_SUBQUERIES, read_whole_number, unaliased
+from dosimeter.planning.measured.aggregates import SUPPORTED, AggregateCollector, is_single_aggregate
 from dosimeter.planning.query_plan import AfterNoise, Group, Output
+from dosimeter.planning.rows.named_windows import write_out_windows
+from dosimeter.planning.rows.parsing import NO_STAR, NO_SUBQUERIES, read_whole_number, unaliased
 from dosimeter.schema import JoinTable
 from dosimeter.sql import (
     Scope,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.planning.joins import joined_relation
 from dosimeter.planning.query_plan import Join, QueryPlan
+from dosimeter.planning.rows.joins import joined_relation
 from dosimeter.schema import JoinTable, Schema
 from dosimeter.sql import column_tree
 

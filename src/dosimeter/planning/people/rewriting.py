@@ -15,8 +15,8 @@ from contextlib import suppress
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.person_columns import OwnValue, hand_on, is_own_aggregate, read_aggregate, read_key
-from dosimeter.planning.person_windows import read_choice, read_window, refuse_chosen
+from dosimeter.planning.people.columns import OwnValue, hand_on, is_own_aggregate, read_aggregate, read_key
+from dosimeter.planning.people.windows import read_choice, read_window, refuse_chosen
 from dosimeter.sql import (
     Scope,
     check_expression,

@@ -14,11 +14,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.after import Field, Relation, seek_column
-from dosimeter.planning.after_expressions import SHORT
-from dosimeter.planning.joins import write_commas_as_joins
-from dosimeter.planning.parsing import unaliased
+from dosimeter.planning.after.expressions import SHORT
+from dosimeter.planning.after.measuring_select import Field, Relation, seek_column
 from dosimeter.planning.query_plan import AfterNoise, Lookup, Output, PublicTable, QueryPlan
+from dosimeter.planning.rows.joins import write_commas_as_joins
+from dosimeter.planning.rows.parsing import unaliased
 from dosimeter.schema import Column, JoinTable, Schema
 from dosimeter.sql import COLUMN_TYPES, Type, clause_of, column_tree, expect_only, refusal
 

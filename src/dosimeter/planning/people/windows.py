@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.person_columns import (
+from dosimeter.planning.people.columns import (
     OWN_AGGREGATES,
     OwnValue,
     read_aggregate,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.after import CELL, MAX_ROWS, RELEASED, Field, Relation
+from dosimeter.planning.after.measuring_select import CELL, MAX_ROWS, RELEASED, Field, Relation
 from dosimeter.planning.formulas import choose_by_block, formula_in
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import EmbeddedError, Type, Values, alias, column_tree, refusal, run_embedded

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dosimeter.planning.after import (
+from dosimeter.planning.after.expressions import ExpressionWriter, finds_aggregate, limit_length
+from dosimeter.planning.after.measuring_select import (
     CELL,
     MAX_ROWS,
     Clauses,
@@ -23,10 +24,9 @@ from dosimeter.planning.after import (
     unwrapped,
     write_order,
 )
-from dosimeter.planning.after_expressions import ExpressionWriter, finds_aggregate, limit_length
-from dosimeter.planning.named_windows import write_out_windows
-from dosimeter.planning.parsing import NO_SUBQUERIES, UNION, read_whole_number, unaliased
-from dosimeter.planning.public_tables import join_by_key, refuse_join, select_public
+from dosimeter.planning.after.public_tables import join_by_key, refuse_join, select_public
+from dosimeter.planning.rows.named_windows import write_out_windows
+from dosimeter.planning.rows.parsing import NO_SUBQUERIES, UNION, read_whole_number, unaliased
 from dosimeter.schema import Schema
 from dosimeter.sql import clause_of, conjunction, count_nodes, expect_only, refusal, wrap
 

@@ -15,10 +15,10 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.options import StudiedGroups
-from dosimeter.planning.after_expressions import finds_aggregate
-from dosimeter.planning.declared_groups import group_values, require_shareable
-from dosimeter.planning.parsing import NO_STAR, read_whole_number, unaliased
+from dosimeter.planning.after.expressions import finds_aggregate
 from dosimeter.planning.query_plan import Group
+from dosimeter.planning.rows.declared_groups import group_values, require_shareable
+from dosimeter.planning.rows.parsing import NO_STAR, read_whole_number, unaliased
 from dosimeter.sql import (
     Checked,
     Scope,

@@ -10,7 +10,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from dosimeter.planning.after_expressions import finds_aggregate
+from dosimeter.planning.after.expressions import finds_aggregate
 from dosimeter.sql import clause_of, conjunction, expect_only, flatten_connector, refusal
 
 

@@ -18,10 +18,10 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.declared_groups import MAX_LISTED, declared_values, list_fewer, list_steps
-from dosimeter.planning.grid import put_on_grid
-from dosimeter.planning.joins import counts_within_people
-from dosimeter.planning.steps import LARGEST, LARGEST_FACTOR, Gridded, TooDeep, put_on_binary_grid
+from dosimeter.planning.rows.declared_groups import MAX_LISTED, declared_values, list_fewer, list_steps
+from dosimeter.planning.rows.grid import put_on_grid
+from dosimeter.planning.rows.joins import counts_within_people
+from dosimeter.planning.rows.steps import LARGEST, LARGEST_FACTOR, Gridded, TooDeep, put_on_binary_grid
 from dosimeter.schema import Column, ColumnType
 from dosimeter.sql import (
     NUMERIC,

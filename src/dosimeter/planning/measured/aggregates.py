@@ -26,8 +26,8 @@ from dosimeter.measures import (
     candidate_step,
     take_spread,
 )
-from dosimeter.planning.grid import put_on_grid
-from dosimeter.planning.steps import Gridded, TooDeep, keep_within, round_to_candidates
+from dosimeter.planning.rows.grid import put_on_grid
+from dosimeter.planning.rows.steps import Gridded, TooDeep, keep_within, round_to_candidates
 from dosimeter.problems import for_controller
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import (

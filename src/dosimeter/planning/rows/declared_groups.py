@@ -11,8 +11,8 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.grid import put_on_grid
-from dosimeter.planning.steps import Gridded
+from dosimeter.planning.rows.grid import put_on_grid
+from dosimeter.planning.rows.steps import Gridded
 from dosimeter.problems import ASKING, Audience, Hint, Option, for_controller
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
 from dosimeter.sql import (

@@ -10,7 +10,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from dosimeter.planning.parsing import read_whole_number, unaliased
+from dosimeter.planning.rows.parsing import read_whole_number, unaliased
 from dosimeter.sql import clause_of, refusal
 
 

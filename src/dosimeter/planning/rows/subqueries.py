@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dosimeter.planning.parsing import as_select
-from dosimeter.planning.person_levels import PersonLevels
+from dosimeter.planning.people.levels import PersonLevels
+from dosimeter.planning.rows.parsing import as_select
 from dosimeter.sql import MAX_NODES, clause_of, conjunction, expect_only, is_row_wise, refusal
 
 MAX_NESTING = 10

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dosimeter.planning.after import CELL
-from dosimeter.planning.public_tables import is_public_name
+from dosimeter.planning.after.measuring_select import CELL
+from dosimeter.planning.after.public_tables import is_public_name
 
 _PUBLIC = ("g", "h")  # of the released table: groups, and which groups a total leaves out
 

@@ -14,8 +14,8 @@ from decimal import Decimal
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.parsing import NO_SUBQUERIES
 from dosimeter.planning.query_plan import Join, QueryPlan
+from dosimeter.planning.rows.parsing import NO_SUBQUERIES
 from dosimeter.problems import Hint, for_controller
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema
 from dosimeter.sql import COLUMN_TYPES, Scope, clause_of, conjunction, expect_only, flatten_connector, refusal

@@ -17,11 +17,9 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.joins import JoinedSources, resolve_joins
-from dosimeter.planning.named_windows import write_out_distinct_on, write_out_windows
-from dosimeter.planning.person_columns import OwnValue, read_value
-from dosimeter.planning.person_members import read_member
-from dosimeter.planning.person_rewriting import (
+from dosimeter.planning.people.columns import OwnValue, read_value
+from dosimeter.planning.people.members import read_member
+from dosimeter.planning.people.rewriting import (
     ChosenLevel,
     GroupedLevel,
     WindowedLevel,
@@ -29,7 +27,7 @@ from dosimeter.planning.person_rewriting import (
     total_tree,
     written_column,
 )
-from dosimeter.planning.person_stage import (
+from dosimeter.planning.people.stage import (
     Memberships,
     OwnAggregates,
     OwnColumns,
@@ -38,7 +36,9 @@ from dosimeter.planning.person_stage import (
     PersonStage,
     PersonTable,
 )
-from dosimeter.planning.singling_out import find_singled_out
+from dosimeter.planning.rows.joins import JoinedSources, resolve_joins
+from dosimeter.planning.rows.named_windows import write_out_distinct_on, write_out_windows
+from dosimeter.planning.rows.singling_out import find_singled_out
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema, unit_schema
 from dosimeter.sql import (
     COLUMN_TYPES,

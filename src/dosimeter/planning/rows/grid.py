@@ -16,8 +16,8 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.date_ends import find_ends
-from dosimeter.planning.steps import (
+from dosimeter.planning.rows.date_ends import find_ends
+from dosimeter.planning.rows.steps import (
     LARGEST_SNAPPED,
     AlwaysNull,
     Gridded,
