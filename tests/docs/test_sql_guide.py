@@ -26,7 +26,7 @@ from dosimeter.measures import AGGREGATES
 from dosimeter.planning import plan_query
 from dosimeter.planning.after import expressions, outer_select
 from dosimeter.planning.identity import digest_measured
-from dosimeter.planning.measured import aggregates
+from dosimeter.planning.measured import aggregate_collector
 from dosimeter.planning.people import columns, windows
 from dosimeter.planning.rows import grid, parsing, subqueries
 from dosimeter.schema.facts import Schema
@@ -321,7 +321,7 @@ def list_words(text: str) -> set[str]:
 @pytest.mark.parametrize(
     "text",
     [
-        aggregates.SUPPORTED,
+        aggregate_collector.SUPPORTED,
         SUPPORTED,
         columns.SUPPORTED,
         windows.SUPPORTED,
@@ -339,7 +339,7 @@ def test_shorter_lists_name_nothing_that_is_not_here(text: str) -> None:
 def test_messages_name_every_aggregate() -> None:
     """By the names that the examples call them by."""
     called = {node.sql_name() for node in AGGREGATES if issubclass(node, exp.Func)}
-    told = list_words(aggregates.SUPPORTED)
+    told = list_words(aggregate_collector.SUPPORTED)
     spelled = {
         "PERCENTILE_CONT": "QUANTILE_CONT",
         "PERCENTILE_DISC": "QUANTILE_DISC",

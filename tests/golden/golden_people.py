@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from dosimeter.influence.rows.queries import PEOPLE, answer_query, people_query, profile_query
+from dosimeter.influence.rows.row_queries import PEOPLE, answer_query, people_query, profile_query
 from dosimeter.planning.planner import PlanOptions
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Column, ColumnType, Schema

@@ -26,9 +26,9 @@ from dosimeter.risk.choose import (
     find_largest,
     parse_candidates,
 )
+from dosimeter.risk.exposure import Sensitivities
 from dosimeter.risk.preference import Verdict, parse_preference
 from dosimeter.risk.rdr import compute_rdr
-from dosimeter.risk.values import Sensitivities
 
 LAPLACE = Laplace()
 ZCDP = Gaussian(1e-6)

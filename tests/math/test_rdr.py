@@ -14,9 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dosimeter.errors import DataError, OptionError
+from dosimeter.risk.exposure import RDRs, Sensitivities
 from dosimeter.risk.rdr import summarise_rdr, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
-from dosimeter.risk.values import RDRs, Sensitivities
 from tests.math.influence_tables import (
     GAUSSIAN,
     LAPLACE,

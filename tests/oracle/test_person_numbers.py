@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, QueryError
-from dosimeter.planning.measured import aggregates
+from dosimeter.planning.measured import aggregate_collector
 from dosimeter.planning.rows import grid
 from dosimeter.planning.rows.steps import Gridded
 from tests.oracle.exact_answers import measure_alone, plan_alone
@@ -133,7 +133,7 @@ def test_bounds_that_were_found_wrongly_still_hold(argument: str, monkeypatch: p
         found = grid.put_on_grid(*given)
         return replace(found, lower=0, upper=1)
 
-    monkeypatch.setattr(aggregates, "put_on_grid", narrow)
+    monkeypatch.setattr(aggregate_collector, "put_on_grid", narrow)
     whole, delta = measure(VISITS, f"SELECT SUM({argument}) FROM visits")
     without_bob = VISITS.filter(pa.array([pid != "bob" for pid in VISITS.column("pid").to_pylist()]))
     assert delta == 3.0

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 from dosimeter.mechanisms import Gaussian, Laplace
-from dosimeter.mechanisms.base import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, draw_discrete_laplace
 
 N = 100_000

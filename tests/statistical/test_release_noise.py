@@ -25,10 +25,10 @@ import pytest
 from scipy.stats import chi2, norm
 
 from dosimeter.dataset import Dataset
-from dosimeter.influence.rows.profile import measure_answer
+from dosimeter.influence.rows.row_profile import measure_answer
 from dosimeter.ledger import Ledger
 from dosimeter.mechanisms import Gaussian, Laplace
-from dosimeter.mechanisms.base import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan

@@ -15,8 +15,8 @@ from dosimeter.mechanisms.tails import erf, invert_gamma_tail, invert_small_erf
 from dosimeter.mechanisms.zcdp import zcdp_epsilon, zcdp_epsilons
 from dosimeter.postprocess.propagation import _find_quantile, _find_step
 from dosimeter.risk.absolute import _join_cells
+from dosimeter.risk.exposure import RDRs
 from dosimeter.risk.rdr import summarise_rdrs
-from dosimeter.risk.values import RDRs
 
 QUERIES = (
     "SELECT COUNT(*) FROM stays",

@@ -16,7 +16,7 @@ from dosimeter import Dataset, Ledger, OptionError
 from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.planning import selects_rows
 from dosimeter.postprocess import Noise, assemble_answer, find_counts, foresee_accuracy, list_facts, word_facts
-from dosimeter.postprocess.errors import count_selectable
+from dosimeter.postprocess.cell_errors import count_selectable
 from tests.unit.release_stays import WARDS, account_of, rows_of
 
 GROUPED = "SELECT ward, COUNT(*) AS n, SUM(nights) AS s FROM stays GROUP BY ward"

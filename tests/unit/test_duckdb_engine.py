@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 
-from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.engines.opening import open_engine
 from dosimeter.errors import DataError, DosimeterError, OptionError
 from dosimeter.influence.measured_rows import count_individuals
-from dosimeter.influence.rows.profile import measure_answer, measure_profile
+from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from tests.unit.duckdb_sources import (

@@ -55,7 +55,7 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
 def test_errors_of_averages_and_spreads_by_simulation(stays: Dataset) -> None:
     """The 95th percentile over 200,000 draws, seeded: its own standard error is below 0.4 % of it."""
     from dosimeter.postprocess import error_95
-    from dosimeter.postprocess.errors import measure_scales
+    from dosimeter.postprocess.cell_errors import measure_scales
 
     plan, laplace = (
         stays.plan("SELECT AVG(nights), VAR_POP(nights), STDDEV_POP(nights) FROM stays"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dosimeter.engines import ReadOptions, file_digests
-from dosimeter.engines.base import digest_alike, digest_files
+from dosimeter.engines.engine import digest_alike, digest_files
 from dosimeter.engines.file_digests import digest_bytes
 
 

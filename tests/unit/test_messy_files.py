@@ -16,8 +16,8 @@ import pytest
 from sqlglot import exp
 
 from dosimeter import DataError, Dataset, OptionError
-from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.inspection.compare import check_schema
 from dosimeter.inspection.written_draft import WrittenDraft, write_draft
 from dosimeter.problems import Surface

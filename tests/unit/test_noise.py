@@ -13,7 +13,7 @@ import pytest
 
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
-from dosimeter.mechanisms.base import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, certified_epsilon, draw_discrete_laplace
 from dosimeter.risk.choose import paper_candidates
 

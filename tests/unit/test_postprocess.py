@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from dosimeter import Dataset, Ledger
-from dosimeter.postprocess.estimates import estimate_group
+from dosimeter.postprocess.computed_estimates import estimate_group
 from tests.earlier_releases import noise_for_quantiles
 from tests.unit.release_stays import COLUMNS, WARDS, account_of, ask
 

@@ -130,7 +130,7 @@ def test_raw_cells_first_gives_the_same(sql: str, monkeypatch: pytest.MonkeyPatc
         rewritten.append(found is not query)
         return found
 
-    monkeypatch.setattr("dosimeter.influence.rows.queries.group_raw_first", note_rewritten)
+    monkeypatch.setattr("dosimeter.influence.rows.row_queries.group_raw_first", note_rewritten)
     first = look()
     assert any(rewritten)
     monkeypatch.setattr(raw_first, "MOST_CELLS", 0)

@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from dosimeter.findings import AccountRefuses, Choice, find_in_choice, find_unstated, word
 from dosimeter.risk import decides, parse_preference
 from dosimeter.risk.choose import paper_candidates
-from dosimeter.risk.values import Candidate, ExposedPerson, GroupRisk, Sensitivities, Spread
+from dosimeter.risk.exposure import Candidate, ExposedPerson, GroupRisk, Sensitivities, Spread
 from dosimeter.show.terminal.tables import (
     candidate_table,
     groups_table,

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dosimeter import Dataset, DosimeterError, Ledger, LedgerError, OptionError, QueryError
 from dosimeter.influence import observed_keys
-from dosimeter.influence.rows import profile
+from dosimeter.influence.rows import row_profile
 from dosimeter.planning import digest_measured, read_where
 from dosimeter.planning.measured import thresholding
 from dosimeter.release import thresholds
@@ -228,7 +228,7 @@ def test_groups_read_some_at_a_time_give_the_same_answer(
     """At ε = 200 the noise is 0 but once in e^60: every group appears, in the same order, with its own numbers."""
     answers = []
     for at_once in (2**16, 5):
-        for module in (profile, observed_keys, thresholds):
+        for module in (row_profile, observed_keys, thresholds):
             monkeypatch.setattr(module, "AT_ONCE", at_once)
         with Ledger.open(tmp_path / f"{at_once}.db") as ledger, open_notes() as dataset:
             answers.append(dataset.release(sql, ledger=ledger, **{**SHOWN, "epsilon": 200.0}).answer)

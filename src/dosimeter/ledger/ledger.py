@@ -46,7 +46,7 @@ from dosimeter.ledger.lookups import (
     list_entries,
     list_readings,
 )
-from dosimeter.ledger.measuring import Mark, Measuring, add_sentence, describe_charge, describe_unknown
+from dosimeter.ledger.measurement_marks import Mark, Measuring, add_sentence, describe_charge, describe_unknown
 from dosimeter.ledger.people import People, SharedPeople, find_key, make_key
 from dosimeter.ledger.records import Record, check_text, derive_entry_id, refusing_bad_records
 from dosimeter.ledger.remaining import Remaining

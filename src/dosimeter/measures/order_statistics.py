@@ -17,22 +17,22 @@ from dosimeter.sql import clause_of, expect_only, read_number, refusal
 
 def read_minimum(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read MIN(x): add its measure to the query, and return its estimate."""
-    return _read(collector, call, Fraction(0))
+    return _measure_quantile(collector, call, Fraction(0))
 
 
 def read_maximum(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read MAX(x): add its measure to the query, and return its estimate."""
-    return _read(collector, call, Fraction(1))
+    return _measure_quantile(collector, call, Fraction(1))
 
 
 def read_median(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read MEDIAN(x): add its measure to the query, and return its estimate."""
-    return _read(collector, call, Fraction(1, 2))
+    return _measure_quantile(collector, call, Fraction(1, 2))
 
 
 def read_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read QUANTILE_CONT(x, fraction): add its measure to the query, and return its estimate."""
-    return _read(collector, call, _read_fraction(call.node), "expression")
+    return _measure_quantile(collector, call, _read_fraction(call.node), "expression")
 
 
 def read_discrete_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
@@ -60,8 +60,8 @@ def _read_fraction(node: exp.Expression) -> Fraction:
     return fraction
 
 
-def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> SingleMeasure:
-    """Read the order statistic at this fraction: add its measure to the query, and return its estimate.
+def _measure_quantile(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> SingleMeasure:
+    """Measure the order statistic at this fraction: add its measure to the query, and return its estimate.
 
     ``given``: the names of the sqlglot arguments that the call may have besides ``this``, its values. A quantile's
     fraction is in ``expression``. A call with any other argument is refused.

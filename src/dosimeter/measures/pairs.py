@@ -177,27 +177,27 @@ def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArra
 
 def read_covariance(collector: Collector, call: AggregateCall) -> Estimate:
     """Read COVAR_POP(x, y): add its measures to the query, and return its estimate."""
-    return _read(collector, call, Covariance, "")
+    return _measure_pairs(collector, call, Covariance, "")
 
 
 def read_sample_covariance(collector: Collector, call: AggregateCall) -> Estimate:
     """Read COVAR_SAMP(x, y): add its measures to the query, and return its estimate."""
-    return _read(collector, call, SampleCovariance, "")
+    return _measure_pairs(collector, call, SampleCovariance, "")
 
 
 def read_correlation(collector: Collector, call: AggregateCall) -> Estimate:
     """Read CORR(x, y): add its measures to the query, and return its estimate."""
-    return _read(collector, call, Correlation, "xy")
+    return _measure_pairs(collector, call, Correlation, "xy")
 
 
 def read_slope(collector: Collector, call: AggregateCall) -> Estimate:
     """Read REGR_SLOPE(y, x): add its measures to the query, and return its estimate."""
-    return _read(collector, _exchange_arguments(call), Slope, "x")
+    return _measure_pairs(collector, _exchange_arguments(call), Slope, "x")
 
 
 def read_intercept(collector: Collector, call: AggregateCall) -> Estimate:
     """Read REGR_INTERCEPT(y, x): add its measures to the query, and return its estimate."""
-    return _read(collector, _exchange_arguments(call), Intercept, "x")
+    return _measure_pairs(collector, _exchange_arguments(call), Intercept, "x")
 
 
 def _exchange_arguments(call: AggregateCall) -> AggregateCall:
@@ -208,7 +208,7 @@ def _exchange_arguments(call: AggregateCall) -> AggregateCall:
     )
 
 
-def _read(collector: Collector, call: AggregateCall, kind: type[FromPairs], squares: str) -> Estimate:
+def _measure_pairs(collector: Collector, call: AggregateCall, kind: type[FromPairs], squares: str) -> Estimate:
     expect_only(call.node, "this", "expression")
     if collector.by_hand:
         raise refusal(call.node, f"{call.label} takes no sensitivity given by hand here.")

@@ -10,7 +10,7 @@ from dosimeter.late_names import load_late
 from dosimeter.planning.after.blocks import name_released, try_after
 from dosimeter.planning.after.measuring_select import CELL, RELEASED
 from dosimeter.planning.after.public_tables import limit_public_text
-from dosimeter.planning.after.selected import selects_rows
+from dosimeter.planning.after.row_choice import selects_rows
 from dosimeter.planning.identity import digest_measured, knows_earlier_looks
 from dosimeter.planning.made_texts import list_cut
 from dosimeter.planning.measured.thresholding import (

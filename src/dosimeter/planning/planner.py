@@ -30,7 +30,7 @@ from dosimeter.planning.after.outer_select import OuterSelect
 from dosimeter.planning.after.public_tables import add_public, arrange_public, read_relation
 from dosimeter.planning.expansion import require_small
 from dosimeter.planning.made_texts import require_few_letters
-from dosimeter.planning.measured.aggregates import AggregateCollector, CollectedAggregates
+from dosimeter.planning.measured.aggregate_collector import AggregateCollector, CollectedAggregates
 from dosimeter.planning.measured.groups import Grouping, group_distinct, plan_groups
 from dosimeter.planning.measured.joined_blocks import join_blocks, require_few
 from dosimeter.planning.measured.thresholding import (

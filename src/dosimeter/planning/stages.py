@@ -13,7 +13,7 @@ from enum import IntEnum
 from sqlglot import exp
 
 from dosimeter.planning.after.measuring_select import is_measured
-from dosimeter.planning.measured.aggregates import is_single_aggregate
+from dosimeter.planning.measured.aggregate_collector import is_single_aggregate
 from dosimeter.planning.rows.parsing import as_select, list_parts, read_whole_number, unaliased
 from dosimeter.planning.rows.subqueries import read_ctes
 from dosimeter.schema import JoinTable, Schema

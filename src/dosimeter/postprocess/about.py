@@ -12,8 +12,8 @@ from fractions import Fraction
 from dosimeter.measures import Argument
 from dosimeter.planning import QueryPlan, list_cut, note_counted_groups
 from dosimeter.postprocess.answers import AssembledAnswer
-from dosimeter.postprocess.errors import chooses_rows, count_selectable
-from dosimeter.postprocess.estimates import find_counts
+from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable
+from dosimeter.postprocess.computed_estimates import find_counts
 from dosimeter.sql import MOST_ROWS
 
 NOT_COMPUTED = (

@@ -25,11 +25,11 @@ from dosimeter.release.selection import (
     svt_sensitivity,
     violation_share,
 )
-from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.preferred import Preferred
 from dosimeter.release.ways.read_way import read_way
 from dosimeter.release.ways.selected import Selected, SelectedPreview
+from dosimeter.release.ways.way import Way
 
 __all__ = [
     "Answer",
@@ -82,21 +82,21 @@ __all__ = [
 if TYPE_CHECKING:
     from dosimeter.release.dry_run import DryRun, preview_release
     from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look, recall_plan_options
-    from dosimeter.release.files import check_target, find_companion, save_answer
     from dosimeter.release.record_page import write_record
+    from dosimeter.release.saved_files import check_target, find_companion, save_answer
 
 __getattr__ = load_late(
     __name__,
     {
         "DryRun": "dry_run",
         "ExPostRisk": "ex_post",
-        "check_target": "files",
+        "check_target": "saved_files",
         "ex_post_risk": "ex_post",
-        "find_companion": "files",
+        "find_companion": "saved_files",
         "preview_release": "dry_run",
         "recall_look": "ex_post",
         "recall_plan_options": "ex_post",
-        "save_answer": "files",
+        "save_answer": "saved_files",
         "write_record": "record_page",
     },
 )

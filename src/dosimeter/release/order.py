@@ -13,7 +13,7 @@ from dosimeter.json_values import JsonObject, JsonRow
 from dosimeter.ledger import ZERO, Errors, KeptNumber, exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import LookOptions, QueryPlan
-from dosimeter.release.ways.base import Way
+from dosimeter.release.ways.way import Way
 from dosimeter.show import format_measured
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Answer:
         Raises:
             OptionError: the answer was denied, or the files cannot be written. The ledger still holds the answer.
         """
-        from dosimeter.release.files import save_answer
+        from dosimeter.release.saved_files import save_answer
 
         save_answer(self, ledger, Path(path))
 

@@ -14,7 +14,7 @@ from dosimeter.release.noisy_vector import Numbers, calibrate_plan
 from dosimeter.release.order import PreparedRelease, ReleaseOrder
 from dosimeter.release.prices import price_plan
 from dosimeter.release.thresholds import find_threshold
-from dosimeter.release.ways.base import Subject
+from dosimeter.release.ways.way import Subject
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema, digest_schema
 

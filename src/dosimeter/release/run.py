@@ -59,7 +59,7 @@ from dosimeter.release.noisy_vector import Numbers, add_noise_to, calibrate_plan
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.thresholds import draw_shown, read_keys, write_keys
-from dosimeter.release.ways.base import Decide
+from dosimeter.release.ways.way import Decide
 from dosimeter.sql import EmbeddedError
 
 if TYPE_CHECKING:

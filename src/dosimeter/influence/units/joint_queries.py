@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dosimeter.influence.units.queries import (
+from dosimeter.influence.units.unit_queries import (
     ENTRIES,
     MOST_COLUMNS,
     Layout,
@@ -22,7 +22,7 @@ from dosimeter.influence.units.queries import (
     unit_fields,
     with_attributes,
 )
-from dosimeter.influence.units.trees import UNIT, find_common_where, is_declared
+from dosimeter.influence.units.unit_rows import UNIT, find_common_where, is_declared
 from dosimeter.measures import Tally
 from dosimeter.planning import QueryPlan
 from dosimeter.sql import alias, column_tree, conjunction, connect, literal, wrap

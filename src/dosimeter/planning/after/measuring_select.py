@@ -25,7 +25,7 @@ from dosimeter.planning.after.expressions import (
     limit_text,
     reads_own_cell,
 )
-from dosimeter.planning.measured.aggregates import SUPPORTED, AggregateCollector, is_single_aggregate
+from dosimeter.planning.measured.aggregate_collector import SUPPORTED, AggregateCollector, is_single_aggregate
 from dosimeter.planning.query_plan import AfterNoise, Group, Output
 from dosimeter.planning.rows.named_windows import write_out_windows
 from dosimeter.planning.rows.parsing import NO_STAR, NO_SUBQUERIES, read_whole_number, unaliased

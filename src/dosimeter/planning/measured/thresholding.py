@@ -11,7 +11,7 @@ from dosimeter.errors import OptionError, QueryError
 from dosimeter.measures import CountIndividuals, Measure
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import StudiedGroups
-from dosimeter.planning.measured.aggregates import AggregateCollector
+from dosimeter.planning.measured.aggregate_collector import AggregateCollector
 from dosimeter.planning.query_plan import Group, QueryPlan, Threshold
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.schema import Schema

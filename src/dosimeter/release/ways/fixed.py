@@ -14,7 +14,7 @@ from dosimeter.problems import Problem
 from dosimeter.release.costs import find_refusal
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about
 from dosimeter.release.promises import promise_fixed
-from dosimeter.release.ways.base import Decide, RecordedWay, ReleaseDecision, Subject, Way, deny, write_number
+from dosimeter.release.ways.way import Decide, RecordedWay, ReleaseDecision, Subject, Way, deny, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -16,7 +16,7 @@ from dosimeter.problems import Problem
 from dosimeter.release.costs import find_objection, find_refusal
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about
 from dosimeter.release.promises import promise_chosen
-from dosimeter.release.ways.base import (
+from dosimeter.release.ways.way import (
     Decide,
     RecordedWay,
     ReleaseDecision,

@@ -35,7 +35,7 @@ from dosimeter.release.selection import (
     violation_probability,
     violation_share,
 )
-from dosimeter.release.ways.base import (
+from dosimeter.release.ways.way import (
     Decide,
     RecordedWay,
     ReleaseDecision,

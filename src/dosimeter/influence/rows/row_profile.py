@@ -21,7 +21,7 @@ from dosimeter.engines import FewRows, read_booleans, read_codes, read_integers,
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import AT_ONCE, GroupKey, LateRows, observe_keys, read_keys_late
 from dosimeter.influence.profiles import ExposedSearch, JointProfile, Profile
-from dosimeter.influence.rows.queries import (
+from dosimeter.influence.rows.row_queries import (
     INSIDE,
     PEOPLE,
     answer_query,
@@ -31,7 +31,7 @@ from dosimeter.influence.rows.queries import (
     profile_query,
     totals_query,
 )
-from dosimeter.influence.units.trees import BY
+from dosimeter.influence.units.unit_rows import BY
 from dosimeter.measures import ArgumentMeasure, GroupColumn, Measure
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan, require_few_observed

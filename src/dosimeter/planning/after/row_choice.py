@@ -21,16 +21,16 @@ Public = Mapping[str, bool]
 
 def selects_rows(query: exp.Expression | None) -> bool:
     """Return whether a clause keeps or drops rows by released numbers: ON, WHERE, HAVING, QUALIFY, ORDER BY … LIMIT."""
-    return query is not None and _read(query)[1]
+    return query is not None and _find_public_and_chosen(query)[1]
 
 
-def _read(query: exp.Expression) -> tuple[Public, bool]:
+def _find_public_and_chosen(query: exp.Expression) -> tuple[Public, bool]:
     """Return which columns of a query are public, and whether any other column decides which rows are kept.
 
     Public is what is known without released numbers, such as groups.
     """
     if isinstance(query, exp.Union):
-        (left, chosen), (right, also) = _read(query.this), _read(query.expression)
+        (left, chosen), (right, also) = _find_public_and_chosen(query.this), _find_public_and_chosen(query.expression)
         pairs = zip(left.items(), right.values(), strict=False)
         return {name: public and other for (name, public), other in pairs}, chosen or also
     if not isinstance(query, exp.Select):
@@ -41,7 +41,7 @@ def _read(query: exp.Expression) -> tuple[Public, bool]:
     for source in [*([] if first is None else [first]), *(query.args.get("joins") or [])]:
         relation = source.this
         if isinstance(relation, exp.Subquery):
-            known, chosen = _read(relation.this)
+            known, chosen = _find_public_and_chosen(relation.this)
             relations[relation.alias_or_name.lower()], selected = known, selected or chosen
         elif is_public_name(relation.name):
             relations[relation.name] = {item.name.lower(): True for item in query.expressions}

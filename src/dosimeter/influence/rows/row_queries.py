@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dosimeter.influence.rows.products_last import multiply_last
 from dosimeter.influence.rows.raw_first import group_raw_first
-from dosimeter.influence.units.trees import find_common_where, is_declared
+from dosimeter.influence.units.unit_rows import find_common_where, is_declared
 from dosimeter.measures import ArgumentMeasure, Reducible
 from dosimeter.planning import QueryPlan
 from dosimeter.sql import alias, column_tree, conjunction, group_by_first, is_null, wrap

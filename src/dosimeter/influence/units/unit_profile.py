@@ -20,7 +20,7 @@ from dosimeter.errors import SourceUnreachable
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import observe_keys
 from dosimeter.influence.profiles import ExposedSearch, JointProfile, Profile
-from dosimeter.influence.rows.profile import Measured, measure_answer, share_epsilon
+from dosimeter.influence.rows.row_profile import Measured, measure_answer, share_epsilon
 from dosimeter.influence.units.joint_queries import (
     TOUCHED,
     is_wide,
@@ -30,7 +30,7 @@ from dosimeter.influence.units.joint_queries import (
     prefix,
     touched_query,
 )
-from dosimeter.influence.units.queries import (
+from dosimeter.influence.units.unit_queries import (
     ENTRIES,
     MOST_COLUMNS,
     PEOPLE,
@@ -44,7 +44,7 @@ from dosimeter.influence.units.queries import (
     unit_profile_query,
     units_query,
 )
-from dosimeter.influence.units.trees import BY, GROUP, count_groups, observed_groups_query, unit_rows
+from dosimeter.influence.units.unit_rows import BY, GROUP, count_groups, observed_groups_query, unit_rows
 from dosimeter.measures import Entries, NearValues, UnitField, Values, WholeNumbers
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan, require_few_observed

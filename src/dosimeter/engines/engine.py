@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.file_digests import digest_bytes
-from dosimeter.engines.files import find_delimiter, name_table, read_first_line
+from dosimeter.engines.source_files import find_delimiter, name_table, read_first_line
 from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
 from dosimeter.schema import ColumnType, JoinTable, Schema
 

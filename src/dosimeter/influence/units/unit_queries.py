@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.influence.units.trees import (
+from dosimeter.influence.units.unit_rows import (
     BY,
     GROUP,
     UNIT,

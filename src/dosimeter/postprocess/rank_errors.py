@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dosimeter.measures import Rank
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess.errors import chooses_rows, count_selectable
+from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable
 
 
 def find_rank_columns(plan: QueryPlan) -> Mapping[str, tuple[Rank, ...]]:
