@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import QueryError
+from dosimeter.planning.measured import aggregate_collector
 from dosimeter.planning.rows import grid
 from dosimeter.planning.rows.steps import Gridded
 from tests.corpus.plain_answers import ask_plainly
