@@ -15,8 +15,8 @@ from dosimeter.findings import Choice, word
 from dosimeter.ledger import Algorithm, RequestCharges
 from dosimeter.release import PreparedRelease, find_objection, find_refusal
 from dosimeter.show import format_epsilon
-from dosimeter.web.incidents import REFUSED
 from dosimeter.web.state import ServedDataset, ServerState
+from dosimeter.web.stopped_datasets import REFUSED
 
 
 class RefusalKind(Enum):

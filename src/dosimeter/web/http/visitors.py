@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from itsdangerous import BadSignature
 
 from dosimeter.web.checks import RunCheck
-from dosimeter.web.http.errors import NotSignedIn, Refused
+from dosimeter.web.http.exceptions import NotSignedIn, Refused
 from dosimeter.web.identity import NameTurns, PasswordQueue, find_session
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import Role, User
