@@ -44,7 +44,7 @@ def find_asked(state: ServerState, query_id: str) -> StoredQuery:
 
 def find_case(state: ServerState, query_id: str) -> Case:
     query = find_asked(state, query_id)
-    served = state.dataset(query.dataset)
+    served = state.datasets.get(query.dataset)
     if served is None:
         raise Refused(404, "not_found", f"The dataset {query.dataset} is no longer served.")
     try:

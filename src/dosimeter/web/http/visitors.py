@@ -110,7 +110,7 @@ def _require(role: Role) -> Any:
 
 
 def require_dataset(state: ServerState, name: str) -> ServedDataset:
-    served = state.dataset(name)
+    served = state.datasets.get(name)
     if served is None:
         raise Refused(404, "not_found", "There is no such dataset.")
     return served

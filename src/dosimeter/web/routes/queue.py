@@ -123,7 +123,7 @@ def _write_query(only: QueryFilter, place: str = "") -> str:
 
 def _describe(state: ServerState, query: StoredQuery) -> WaitingQuery:
     """Return a waiting query with its words and the ε that it needs, from SQL and schema alone."""
-    served = state.dataset(query.dataset)
+    served = state.datasets.get(query.dataset)
     try:
         prepared = None if served is None else served.prepare(query.sql)
     except InputError:
