@@ -26,8 +26,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dosimeter.dataset import Dataset
+from dosimeter.engines.base import FewRows
 from dosimeter.engines.duckdb import DuckDBEngine
-from dosimeter.engines.few_rows import FewRows
 from dosimeter.ledger import Ledger, Record
 from dosimeter.ledger.store import Transaction
 from dosimeter.release import run as releasing

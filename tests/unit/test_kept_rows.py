@@ -14,7 +14,7 @@ import pytest
 from sqlglot import exp
 
 from dosimeter import Dataset
-from dosimeter.engines.duckdb_kept import KeptTables
+from dosimeter.engines.duckdb_connections import KeptTables
 from tests.rows_that_count import rows_that_count
 
 Row = dict[str, Any]

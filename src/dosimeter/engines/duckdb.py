@@ -18,6 +18,7 @@ from sqlglot import ErrorLevel, exp
 
 from dosimeter.engines.base import (
     Engine,
+    FewRows,
     ReadOptions,
     changed_columns,
     combine_fingerprints,
@@ -34,7 +35,7 @@ from dosimeter.engines.duckdb_columns import (
     read_column,
     read_text_column,
 )
-from dosimeter.engines.duckdb_connections import connect, interruptible, lock
+from dosimeter.engines.duckdb_connections import KeptTables, connect, interruptible, lock
 from dosimeter.engines.duckdb_files import (
     CsvForm,
     Files,
@@ -49,9 +50,7 @@ from dosimeter.engines.duckdb_files import (
     write_parquet_reader,
 )
 from dosimeter.engines.duckdb_identities import identify_relation, identify_stored
-from dosimeter.engines.duckdb_kept import KeptTables
 from dosimeter.engines.duckdb_trees import write_parts, write_query
-from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.file_digests import State, read_state, read_states
 from dosimeter.engines.files import name_table, read_first_line
 from dosimeter.engines.identities import identify_files
