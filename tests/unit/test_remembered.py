@@ -12,7 +12,7 @@ from pyarrow import csv
 
 from dosimeter import Dataset, Ledger, dataset
 from dosimeter.engines import file_digests
-from dosimeter.influence.rows import raw_first
+from dosimeter.influence.rows import grouping
 from dosimeter.planning import PlanOptions
 
 COLUMNS: dict[str, Any] = {
@@ -123,7 +123,7 @@ def test_raw_cells_first_gives_the_same(sql: str, monkeypatch: pytest.MonkeyPatc
             return found.values.tolist(), found.counts.tolist(), risk.matched, risk.measured().values
 
     rewritten: list[bool] = []
-    group = raw_first.group_raw_first
+    group = grouping.group_raw_first
 
     def note_rewritten(query: Any, schema: Any) -> Any:
         found = group(query, schema)
@@ -133,5 +133,5 @@ def test_raw_cells_first_gives_the_same(sql: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("dosimeter.influence.rows.queries.group_raw_first", note_rewritten)
     first = look()
     assert any(rewritten)
-    monkeypatch.setattr(raw_first, "MOST_CELLS", 0)
+    monkeypatch.setattr(grouping, "MOST_CELLS", 0)
     assert look() == first
