@@ -15,7 +15,7 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Charge, Ledger, Record, Request, Reservation
-from dosimeter.ledger.records import COLUMNS
+from dosimeter.ledger.store import COLUMNS
 from tests.ledger.long_ledgers import NAMES, release, use_all
 
 pytestmark = pytest.mark.usefixtures("unsynced")

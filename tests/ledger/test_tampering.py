@@ -15,7 +15,7 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Identification, Ledger, Record
-from dosimeter.ledger.records import COLUMNS
+from dosimeter.ledger.store import COLUMNS
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_request
 
 TEXTS = [column for column in COLUMNS if column not in ("seq", "version")]

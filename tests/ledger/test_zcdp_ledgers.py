@@ -20,7 +20,7 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError, OptionError
 from dosimeter.ledger import AccountSummary, Charge, Entry, Record, Reservation
-from dosimeter.ledger.records import COLUMNS
+from dosimeter.ledger.store import COLUMNS
 from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon
 from dosimeter.release import add_noise, noisy_vector
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request

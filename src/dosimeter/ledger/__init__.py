@@ -24,7 +24,6 @@ from dosimeter.ledger.accounting import (
     PaperPolicy,
     Policy,
     RequestCharges,
-    remaining_candidates,
 )
 from dosimeter.ledger.chain import (
     GENESIS,
