@@ -20,8 +20,8 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.influence import DeclaredTables, Profile, measure_exactly
-from dosimeter.influence.rows.profile import Measured
-from dosimeter.mechanisms.base import Norm
+from dosimeter.influence.rows.row_profile import Measured
+from dosimeter.mechanisms.mechanism import Norm
 from dosimeter.planning.query_plan import QueryPlan
 from tests.conformance.odd_cases import MODES, REMOVED, Case
 from tests.conformance.odd_sources import Tables, Written, write_source

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dosimeter import Dataset, Ledger, Risk
-from dosimeter.engines.base import ClosableEngine
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import ClosableEngine
 from dosimeter.errors import DataError, DatasetClosed
 
 pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it

@@ -6,7 +6,7 @@ import sqlglot
 from sqlglot import exp
 
 from dosimeter.measures.aggregates import AGGREGATES
-from dosimeter.planning.person_columns import OWN_AGGREGATES
+from dosimeter.planning.people.columns import OWN_AGGREGATES
 from dosimeter.sql.functions import NAMED_FUNCTIONS, ROW_FUNCTIONS
 from tests.conformance import test_engines, test_units_and_joins
 from tests.conformance.people_queries import PEOPLE_QUERIES

@@ -455,7 +455,7 @@ def test_every_page_leads_to_the_glossary() -> None:
 def test_the_glossary_explains_each_word_once_in_order() -> None:
     page = (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8")
     terms = re.findall(r"^\| \*\*(.+?)\*\*", page, flags=re.MULTILINE)
-    assert 25 <= len(terms) == len(set(terms))
+    assert 25 <= len(terms) == len(set(terms)) <= 33
     assert terms[:-1] == sorted(terms[:-1], key=lambda term: term.replace("ε", "epsilon").lower())
 
 

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, note, settings
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.rows.profile import measure_answer, measure_profile
-from dosimeter.mechanisms.base import Norm
+from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
+from dosimeter.mechanisms.mechanism import Norm
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from tests.oracle.query_meanings import (

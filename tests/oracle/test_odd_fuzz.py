@@ -18,8 +18,8 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import QueryError
 from dosimeter.influence import DeclaredTables, Profile, measure_exactly
-from dosimeter.influence.rows.profile import Measured
-from dosimeter.mechanisms.base import Norm
+from dosimeter.influence.rows.row_profile import Measured
+from dosimeter.mechanisms.mechanism import Norm
 from dosimeter.planning.query_plan import QueryPlan
 from tests.oracle.odd_fuzz_tables import SOURCES, FuzzWorld, draw_world
 from tests.oracle.odd_grammar import Grammar

@@ -14,7 +14,7 @@ import pytest
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError, SchemaError
-from dosimeter.planning.options import LookOptions
+from dosimeter.options import LookOptions
 from dosimeter.release import read_way
 from dosimeter.release.order import ReleaseOrder
 from dosimeter.release.prepare import prepare_release

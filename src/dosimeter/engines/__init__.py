@@ -6,9 +6,8 @@ an analyst, never draws noise. ``base`` is the protocol; each engine has a file,
 """
 
 from dosimeter.engines.arrow_columns import fetch_rows, read_booleans, read_codes, read_integers, read_values
-from dosimeter.engines.base import ClosableEngine, Engine, FewRows, ReadOptions
 from dosimeter.engines.cells import FORMS
-from dosimeter.engines.files import list_files
+from dosimeter.engines.engine import ClosableEngine, Engine, FewRows, ReadOptions
 from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.engines.own_functions import (
     DAY_NUMBER,
@@ -18,3 +17,4 @@ from dosimeter.engines.own_functions import (
     TEXT_NUMBER,
     call_own,
 )
+from dosimeter.engines.source_files import list_files

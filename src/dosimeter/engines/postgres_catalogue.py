@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dosimeter.engines.cells import RANGES, is_whole, is_within, keep_if, keep_in_range, read_flag
 from dosimeter.engines.columns import NativeColumn, NativeTypes, name_types
-from dosimeter.engines.files import refuse_database_url
+from dosimeter.engines.source_files import refuse_database_url
 from dosimeter.errors import DataError, OptionError
 from dosimeter.problems import Option
 from dosimeter.schema import Column, ColumnType

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from dosimeter.engines.base import (
+from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
+from dosimeter.engines.engine import (
     Engine,
     ReadOptions,
     changed_columns,
@@ -26,9 +27,8 @@ from dosimeter.engines.base import (
     digest_sums,
     joined_with_itself,
 )
-from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
-from dosimeter.engines.files import say_how
 from dosimeter.engines.identities import identify_files
+from dosimeter.engines.source_files import say_how
 from dosimeter.engines.spark_files import (
     Files,
     find_files,

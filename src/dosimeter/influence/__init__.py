@@ -14,7 +14,7 @@ from dosimeter.influence.measuring import measure_exactly, measure_influence
 from dosimeter.influence.observed_keys import order_key
 from dosimeter.influence.profiles import ExposedSearch, Profile
 from dosimeter.influence.public_rows import read_public_tables
-from dosimeter.influence.rows.profile import Measured
+from dosimeter.influence.rows.row_profile import Measured
 from dosimeter.late_names import load_late
 
 if TYPE_CHECKING:

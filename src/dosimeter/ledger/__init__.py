@@ -21,7 +21,8 @@ between, too much is charged, never too little. A record never holds rows of the
 """
 
 from dosimeter.ledger.accounting import (
-    PaperPolicy,
+    Budget,
+    Paper,
     Policy,
     RequestCharges,
 )
@@ -52,7 +53,7 @@ from dosimeter.ledger.entries import (
 from dosimeter.ledger.holders import check_apart
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.ledger import Ledger
-from dosimeter.ledger.measuring import Measuring
+from dosimeter.ledger.measurement_marks import Measuring
 from dosimeter.ledger.people import MOST_KEPT, People, SharedPeople, check_shared
 from dosimeter.ledger.readings import Charge, Reading
 from dosimeter.ledger.records import Record

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from dosimeter.errors import LedgerError
 from dosimeter.ledger.chain import GENESIS
 from dosimeter.ledger.file_locks import is_file_locked, is_out_of_space, take_file_lock
-from dosimeter.ledger.measuring import HeldLock
+from dosimeter.ledger.measurement_marks import HeldLock
 
 _SMALLEST_PAGE = 512  # bytes, in SQLite
 

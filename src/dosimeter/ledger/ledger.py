@@ -33,7 +33,7 @@ from dosimeter.ledger.entries import (
 from dosimeter.ledger.holders import check_holder, check_public, find_shared
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
 from dosimeter.ledger.lookups import LedgerLookups, find_entry, find_open
-from dosimeter.ledger.measuring import Mark, Measuring, add_sentence, describe_charge, describe_unknown
+from dosimeter.ledger.measurement_marks import Mark, Measuring, add_sentence, describe_charge, describe_unknown
 from dosimeter.ledger.people import People, SharedPeople, find_key, make_key
 from dosimeter.ledger.records import Record, check_text, derive_entry_id, refusing_bad_records
 from dosimeter.ledger.remaining import Remaining

@@ -28,7 +28,7 @@ from dosimeter.ledger.entries import (
     read_settled,
 )
 from dosimeter.ledger.incidents import INCIDENT_KINDS, Incident
-from dosimeter.ledger.measuring import Mark, read_mark
+from dosimeter.ledger.measurement_marks import Mark, read_mark
 from dosimeter.ledger.readings import Reading
 from dosimeter.ledger.records import Record, check_text, read_payload, refusing_bad_records
 from dosimeter.ledger.values import (

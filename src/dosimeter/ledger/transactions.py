@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger.checked_chain import MOST_FOLLOWING, CheckedChain, RecordWriter
-from dosimeter.ledger.measuring import Mark
+from dosimeter.ledger.measurement_marks import Mark
 
 if TYPE_CHECKING:
     from dosimeter.ledger.store import LedgerStore, Transaction

@@ -18,7 +18,7 @@ from dosimeter.sql import clause_of, expect_only, read_number, refusal
 
 def read_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read QUANTILE_CONT(x, fraction): add its measure to the query, and return its estimate."""
-    return _read(collector, call, _read_fraction(call.node), "expression")
+    return _measure_quantile(collector, call, _read_fraction(call.node), "expression")
 
 
 def read_discrete_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
@@ -46,8 +46,8 @@ def _read_fraction(node: exp.Expression) -> Fraction:
     return fraction
 
 
-def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> SingleMeasure:
-    """Read the order statistic at this fraction: add its measure to the query, and return its estimate.
+def _measure_quantile(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> SingleMeasure:
+    """Measure the order statistic at this fraction: add its measure to the query, and return its estimate.
 
     ``given``: the names of the sqlglot arguments that the call may have besides ``this``, its values. A quantile's
     fraction is in ``expression``. A call with any other argument is refused.
@@ -66,7 +66,7 @@ def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given:
     return RankEstimate.within(collector.measure(rank, source), call.label, source.argument)
 
 
-read_minimum = partial(_read, fraction=Fraction(0))
-read_maximum = partial(_read, fraction=Fraction(1))
-read_median = partial(_read, fraction=Fraction(1, 2))
+read_minimum = partial(_measure_quantile, fraction=Fraction(0))
+read_maximum = partial(_measure_quantile, fraction=Fraction(1))
+read_median = partial(_measure_quantile, fraction=Fraction(1, 2))
 """Read MIN(x), MAX(x) and MEDIAN(x): add the measure to the query, and return its estimate."""

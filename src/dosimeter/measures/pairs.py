@@ -176,7 +176,7 @@ def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArra
 # ---------------------------------------------------------------- reading SQL
 
 
-def _read(collector: Collector, call: AggregateCall, *, kind: type[FromPairs], squares: str = "") -> Estimate:
+def _measure_pairs(collector: Collector, call: AggregateCall, *, kind: type[FromPairs], squares: str = "") -> Estimate:
     """Read an aggregate of two arguments: add its measures to the query, and return its estimate."""
     expect_only(call.node, "this", "expression")
     if collector.by_hand:
@@ -196,11 +196,11 @@ def _read_regression(collector: Collector, call: AggregateCall, *, kind: type[Fr
     """Read REGR_SLOPE(y, x) or REGR_INTERCEPT(y, x): SQL's regressions take y first."""
     expect_only(call.node, "this", "expression")
     exchanged = type(call.node)(this=call.node.expression, expression=call.node.this)
-    return _read(collector, AggregateCall(exchanged, call.condition, call.label), kind=kind, squares="x")
+    return _measure_pairs(collector, AggregateCall(exchanged, call.condition, call.label), kind=kind, squares="x")
 
 
-read_covariance = partial(_read, kind=Covariance)
-read_sample_covariance = partial(_read, kind=SampleCovariance)
-read_correlation = partial(_read, kind=Correlation, squares="xy")
+read_covariance = partial(_measure_pairs, kind=Covariance)
+read_sample_covariance = partial(_measure_pairs, kind=SampleCovariance)
+read_correlation = partial(_measure_pairs, kind=Correlation, squares="xy")
 read_slope = partial(_read_regression, kind=Slope)
 read_intercept = partial(_read_regression, kind=Intercept)

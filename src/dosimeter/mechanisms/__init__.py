@@ -3,9 +3,9 @@
 Takes sensitivities, ε and δ; gives numbers. Never draws noise and never sees data.
 """
 
-from dosimeter.mechanisms.base import Mechanism, Norm, RatioWarning
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
+from dosimeter.mechanisms.mechanism import Mechanism, Norm, RatioWarning
 from dosimeter.mechanisms.permute_and_flip import (
     expected_distances,
     score_error,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms.base import Mechanism, Norm
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
+from dosimeter.mechanisms.mechanism import Mechanism, Norm
 from dosimeter.options import Calibration, check_option
 from dosimeter.problems import Option
 

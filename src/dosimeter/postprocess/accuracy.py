@@ -17,7 +17,7 @@ from dosimeter.arrays import BoolArray, FloatArray
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess.errors import CellErrors, Noise, column_errors, needs_values
+from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, needs_values
 from dosimeter.postprocess.quotients import list_estimates
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows
 

@@ -53,7 +53,7 @@ from dosimeter.risk.preference_terms import (
 )
 
 if TYPE_CHECKING:
-    from dosimeter.risk.values import RDRs
+    from dosimeter.risk.exposure import RDRs
 
 __all__ = ["PeopleAggregate", "Preference", "PreferenceFunction", "Verdict", "parse_preference"]
 

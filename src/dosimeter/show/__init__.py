@@ -13,7 +13,7 @@ from dosimeter.show.candidates import (
     order_candidates,
     word_mechanism,
 )
-from dosimeter.show.numbers import (
+from dosimeter.show.written_numbers import (
     count_decimals,
     format_epsilon,
     format_measured,

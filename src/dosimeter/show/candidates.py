@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError
 from dosimeter.risk import NO_ERROR
-from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, join_names
+from dosimeter.show.written_numbers import format_epsilon, format_number, format_percent, format_range, join_names
 
 if TYPE_CHECKING:
     from dosimeter.mechanisms import Mechanism

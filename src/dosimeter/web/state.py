@@ -107,7 +107,7 @@ class ServedDataset(QueryPlanner):
         """Refuse settings that no release could use, by preparing the simplest query. Never touches the data."""
         table = self.schema.table.replace('"', '""')
         prepared = self.plan_anew(f'SELECT COUNT(*) FROM "{table}"')
-        agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at", None)
+        agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at")
         total, wanted = expect_charges(self.terms, prepared).reading.delta_total, self.settings.group_delta
         if wanted is not None and exact_decimal(wanted) > total:
             raise OptionError(

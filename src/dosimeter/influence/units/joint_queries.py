@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dosimeter.influence.rows.queries import find_common_where
-from dosimeter.influence.units.queries import (
+from dosimeter.influence.rows.row_queries import find_common_where
+from dosimeter.influence.units.unit_queries import (
     ENTRIES,
     MOST_COLUMNS,
     Layout,
@@ -23,7 +23,7 @@ from dosimeter.influence.units.queries import (
     unit_fields,
     with_attributes,
 )
-from dosimeter.influence.units.trees import UNIT, is_declared
+from dosimeter.influence.units.unit_rows import UNIT, is_declared
 from dosimeter.measures import Tally
 from dosimeter.planning import QueryPlan
 from dosimeter.sql import alias, column_tree, conjunction, connect, literal, wrap

@@ -23,7 +23,7 @@ from dosimeter.problems import Option
 from dosimeter.show.axes import Axis
 from dosimeter.show.candidates import FAILS, MEETS, format_scale, list_errors, order_candidates
 from dosimeter.show.charts import Bar, range_chart
-from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
+from dosimeter.show.written_numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 if TYPE_CHECKING:
     from dosimeter.risk import Candidate, ExposedPerson, GroupRisk, ShownGroups

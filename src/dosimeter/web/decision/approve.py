@@ -16,6 +16,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry, exact_decimal, write_decimal
 from dosimeter.problems import Surface
+from dosimeter.query import Query
 from dosimeter.release import ReleaseOrder, Way, read_way, release
 from dosimeter.web.log import report_bug
 from dosimeter.web.public import PHRASES
@@ -161,7 +162,7 @@ def _try_release(
     """
     for again in (True, False):
         try:
-            answer = release(dataset, query.sql, served.prepare(query.sql).look, order, state.database.ledger)
+            answer = release(Query(dataset, query.sql, served.prepare(query.sql).look), order, state.database.ledger)
         except Interrupted as error:
             if not again or find_claimed(state, served.name, claim) is not None:
                 return None, error
