@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dosimeter.ledger import Ledger, Record
-from dosimeter.ledger.records import COLUMNS
+from dosimeter.ledger.store import COLUMNS
 
 GUARDS = ["no_update", "no_delete", "in_order", "format_no_update"]
 

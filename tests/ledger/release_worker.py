@@ -27,7 +27,7 @@ from sqlglot import exp
 
 from dosimeter.dataset import Dataset
 from dosimeter.engines.duckdb import DuckDBEngine
-from dosimeter.engines.few_rows import FewRows
+from dosimeter.engines.engine import FewRows
 from dosimeter.ledger import Ledger, Record
 from dosimeter.ledger.store import Transaction
 from dosimeter.release import run as releasing

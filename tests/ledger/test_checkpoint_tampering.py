@@ -14,7 +14,7 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Charge, Ledger, Record, Request, Reservation
-from dosimeter.ledger.records import COLUMNS
+from dosimeter.ledger.store import COLUMNS
 from tests.known import known
 from tests.ledger.long_ledgers import NAMES, release, use_all
 from tests.ledger.raw_records import drop_guards, put_record, read_last, seal

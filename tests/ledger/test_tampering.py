@@ -15,7 +15,7 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Identification, Ledger, Record
-from dosimeter.ledger.records import COLUMNS
+from dosimeter.ledger.store import COLUMNS
 from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_request
 from tests.ledger.raw_records import drop_guards, put_record, read_last, seal

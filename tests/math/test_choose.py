@@ -18,6 +18,7 @@ from dosimeter.findings import find_notes, word_all
 from dosimeter.measures.counts import CountRows
 from dosimeter.measures.sums import Sum
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
+from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.choose import (
     ExactLimit,
     JudgedCandidates,
@@ -268,9 +269,14 @@ def assessed(sensitivities, *, mechanism=LAPLACE, sensitivity=1.0, indicator="bo
     plan = SimpleNamespace(
         grids=lambda _norm: grids, ranks={}, all_measures=[object.__new__(measure) for measure in measures]
     )
+
+    def own_epsilons(values, shares, epsilon):
+        scale = mechanism.scale(sensitivity, epsilon)
+        return own_epsilon(values, mechanism, sensitivity=sensitivity, scale=scale, epsilon=epsilon, shares=shares)
+
     return SimpleNamespace(
         plan=plan, mechanism=mechanism, indicator=indicator, sensitivities=sensitivities, sensitivity=sensitivity,
-        groups=groups,
+        groups=groups, own_epsilons=own_epsilons,
     )  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from dosimeter.ledger.accounting import (
     RequestCharges,
     admits_charge,
     default_delta_total,
-    remaining_candidates,
     warn_of_delta,
 )
 from dosimeter.ledger.decimals import exact_decimal, write_decimal
@@ -42,9 +41,17 @@ def read_odometer(spent: list[Charge], delta_total: float | str | Decimal) -> Re
     )
 
 
-def left_after(policy: Policy, reading: Reading, **changes: object) -> tuple[float, ...]:
-    options: dict[str, object] = {"epsilon_svt": 0, "delta": 0, "max_epsilon": None, **changes}
-    return remaining_candidates(policy, reading, CANDIDATES, **options)  # type: ignore[arg-type]
+def left_after(
+    policy: Policy,
+    reading: Reading,
+    *,
+    epsilon_svt: float | Decimal = 0,
+    delta: float | Decimal = 0,
+    max_epsilon: float | Decimal | None = None,
+) -> tuple[float, ...]:
+    cap = None if max_epsilon is None else exact_decimal(max_epsilon)
+    charges = RequestCharges(policy, cap, reading, exact_decimal(epsilon_svt), exact_decimal(delta))
+    return charges.remaining(CANDIDATES)
 
 
 @given(st.lists(charges, max_size=30))
@@ -206,7 +213,7 @@ def test_what_is_no_amount_is_refused(bad: object) -> None:
 def test_zero_is_no_epsilon() -> None:
     reading = read_odometer([], 0)
     with pytest.raises(OptionError):
-        remaining_candidates(PAPER, reading, [1.0, 0.0], epsilon_svt=0, delta=0, max_epsilon=None)
+        RequestCharges(PAPER, None, reading, Decimal(0), Decimal(0)).remaining([1.0, 0.0])
 
 
 @given(

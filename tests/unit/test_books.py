@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dosimeter import Dataset, Ledger
 from dosimeter.ledger import Account, Entry
-from dosimeter.ledger.accounting import Policy, remaining_candidates
+from dosimeter.ledger.accounting import Policy, RequestCharges
 from dosimeter.ledger.readings import Charge
 from dosimeter.risk.choose import paper_candidates
 from tests.schemas import category, declare, whole
@@ -194,8 +194,8 @@ def check_ledger_options(account: Account, terms: Terms) -> None:
     over = account.reading.after(Charge(Decimal(0), delta=account.delta_total + Decimal("1e-9")))
     assert over.infinite
     assert over.after(Charge(Decimal("0.1"))).infinite
-    rules = {"epsilon_svt": 0, "delta": 0, "max_epsilon": None}
-    assert remaining_candidates(Policy.parse("budget:1000"), over, paper_candidates(), **rules) == ()  # type: ignore[arg-type]
+    charges = RequestCharges(Policy.parse("budget:1000"), None, over, Decimal(0), Decimal(0))
+    assert charges.remaining(paper_candidates()) == ()
 
 
 @given(sequences())

@@ -18,10 +18,10 @@ from sqlglot import exp
 
 from dosimeter import Dataset, dataset
 from dosimeter.engines import ReadOptions, file_digests
-from dosimeter.engines.duckdb_kept import KeptTables
+from dosimeter.engines.duckdb_connections import KeptTables
 from dosimeter.engines.engine import digest_alike, digest_files
 from dosimeter.engines.file_digests import digest_bytes
-from dosimeter.influence.rows import raw_first
+from dosimeter.influence.rows import grouping
 from dosimeter.planning import PlanOptions
 from tests.rows_that_count import rows_that_count
 from tests.schemas import category, declare, plain, whole
@@ -110,7 +110,7 @@ def test_raw_cells_first_gives_the_same(sql: str, monkeypatch: pytest.MonkeyPatc
             return found.values.tolist(), found.counts.tolist(), risk.matched, risk.measured().values
 
     rewritten: list[bool] = []
-    group = raw_first.group_raw_first
+    group = grouping.group_raw_first
 
     def note_rewritten(query: Any, schema: Any) -> Any:
         found = group(query, schema)
@@ -120,7 +120,7 @@ def test_raw_cells_first_gives_the_same(sql: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("dosimeter.influence.rows.row_queries.group_raw_first", note_rewritten)
     first = look()
     assert any(rewritten)
-    monkeypatch.setattr(raw_first, "MOST_CELLS", 0)
+    monkeypatch.setattr(grouping, "MOST_CELLS", 0)
     assert look() == first
 
 

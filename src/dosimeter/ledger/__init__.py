@@ -25,7 +25,6 @@ from dosimeter.ledger.accounting import (
     Paper,
     Policy,
     RequestCharges,
-    remaining_candidates,
 )
 from dosimeter.ledger.chain import (
     GENESIS,

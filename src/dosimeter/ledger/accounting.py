@@ -308,30 +308,6 @@ def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsil
     return find_broken_rule(policy, reading, charge, max_epsilon=max_epsilon) is None
 
 
-def remaining_candidates(
-    policy: Policy,
-    reading: Reading,
-    candidates: Sequence[float],
-    *,
-    epsilon_svt: Number,
-    delta: Number,
-    max_epsilon: Number | None,
-) -> tuple[float, ...]:
-    """Return the candidates that may still be granted, in the order given (O2).
-
-    ``epsilon_svt``: what finding ε costs. ``delta``: the δ of an answer. ``max_epsilon``: the largest ε of one
-    answer. If no candidate remains, a request is denied without a noisy test and without a charge.
-    """
-    charges = RequestCharges(
-        policy=policy,
-        max_epsilon=None if max_epsilon is None else exact_decimal(max_epsilon, name=Option("max_epsilon")),
-        reading=reading,
-        epsilon_svt=exact_decimal(epsilon_svt, name="epsilon_svt"),
-        delta=exact_decimal(delta, name="delta"),
-    )
-    return charges.remaining(candidates)
-
-
 def _pure_rho(epsilon: Decimal) -> Decimal:
     from dosimeter.mechanisms import pure_rho  # imported late: it loads arrays
 

@@ -103,9 +103,6 @@ class Record(ChainedRecord):
         return f'{opening},"payload":{self.payload},{closing}'
 
 
-COLUMNS = tuple(Record.find_columns())
-
-
 def seal_record(
     *, seq: int, dataset: str, kind: str, at: str, entry: str, payload: Mapping[str, object], previous: str
 ) -> Record:

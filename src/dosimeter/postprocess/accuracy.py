@@ -222,15 +222,13 @@ def _is_noisy(formula: exp.Expression) -> bool:
     return bool(list_estimates(formula)) or any(column.table for column in formula.find_all(exp.Column))
 
 
-def error_95(
-    plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None, keys: Keys | None = None
-) -> tuple[float | None, ...]:
+def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None) -> tuple[float | None, ...]:
     """Return the 95 % error of each aggregate column, the largest over these groups; None if no group has one.
 
-    ``scale``: in the units of the norm. ``values`` and ``keys``: the measured numbers and the groups of the plan's only
-    block. Without ``values``, only errors that the scale alone decides are known, such as those of a COUNT.
+    ``scale``: in the units of the norm. ``values``: the measured numbers of the plan's only block. Without these,
+    only errors that the scale alone decides are known, such as those of a COUNT.
     """
-    numbers = None if values is None else [(keys, values)]
+    numbers = None if values is None else [(None, values)]
     return tuple(each.worst for each in foresee_accuracy(plan, mechanism, [scale], numbers)[0])
 
 

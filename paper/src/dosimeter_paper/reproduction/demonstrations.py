@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from dosimeter.dataset import Dataset
-from dosimeter.ledger import Charge, Paper, Reading, exact_decimal, remaining_candidates
+from dosimeter.ledger import ZERO, Charge, Paper, Reading, RequestCharges, exact_decimal
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace, Mechanism
 from dosimeter.release import SelectionProblem, calibrate, outcome_distribution, svt_sensitivity, violation_share
 from dosimeter.risk import paper_candidates
@@ -370,7 +370,7 @@ def show_doubling() -> Demonstration:
 
 
 def _remaining(reading: Reading, candidates: Sequence[float]) -> tuple[float, ...]:
-    return remaining_candidates(Paper(), reading, candidates, epsilon_svt=0, delta=0, max_epsilon=None)
+    return RequestCharges(Paper(), None, reading, ZERO, ZERO).remaining(candidates)
 
 
 def _list_meeting(candidates: Sequence[float], ratio: float) -> list[float]:
