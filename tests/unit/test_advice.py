@@ -71,21 +71,6 @@ def test_a_question_about_nobody(clinic: Dataset) -> None:
     assert "Nobody is in this query: the preference decides nothing." in found.words
 
 
-@pytest.mark.parametrize("options", [{}, {"mechanism": "gaussian", "delta": 1e-6}])
-def test_padding_the_clinic_changes_no_epsilon(clinic: Dataset, options: dict[str, Any]) -> None:
-    """4,000 people are in the clinic; declaring more slots than that asks for no other ε."""
-    found = []
-    for individuals in (4_000, 8_000, 1_000_000):
-        padded = Dataset(clinic.engine, replace(clinic.schema, individuals=individuals), drafted=False)
-        for query in (ISLAND, COUNT):
-            choices = [
-                padded.risk(query, indicator=name, **options).find("ratio:0.95,own:5") for name in ("bound", "cell")
-            ]
-            found.append((query, [(choice.epsilon, choice.limit, choice.decides) for choice in choices]))
-    assert found[0:2] == found[2:4] == found[4:6]
-    assert {choice[0] for _, choices in found for choice in choices} > {5.0}
-
-
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_with_one_row_each_groups_change_nothing(clinic: Dataset, mechanism: str) -> None:
     for where in ("smoker", "age > 50"):
@@ -100,17 +85,18 @@ def test_with_one_row_each_groups_change_nothing(clinic: Dataset, mechanism: str
         assert fine.rdr(0.5).values.tolist() == coarse.rdr(0.5).values.tolist()
 
 
+def open_visits(rows: int) -> Dataset:
+    """Two people with up to so many visits each, in five wards."""
+    table = pa.table({"who": ["a", "a", "b"], "id": [1, 2, 3], "ward": ["x", "y", "x"], "cost": [1, 2, 3]})
+    wards = category("x", "y", "z", "u", "v")
+    columns = {"who": plain("text"), "id": whole(0, 9), "ward": wards, "cost": whole(0, 9)}
+    return Dataset.open(table, schema=declare("t", 3, columns, unit="who", row_key="id", max_rows_per_unit=rows))
+
+
 def test_how_many_numbers_somebody_can_reach() -> None:
     """k₁ is the sum over measures of min(m, G)."""
-    table = pa.table({"who": ["a", "a", "b"], "id": [1, 2, 3], "ward": ["x", "y", "x"], "cost": [1, 2, 3]})
-    columns = {
-        "who": plain("text"), "id": whole(0, 9),
-        "ward": category("x", "y", "z", "u", "v"),
-        "cost": whole(0, 9),
-    }  # fmt: skip
     for rows, reached in ((2, 2), (4, 4), (9, 5)):
-        schema = declare("t", 3, columns, unit="who", row_key="id", max_rows_per_unit=rows)  # fmt: skip
-        with Dataset.open(table, schema=schema) as dataset:
+        with open_visits(rows) as dataset:
             both = dataset.risk("SELECT ward, COUNT(*), SUM(cost) FROM t GROUP BY ward", indicator="cell")
             assert (both.k, both.reach, both.sensitivities.k) == (10, 2 * reached, 2 * reached)
             assert any(f"can reach {2 * reached} of the numbers" in note for note in both.find("ratio:0.9").notes)
@@ -121,15 +107,8 @@ def test_how_many_numbers_somebody_can_reach() -> None:
 
 def test_several_selects_reach_the_groups_of_each() -> None:
     """k₁ adds up the measures of all SELECTs, each with its own groups."""
-    table = pa.table({"who": ["a", "a", "b"], "id": [1, 2, 3], "ward": ["x", "y", "x"], "cost": [1, 2, 3]})
-    columns = {
-        "who": plain("text"), "id": whole(0, 9),
-        "ward": category("x", "y", "z", "u", "v"),
-        "cost": whole(0, 9),
-    }  # fmt: skip
-    schema = declare("t", 3, columns, unit="who", row_key="id", max_rows_per_unit=3)  # fmt: skip
     query = "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward UNION ALL SELECT 'cost', SUM(cost) FROM t"
-    with Dataset.open(table, schema=schema) as dataset:
+    with open_visits(3) as dataset:
         both = dataset.risk(query, indicator="cell")
         assert (both.k, both.reach, both.sensitivities.k) == (6, 4, 4)
         assert both.find("ratio:0.9").epsilon_cell == dataset.risk(query).find("ratio:0.9").epsilon_cell
