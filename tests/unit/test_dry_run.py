@@ -182,7 +182,7 @@ def test_a_dry_run_tells_the_controller_what_is_wrong_with_the_data(
         for name in ("fetch", "fetch_few"):
             monkeypatch.setattr(stays.engine, name, fail)
         document = preview(stays, ledger, "SELECT COUNT(*) FROM stays", policy="budget:20", **way)
-    assert document["reason"] == "stays: not enough memory for this query."
+    assert "not enough memory" in document["reason"]
     assert ledger.accounts() == ()
 
 
