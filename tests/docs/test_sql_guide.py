@@ -78,11 +78,6 @@ def read_schema() -> Schema:
     return parse_schema(document[1])
 
 
-@pytest.mark.parametrize("sql", ANSWERED)
-def test_answered_examples_are_planned(sql: str) -> None:
-    assert plan_query(sql, read_schema()).measures
-
-
 @pytest.mark.parametrize(("sql", "words"), REFUSED)
 def test_refused_examples_are_refused_with_these_words(sql: str, words: str) -> None:
     with pytest.raises(QueryError) as refused:
@@ -251,21 +246,21 @@ def test_every_function_that_is_taken_by_its_name_has_an_example() -> None:
     assert not {name for name in NAMED_FUNCTIONS if f"{name}(" not in told}
 
 
-@pytest.mark.parametrize(
-    "sql", [sql for sql in ANSWERED if "JOIN" not in sql and sql.startswith("SELECT COUNT(*) FROM")]
-)
-def test_what_a_query_may_say_of_a_row_a_subquery_may_say_too(sql: str) -> None:
-    condition = parsing.parse_select(sql).args.get("where")
-    if condition is None or "(SELECT" in sql:
-        return
-    inner = f"SELECT COUNT(*) FROM (SELECT {condition.this.sql(dialect='duckdb')} AS met FROM visits) WHERE met"
-    assert plan_query(inner, read_schema()).measures
+def test_what_a_query_may_say_of_a_row_a_subquery_may_say_too() -> None:
+    asked = [sql for sql in ANSWERED if sql.startswith("SELECT COUNT(*) FROM") and "JOIN" not in sql]
+    conditions = [parsing.parse_select(sql).args.get("where") for sql in asked if "(SELECT" not in sql]
+    said = [condition.this.sql(dialect="duckdb") for condition in conditions if condition is not None]
+    assert len(said) > 50
+    for condition in said:
+        inner = f"SELECT COUNT(*) FROM (SELECT {condition} AS met FROM visits) WHERE met"
+        assert plan_query(inner, read_schema()).measures, condition
 
 
 @pytest.mark.parametrize("sql", ANSWERED)
-def test_a_query_that_is_written_again_still_asks_the_same(sql: str) -> None:
+def test_answered_examples_are_planned_and_ask_the_same_written_again(sql: str) -> None:
     """The ledger tells queries apart by how they are written: writing them may lose nothing."""
     first = plan_query(sql, read_schema())
+    assert first.measures
     if "WITHIN GROUP" not in sql:  # written in DuckDB's own words, which the planner reads as another option
         again = plan_query(parsing.write_plainly(sql), read_schema())
         assert digest_measured(again) == digest_measured(first)

@@ -15,7 +15,7 @@ import pytest
 from dosimeter import Dataset
 from dosimeter.influence import measure_exactly
 from dosimeter.mechanisms.mechanism import Norm
-from dosimeter.planning import LookOptions
+from dosimeter.options import LookOptions
 from dosimeter.planning.query_plan import QueryPlan
 from tests.oracle.form_queries import FormQuery, draw_queries
 from tests.oracle.form_tables import draw_tables

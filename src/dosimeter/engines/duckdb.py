@@ -24,7 +24,7 @@ from dosimeter.engines.duckdb_columns import (
     read_column,
     read_text_column,
 )
-from dosimeter.engines.duckdb_connections import connect, interruptible, lock
+from dosimeter.engines.duckdb_connections import KeptTables, connect, interruptible, lock
 from dosimeter.engines.duckdb_files import (
     CsvForm,
     Files,
@@ -39,10 +39,10 @@ from dosimeter.engines.duckdb_files import (
     write_parquet_reader,
 )
 from dosimeter.engines.duckdb_identities import identify_relation, identify_stored
-from dosimeter.engines.duckdb_kept import KeptTables
 from dosimeter.engines.duckdb_trees import write_parts, write_query
 from dosimeter.engines.engine import (
     Engine,
+    FewRows,
     ReadOptions,
     changed_columns,
     combine_fingerprints,
@@ -51,7 +51,6 @@ from dosimeter.engines.engine import (
     joined_with_itself,
     unreadable,
 )
-from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.file_digests import State, read_state, read_states
 from dosimeter.engines.identities import identify_files
 from dosimeter.engines.source_files import name_table, read_first_line

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dosimeter.engines.few_rows import FewRows
 from dosimeter.engines.file_digests import digest_bytes
 from dosimeter.engines.source_files import find_delimiter, name_table, read_first_line
 from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
@@ -63,6 +62,39 @@ class ReadOptions:
         ]
         for table, delimiter, encoding, null in itertools.product({None, name_table(path), self.table}, *spellings):
             yield replace(self, table=table, delimiter=delimiter, encoding=encoding, null=null)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FewRows:
+    """A result of few rows. It takes longer to load Arrow than to read so few cells one by one.
+
+    ``columns``: by name, each column's values as a list, None for NULL.
+
+    It has ``num_rows``, ``column_names``, ``column`` and ``slice``, as an Arrow table has.
+    """
+
+    columns: Mapping[str, list[Any]]
+    num_rows: int
+
+    @classmethod
+    def of(cls, table: pa.Table) -> FewRows:
+        """Return the rows of an Arrow table."""
+        return cls({name: table.column(name).to_pylist() for name in table.column_names}, table.num_rows)
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self.columns)
+
+    def column(self, name: str) -> list[Any]:
+        return self.columns[name]
+
+    def slice(self, offset: int, length: int) -> FewRows:
+        """Return ``length`` rows from index ``offset`` on."""
+        columns = {name: values[offset : offset + length] for name, values in self.columns.items()}
+        return FewRows(columns, len(range(self.num_rows)[offset : offset + length]))
+
+    def __repr__(self) -> str:
+        return "FewRows(redacted)"
 
 
 class Engine(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -13,21 +14,6 @@ from dosimeter.measures.ranks import MOST_PARTS, Rank, RankEstimate
 from dosimeter.measures.reading import AggregateCall, Collector, refuse_constant, take_spread
 from dosimeter.problems import Option
 from dosimeter.sql import clause_of, expect_only, read_number, refusal
-
-
-def read_minimum(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read MIN(x): add its measure to the query, and return its estimate."""
-    return _measure_quantile(collector, call, Fraction(0))
-
-
-def read_maximum(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read MAX(x): add its measure to the query, and return its estimate."""
-    return _measure_quantile(collector, call, Fraction(1))
-
-
-def read_median(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read MEDIAN(x): add its measure to the query, and return its estimate."""
-    return _measure_quantile(collector, call, Fraction(1, 2))
 
 
 def read_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
@@ -78,3 +64,9 @@ def _measure_quantile(collector: Collector, call: AggregateCall, fraction: Fract
         raise refuse_constant(call)
     rank = Rank.among(source.argument, call.label, collector.facts, fraction, step)
     return RankEstimate.within(collector.measure(rank, source), call.label, source.argument)
+
+
+read_minimum = partial(_measure_quantile, fraction=Fraction(0))
+read_maximum = partial(_measure_quantile, fraction=Fraction(1))
+read_median = partial(_measure_quantile, fraction=Fraction(1, 2))
+"""Read MIN(x), MAX(x) and MEDIAN(x): add the measure to the query, and return its estimate."""

@@ -19,7 +19,7 @@ from dosimeter.planning.measured.thresholding import (
     require_few_observed,
     require_lookable,
 )
-from dosimeter.planning.options import NO_STUDY, LookOptions, Study, read_look, require_noise, require_pure
+from dosimeter.planning.options import build_mechanism, plan_options, require_noise, require_pure
 from dosimeter.planning.people.stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_notes import list_columns, note_counted_groups, note_singled_out, note_values
@@ -45,14 +45,12 @@ from dosimeter.planning.rows.parsing import write_plainly
 
 __all__ = [
     "CELL",
-    "NO_STUDY",
     "RELEASED",
     "AfterNoise",
     "Change",
     "Explanation",
     "Group",
     "LessNoise",
-    "LookOptions",
     "Lookup",
     "Memberships",
     "NoiseAdvice",
@@ -63,8 +61,8 @@ __all__ = [
     "PublicTable",
     "QueryPlan",
     "Stages",
-    "Study",
     "Threshold",
+    "build_mechanism",
     "digest_measured",
     "explain_plan",
     "find_column",
@@ -83,8 +81,8 @@ __all__ = [
     "note_singled_out",
     "note_values",
     "person_relation",
+    "plan_options",
     "plan_query",
-    "read_look",
     "read_where",
     "require_few_observed",
     "require_lookable",

@@ -18,7 +18,7 @@ from sqlglot import exp
 from dosimeter.arrays import BoolArray
 from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
-from dosimeter.postprocess.cell_errors import CellErrors, ColumnErrors, Noise, find_largest_error
+from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, find_largest_error
 from dosimeter.postprocess.computed_estimates import estimate_group
 from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_blocks, look_up
@@ -155,7 +155,7 @@ class _BlockTable:
     def column_errors(self, released: Sequence[ReleasedRow]) -> dict[str, tuple[float | None, ...]]:
         """Return, by aggregate column, the 95 % error in each of these released rows of this block."""
         assert self._noise is not None
-        return ColumnErrors(self.plan, self._noise, released, clamp=self.clamp).columns
+        return column_errors(self.plan, self._noise, released, clamp=self.clamp)
 
 
 def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:

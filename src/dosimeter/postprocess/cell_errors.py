@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from sqlglot import exp
@@ -198,7 +197,7 @@ class CellErrors:
                 return (value if estimate.is_count else np.abs(value)) > self._least_divisor(estimate.alone)
         known = self._all_have_enough(tree)
         # A condition divides as 1 or 0.
-        number = tree if self._is_smooth(tree) else exp.Neg(this=as_double(tree.copy()))
+        number = tree if _is_smooth(tree, self._numbers) else exp.Neg(this=as_double(tree.copy()))
         try:
             with np.errstate(all="ignore"):
                 size = np.abs(self._evaluate(number)(self._values(), self._everywhere))
@@ -288,7 +287,7 @@ class CellErrors:
         used = list_estimates(tree)
         places = sorted({measure for at in used for measure in self._plan.estimates[at].measures})
         sources = self._sources(places, np.ones(len(self._everywhere), dtype=bool))
-        smooth = self._is_smooth(tree) and all(_is_clip(self._plan.estimates[at]) for at in used)
+        smooth = _is_smooth(tree, self._numbers) and all(_is_clip(self._plan.estimates[at]) for at in used)
         compute, shown = self._evaluate(tree, free=smooth), self._evaluate(tree)
         divisors = [self._evaluate(divisor, free=smooth) for divisor in find_divisors([tree])]
 
@@ -332,7 +331,7 @@ class CellErrors:
                 estimate = self._plan.estimates[at]
                 smooth = estimate.smooth([measured[place] for place in estimate.measures])
                 columns[f"e{at}"] = smooth if free else estimate.finish(smooth, clamp=self._clamp)
-            if not self._is_smooth(tree):
+            if not _is_smooth(tree, self._numbers):
                 return self._ask(tree, columns, chosen)
             width = max((array.ndim for array in measured.values()), default=1) - 1
             for name, numbers in self._numbers.items():
@@ -340,10 +339,6 @@ class CellErrors:
             return np.asarray(_compute(tree, columns), dtype=np.float64)
 
         return compute
-
-    def _is_smooth(self, tree: exp.Expression) -> bool:
-        """Return whether a formula has only + − × ÷ over aggregates, literals and public or declared numbers."""
-        return _is_smooth(tree, self._numbers)
 
     def _ask(self, tree: exp.Expression, columns: Mapping[str, FloatArray], chosen: IntArray) -> FloatArray:
         """Return a formula's value as the embedded engine computes it; NULL is NaN. Raises KeyError if it is no number.
@@ -458,25 +453,19 @@ def _compute(node: exp.Expression, columns: Mapping[str, FloatArray]) -> FloatAr
 # ---------------------------------------------------------------- of columns
 
 
-class ColumnErrors:
-    """The errors of every aggregate column of an answer, over given released rows."""
-
-    def __init__(self, plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow], *, clamp: bool = False) -> None:
-        self._plan, self._released = plan, released
-        self._errors = CellErrors(plan, noise, released, clamp=clamp)
-
-    @cached_property
-    def columns(self) -> dict[str, tuple[float | None, ...]]:
-        """Return, for each aggregate column, the error in every released row; None for a number without an error."""
-        return {
-            output.name: (None,) * len(self._released) if output.formula is None else self._list(output.formula)
-            for output in self._plan.outputs
-            if output.is_aggregate
-        }
-
-    def _list(self, tree: exp.Expression) -> tuple[float | None, ...]:
-        found = self._errors.formula(tree) if self._released else np.zeros(0)
-        return tuple(float(error) if math.isfinite(error) else None for error in found.tolist())
+def column_errors(
+    plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow], *, clamp: bool = False
+) -> dict[str, tuple[float | None, ...]]:
+    """Return the 95 % errors of each aggregate column of a plan: for each released row its error, None without one."""
+    known = CellErrors(plan, noise, released, clamp=clamp)
+    found: dict[str, tuple[float | None, ...]] = {}
+    for output in plan.outputs:
+        if output.is_aggregate:
+            errors = [math.inf] * len(released)
+            if output.formula is not None and released:
+                errors = known.formula(output.formula).tolist()
+            found[output.name] = tuple(error if math.isfinite(error) else None for error in errors)
+    return found
 
 
 def find_largest_error(errors: Sequence[float | None]) -> float | None:

@@ -10,7 +10,7 @@ from dosimeter.late_names import load_late
 from dosimeter.release.account_terms import agree_on_terms, expect_charges, find_charges, find_people
 from dosimeter.release.costs import find_costs, find_objection, find_refusal
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
-from dosimeter.release.options import ReleaseOptions, read_options
+from dosimeter.release.options import split_options
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import Cost
@@ -39,7 +39,6 @@ __all__ = [
     "Fixed",
     "Preferred",
     "PreparedRelease",
-    "ReleaseOptions",
     "ReleaseOrder",
     "Selected",
     "SelectedPreview",
@@ -65,7 +64,6 @@ __all__ = [
     "prepare_release",
     "preview_release",
     "price_plan",
-    "read_options",
     "read_way",
     "recall_answer",
     "recall_look",
@@ -74,6 +72,7 @@ __all__ = [
     "save_answer",
     "select_epsilon",
     "split_budget",
+    "split_options",
     "svt_sensitivity",
     "violation_share",
     "write_record",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dosimeter.influence import Contributions, no_attributes
+from dosimeter.influence import Contributions
 from dosimeter.json_values import JsonObject, JsonScalar
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Sensitivities:
     counts: IntArray
     k: int
     vectors: Contributions | None = None
-    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=no_attributes)
+    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     shares: FloatArray | None = None
 
     @property
@@ -65,7 +65,7 @@ class RDRs:
     values: FloatArray
     counts: IntArray
     ceiling: float
-    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=no_attributes)
+    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     columns: Mapping[str, FloatArray] = field(default_factory=dict)
     terms: Mapping[str, float | None] = field(default_factory=dict)
 
@@ -193,14 +193,7 @@ class Spread:
 
     def describe(self) -> dict[str, float]:
         """Return the numbers as JSON has them."""
-        return {
-            "min": self.min,
-            "max": self.max,
-            "mean": self.mean,
-            "median": self.median,
-            "variance": self.variance,
-            "ratio": self.ratio,
-        }
+        return {**asdict(self), "ratio": self.ratio}
 
     def __repr__(self) -> str:
         return "Spread(redacted)"

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dosimeter.influence.rows.products_last import multiply_last
-from dosimeter.influence.rows.raw_first import group_raw_first
-from dosimeter.influence.units.unit_rows import find_common_where, is_declared
+from dosimeter.influence.rows.grouping import group_raw_first, multiply_last
+from dosimeter.influence.units.unit_rows import is_declared
 from dosimeter.measures import ArgumentMeasure, Reducible
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import alias, column_tree, conjunction, group_by_first, is_null, wrap
+from dosimeter.sql import alias, column_tree, conjunction, connect, group_by_first, is_null, wrap
 
 PEOPLE = "people"
 INSIDE = "inside"
@@ -37,15 +36,19 @@ def profile_query(
     where = None if attributes is not None else find_common_where(blocks)
     apart = attributes is not None or len(blocks) > 1
     parts = [_Part(block, name_part(blocks, at), apart, where) for at, block in enumerate(blocks)]
-    histogram = _histogram(parts, relation, attributes or {}, where)
+    columns = [column for part in parts for column in part.columns()]
+    columns += [_alias(tree.copy(), name) for name, tree in (attributes or {}).items()]
+    counted = _alias(_count_star(), PEOPLE)
+    histogram = _select([*columns, counted], relation.copy(), where=where, group=len(columns))
     query = multiply_last(group_raw_first(histogram, plan.schema))
     reduced: dict[str, exp.Expression] = {}
     declared: dict[str, exp.Expression] = {}
     for part in parts:
         for position in range(len(part.plan.arguments)):
-            query, columns = _reduce(part, query, position)
-            reduced.update(columns)
-        declared |= {part.name(key): part.rename(tree) for key, tree in _declared_groups(part.plan).items()}
+            query, few = _reduce(part, query, position)
+            reduced |= few
+        for key, test in _group_tests(part.plan).items():  # undeclared values are not fetched (N4)
+            declared[part.name(key)] = part.rename(exp.Case(ifs=[exp.If(this=test, true=column_tree(key))]))
     if not reduced and not declared:
         return query
     keys = [*(key for part in parts for key in part.key_names()), *(attributes or {})]
@@ -57,10 +60,18 @@ def profile_query(
     return _select([*final, _alias(counted, PEOPLE)], query.subquery("ranked", copy=False), group=len(final))
 
 
-def _declared_groups(plan: QueryPlan) -> dict[str, exp.Expression]:
-    """Return, by name, each group column with NULL for undeclared values, so that these are not fetched (N4)."""
-    tests = _group_tests(plan)
-    return {name: exp.Case(ifs=[exp.If(this=test, true=column_tree(name))]) for name, test in tests.items()}
+def find_common_where(blocks: Sequence[QueryPlan]) -> exp.Expression | None:
+    """Return the condition that a row is inside the WHERE of at least one block; None if a block has no WHERE.
+
+    A block is a SELECT that measures.
+    """
+    conditions: list[exp.Expression] = []
+    for block in blocks:
+        if block.where is None:
+            return None
+        if block.where not in conditions:
+            conditions.append(block.where)
+    return conditions[0] if len(conditions) == 1 else connect([wrap(each.copy()) for each in conditions], exp.Or)
 
 
 def _declared_nulls(plan: QueryPlan) -> dict[str, exp.Expression]:
@@ -245,17 +256,6 @@ class _Part:
 def name_part(blocks: Sequence[QueryPlan], at: int) -> str:
     """Return how the names of a block's columns begin: with its index, or with nothing if it is the only block."""
     return f"{at}_" if len(blocks) > 1 else ""
-
-
-def _histogram(
-    parts: Sequence[_Part],
-    relation: exp.Expression,
-    attributes: Mapping[str, exp.Expression],
-    where: exp.Expression | None,
-) -> exp.Select:
-    columns = [column for part in parts for column in part.columns()]
-    columns += [_alias(tree.copy(), name) for name, tree in attributes.items()]
-    return _select([*columns, _alias(_count_star(), PEOPLE)], relation.copy(), where=where, group=len(columns))
 
 
 # ---------------------------------------------------------------- arguments reduced to a few values

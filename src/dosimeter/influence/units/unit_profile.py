@@ -247,7 +247,7 @@ def _read_profile(
         keys=keys,
         people=people,
         inside=inside,
-        starts=_find_starts(owners, len(people)),
+        starts=np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=len(people)))]).astype(np.int64),
         group=group,
         fields=whole | {name: codes for name, (codes, _) in listed.items()},
         values={name: values for name, (_, values) in listed.items()},
@@ -259,10 +259,6 @@ def _read_profile(
 
 def _read_people(table: pa.Table) -> IntArray:
     return np.asarray(table.column(PEOPLE).to_numpy(), dtype=np.int64)
-
-
-def _find_starts(owners: IntArray, rows: int) -> IntArray:
-    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=rows))]).astype(np.int64)
 
 
 def _count_touched(plan: QueryPlan, rows: Rows) -> int:

@@ -36,6 +36,7 @@ from dosimeter.sql import (
     listed_text,
     literal,
     same_keys,
+    select_from,
 )
 
 PEOPLE = "people"
@@ -137,8 +138,7 @@ def unit_profile_query(
 def count_alike_query(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
     """Return the query for the distinct values of these columns, and how many rows (individuals) have each."""
     keys = [exp.column(name) for name in names]
-    query = exp.select(*keys, alias(exp.Count(this=exp.Star()), PEOPLE)).from_(source, copy=False)
-    return query.group_by(*[key.copy() for key in keys], copy=False)
+    return select_from(source, *keys, alias(exp.Count(this=exp.Star()), PEOPLE), group=keys)
 
 
 def units_query(
@@ -160,11 +160,7 @@ def matching_units_query(per_unit: exp.Select, identity: Mapping[str, int | str 
         else exp.EQ(this=exp.column(name), expression=literal(value))
         for name, value in identity.items()
     ]
-    chosen = (
-        exp.select(exp.column(UNIT))
-        .from_(per_unit.subquery("per_unit", copy=False), copy=False)
-        .where(conjunction(tests), copy=False)
-    )
+    chosen = select_from(per_unit.subquery("per_unit", copy=False), exp.column(UNIT), where=conjunction(tests))
     return chosen.order_by(exp.column(UNIT), copy=False).limit(limit, copy=False)
 
 
@@ -282,9 +278,8 @@ def _per_entry(layout: Layout, relation: exp.Expression) -> exp.Select:
     if not joined:
         return entries
     shown = [column.alias_or_name for column in columns]
-    query = exp.select(*[alias(exp.column(name, table="base"), name) for name in shown]).from_(
-        entries.subquery("base", copy=False), copy=False
-    )
+    named = [alias(exp.column(name, table="base"), name) for name in shown]
+    query = select_from(entries.subquery("base", copy=False), *named)
     for field in joined:
         query = _join_field(query, field, rows)
     return query
@@ -356,7 +351,7 @@ def with_attributes(
     for name, tree in attributes.items():
         value = _agreed_value(tree, plan.table_schema) if name == BY else _holds_once(tree)
         columns.append(alias(value, name))
-    everybody = exp.select(*columns).from_(relation.copy(), copy=False).group_by(exp.Literal.number(1), copy=False)
+    everybody = select_from(relation.copy(), *columns, group=[exp.Literal.number(1)])
     joined = (
         exp.select(
             *[alias(exp.column(name, table="everybody"), name) for name in attributes],

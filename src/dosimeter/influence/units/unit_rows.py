@@ -6,14 +6,13 @@ Never opens a connection.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from sqlglot import exp
 
 from dosimeter.measures import UnitRows
 from dosimeter.planning import Group, QueryPlan
 from dosimeter.schema import Scalar
-from dosimeter.sql import alias, as_bigint, column_tree, conjunction, connect, is_not_null, is_null, literal, wrap
+from dosimeter.sql import alias, as_bigint, column_tree, conjunction, is_not_null, is_null, literal, select_from, wrap
 
 UNIT = "unit"
 GROUP = "grp"
@@ -45,24 +44,8 @@ def declared_rows(plan: QueryPlan, relation: exp.Expression, *more: exp.Expressi
 def all_rows(plan: QueryPlan, relation: exp.Expression, *groups: exp.Expression) -> exp.Select:
     """Return the query for the rows that meet the WHERE: unit, the columns ``groups``, arguments a0, a1 …"""
     arguments = [alias(argument.column(), f"a{at}") for at, argument in enumerate(plan.arguments)]
-    query = exp.select(alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments).from_(
-        relation.copy(), copy=False
-    )
-    return query if plan.where is None else query.where(plan.where.copy(), copy=False)
-
-
-def find_common_where(blocks: Sequence[QueryPlan]) -> exp.Expression | None:
-    """Return the condition that a row is inside the WHERE of at least one block; None if a block has no WHERE.
-
-    A block is a SELECT that measures.
-    """
-    conditions: list[exp.Expression] = []
-    for block in blocks:
-        if block.where is None:
-            return None
-        if block.where not in conditions:
-            conditions.append(block.where)
-    return conditions[0] if len(conditions) == 1 else connect([wrap(each.copy()) for each in conditions], exp.Or)
+    where = None if plan.where is None else plan.where.copy()
+    return select_from(relation.copy(), alias(column_tree(plan.schema.unit), UNIT), *groups, *arguments, where=where)
 
 
 def group_number(groups: tuple[Group, ...]) -> exp.Expression:

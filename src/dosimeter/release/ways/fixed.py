@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject, JsonValue
     from dosimeter.ledger import RequestCharges
-    from dosimeter.planning import LookOptions
+    from dosimeter.options import LookOptions
     from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import PreparedRelease

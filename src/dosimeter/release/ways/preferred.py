@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject
     from dosimeter.ledger import DenialReason, RequestCharges
-    from dosimeter.planning import LookOptions
+    from dosimeter.options import LookOptions
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import PreparedRelease
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from dosimeter.influence import Measured
     from dosimeter.ledger import Algorithm, DenialReason, RequestCharges
     from dosimeter.mechanisms import Mechanism
-    from dosimeter.planning import LookOptions, QueryPlan
+    from dosimeter.options import LookOptions
+    from dosimeter.planning import QueryPlan
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import PreparedRelease
     from dosimeter.release.previews import Preview
