@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from functools import cache
@@ -103,3 +104,12 @@ def test_headings_stand_in_the_order_of_the_layers() -> None:
     headings = [name for name in re.findall(r"^### (\w+)/$", ARCHITECTURE, flags=re.MULTILINE) if name in level]
     assert len(headings) > 10
     assert [level[name] for name in headings] == sorted(level[name] for name in headings)
+
+
+@pytest.mark.parametrize("package", ["assessment", "ledger", "web"])
+def test_a_package_that_lists_its_files_lists_all(package: str) -> None:
+    told = ast.get_docstring(ast.parse(read_page(f"src/dosimeter/{package}/__init__.py"))) or ""
+    folders = {f"{path.parent.name}/" for path in (PACKAGE / package).glob("*/__init__.py")}
+    files = {path.name for path in (PACKAGE / package).glob("*.py")} - {"__init__.py"}
+    assert {name for name in files | folders if name not in told} == set()
+    assert len(files) > 3
