@@ -24,7 +24,6 @@ from dosimeter.planning.people.stage import Memberships, PersonStage, joined_row
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_notes import list_columns, note_counted_groups, note_singled_out, note_values
 from dosimeter.planning.query_plan import (
-    AfterNoise,
     Group,
     Lookup,
     Output,
@@ -42,57 +41,6 @@ from dosimeter.planning.rows.joins import (
     scope_of,
 )
 from dosimeter.planning.rows.parsing import write_plainly
-
-__all__ = [
-    "CELL",
-    "RELEASED",
-    "AfterNoise",
-    "Change",
-    "Explanation",
-    "Group",
-    "LessNoise",
-    "Lookup",
-    "Memberships",
-    "NoiseAdvice",
-    "Output",
-    "PersonStage",
-    "PlanOptions",
-    "PublicRows",
-    "PublicTable",
-    "QueryPlan",
-    "Stages",
-    "Threshold",
-    "build_mechanism",
-    "digest_measured",
-    "explain_plan",
-    "find_column",
-    "find_even_chance",
-    "joined_relation",
-    "joined_rows",
-    "knows_earlier_looks",
-    "limit_public_text",
-    "list_columns",
-    "list_cut",
-    "list_identifying",
-    "list_unit_columns",
-    "name_columns",
-    "name_released",
-    "note_counted_groups",
-    "note_singled_out",
-    "note_values",
-    "person_relation",
-    "plan_options",
-    "plan_query",
-    "read_where",
-    "require_few_observed",
-    "require_lookable",
-    "require_noise",
-    "require_pure",
-    "scope_of",
-    "selects_rows",
-    "try_after",
-    "write_plainly",
-]
 
 if TYPE_CHECKING:
     from dosimeter.planning.explain import Explanation, Stages, explain_plan

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from dosimeter.errors import OptionError
 from dosimeter.options import ReleaseOptions
-from dosimeter.release.ways.read_way import read_way
+from dosimeter.problems import Option
+from dosimeter.release.ways.fixed import Fixed
+from dosimeter.release.ways.preferred import Preferred
+from dosimeter.release.ways.selected import Selected
 from dosimeter.release.ways.way import Way
 
 OF_WAY = ("epsilon", "prefer", "chosen", "svt", "variance", "selection", "violation")
@@ -17,5 +21,35 @@ def split_options(options: ReleaseOptions) -> tuple[Way, dict[str, Any]]:
 
     Raises OptionError if none or several ways are asked for, or if an option is out of range.
     """
-    given = {each.name: getattr(options, each.name) for each in fields(options)}
-    return read_way(**{name: given.pop(name) for name in OF_WAY}), given
+    others = {each.name: getattr(options, each.name) for each in fields(options) if each.name not in OF_WAY}
+    return _read_way(options), others
+
+
+def read_way(**options: Any) -> Way:
+    """Return the one way to set ε that these fields of ReleaseOptions ask for."""
+    return _read_way(ReleaseOptions(**options))
+
+
+def _read_way(given: ReleaseOptions) -> Way:
+    asked = [given.epsilon is not None, given.prefer is not None, given.svt is not None or given.variance is not None]
+    if sum(asked) != 1:
+        raise OptionError(
+            "Say how ε is set, in exactly one way: ", Option("epsilon", text="E"), ", ",
+            Option("prefer", text="P"), ", or ", Option("svt", text="EPS"), " with ",
+            Option("variance", text="TAU"), ".",
+        )  # fmt: skip
+    if given.chosen is not None and given.prefer is None:
+        raise OptionError(
+            Option("chosen"), " goes with ", Option("prefer"), ": it is one of the ε's that meet a preference."
+        )
+    if given.violation is not None and given.svt is None:
+        raise OptionError(Option("violation"), " goes with ", Option("svt"), ": it is a promise of the noisy test.")
+    if given.epsilon is not None:
+        return Fixed(given.epsilon)
+    if given.prefer is not None:
+        return Preferred(given.prefer, epsilon=given.chosen)
+    if given.svt is None or given.variance is None:
+        raise OptionError(
+            Option("svt"), " and ", Option("variance"), " go together: the budget of the noisy test, and its threshold."
+        )
+    return Selected(given.svt, given.variance, given.selection, given.violation)
