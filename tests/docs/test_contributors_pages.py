@@ -37,7 +37,8 @@ def read_page(name: str) -> str:
 def list_words() -> set[str]:
     """Every word in the project's own code and settings."""
     files = [path for part in ("src", "paper", "tests", "tools", "bench") for path in (REPOSITORY / part).rglob("*.py")]
-    texts = (path.read_text(encoding="utf-8") for path in [*files, REPOSITORY / "pyproject.toml"])
+    others = [REPOSITORY / "conftest.py", REPOSITORY / "pyproject.toml"]
+    texts = (path.read_text(encoding="utf-8") for path in [*files, *others])
     return {word for text in texts for word in re.findall(r"\w+", text)}
 
 

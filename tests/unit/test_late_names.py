@@ -15,7 +15,7 @@ import dosimeter
 
 PACKAGES = ["", ".influence", ".inspection", ".planning", ".postprocess", ".release"]
 HEAVY = {"scipy", "altair", "vl_convert", "polars", "pyspark", "psycopg", "pandas", "numpy.ma", "numpy.polynomial"} | {
-    "pydantic", "rich", "sqlalchemy", "fastapi", "pyarrow.compute", "opendp.prelude", "dosimeter_paper",
+    "rich", "sqlalchemy", "fastapi", "pyarrow.compute", "opendp.prelude", "dosimeter_paper",
 }  # fmt: skip
 OF_RELEASES = {"opendp", "sqlite3", "dosimeter.ledger", "dosimeter.cli.release"}
 LATE = {f"dosimeter.{name}" for name in ("planning.explain", "influence.most_exposed", "postprocess.about")}
@@ -64,7 +64,7 @@ def test_a_module_loads_little(module: str, late: set[str], tmp_path: Path) -> N
 def test_a_command_loads_no_heavy_library(clinic: Path, tmp_path: Path) -> None:
     """Errors of several numbers, own guarantees and advantages included: none of it needs SciPy.
 
-    Options need no pydantic, nor a ledger in a file SQLAlchemy; and only a release needs OpenDP.
+    A ledger in a file needs no SQLAlchemy, and only a release needs OpenDP.
     """
     script = f"""
 import sys

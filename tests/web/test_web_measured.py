@@ -100,7 +100,7 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
         epsilon for epsilon, errors in told.items() if sorted(errors)[2:] and sorted(errors)[2] <= 15.0
     )
     shown = show_errors(measured, 0)[tempting[0]]
-    assert (shown.typical, shown.text, shown.drowned) == (None, "too few", True)
+    assert (shown.too_few, shown.text, shown.relative, shown.drowned) == (True, "too few", "–", True)
     at = measured.answers[tempting[0]]
     assert (at.too_few, at.typical, at.is_mostly_noise) == (4, (None,), True)
 
