@@ -18,7 +18,7 @@ from dosimeter.ledger.accounting import (
     default_delta_total,
     warn_of_delta,
 )
-from dosimeter.ledger.decimals import exact_decimal, write_decimal
+from dosimeter.ledger.decimals import Number, exact_decimal, write_decimal
 from dosimeter.ledger.readings import Charge, Reading, SumReading
 from dosimeter.risk.choose import paper_candidates
 
@@ -45,9 +45,9 @@ def left_after(
     policy: Policy,
     reading: Reading,
     *,
-    epsilon_svt: float | Decimal = 0,
-    delta: float | Decimal = 0,
-    max_epsilon: float | Decimal | None = None,
+    epsilon_svt: Number = 0,
+    delta: Number = 0,
+    max_epsilon: Number | None = None,
 ) -> tuple[float, ...]:
     cap = None if max_epsilon is None else exact_decimal(max_epsilon)
     charges = RequestCharges(policy, cap, reading, exact_decimal(epsilon_svt), exact_decimal(delta))
