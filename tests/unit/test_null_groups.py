@@ -125,6 +125,17 @@ def test_a_total_is_told_from_null(penguins: Dataset, ledger: Ledger) -> None:
     assert [(row["sex"], row["t"], row["n"]) for row in rows] == [("f", 0, 3), ("m", 0, 2), (None, 0, 3), (None, 1, 8)]
 
 
+def test_only_declared_nulls_are_groups(penguins: Dataset) -> None:
+    """NULL of ringed is not declared; beside sex, whose NULL is, it leaves its rows out all the same."""
+    assert penguins.risk("SELECT ringed, COUNT(*) FROM penguins GROUP BY ringed").measured().keys == ((False,), (True,))
+    both = penguins.risk("SELECT sex, ringed, COUNT(*) FROM penguins GROUP BY sex, ringed").measured()
+    assert dict(zip(both.keys, both.values, strict=True)) == {
+        (sex, flag): (sum((s, f) == (sex, flag) for s, f in zip(SEXES, FLAGS, strict=True)),)
+        for sex in ("f", "m", None)
+        for flag in (False, True)
+    }
+
+
 @pytest.mark.parametrize(
     ("expression", "last"),
     [
