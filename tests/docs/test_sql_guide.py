@@ -26,6 +26,7 @@ from dosimeter.measures import AGGREGATES
 from dosimeter.planning import (
     after_expressions,
     aggregates,
+    digest_measured,
     grid,
     outer_select,
     parsing,
@@ -34,8 +35,7 @@ from dosimeter.planning import (
     plan_query,
 )
 from dosimeter.planning import subqueries as inline
-from dosimeter.planning.identity import digest_measured
-from dosimeter.schema.facts import Schema
+from dosimeter.schema import Schema
 from dosimeter.schema.toml import parse_schema
 from dosimeter.sql import (
     COMPARISONS,

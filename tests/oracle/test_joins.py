@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import DosimeterError, QueryError, SchemaError
-from dosimeter.planning.planner import plan_query
+from dosimeter.planning import plan_query
 from dosimeter.schema.toml import dump_schema, parse_schema, read_schema
 from tests.oracle.unit_oracle import (
     DECLARED,
