@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dosimeter import Dataset
-from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import Engine, ReadOptions
 from dosimeter.engines.postgres import open_postgres
 from dosimeter.engines.spark import open_spark
 from dosimeter.engines.spark_sessions import find_session

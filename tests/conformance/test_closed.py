@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dosimeter import Dataset, Ledger, Risk
-from dosimeter.engines.base import ClosableEngine
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import ClosableEngine
 from dosimeter.errors import DataError, DatasetClosed
 from tests.conformance.engine_cases import EVERY_ENGINE_ALWAYS
 

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 
-from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.cells import read_cell
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import Engine, ReadOptions
 from dosimeter.engines.postgres import open_postgres
 from dosimeter.engines.spark import open_spark
 from dosimeter.schema import ColumnType

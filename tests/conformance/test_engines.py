@@ -16,9 +16,9 @@ import pytest
 
 from dosimeter import Dataset
 from dosimeter.assessment import Risk
-from dosimeter.engines.base import Engine
+from dosimeter.engines.engine import Engine
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.rows.profile import measure_answer
+from dosimeter.influence.rows.row_profile import measure_answer
 from dosimeter.inspection.compare import check_schema
 from dosimeter.inspection.draft import draft_schema
 from dosimeter.inspection.remarks import text_remarks

@@ -6,7 +6,7 @@ import sqlglot
 from sqlglot import exp
 
 from dosimeter.measures import AGGREGATES
-from dosimeter.planning.person_columns import OWN_AGGREGATES
+from dosimeter.planning.people.columns import OWN_AGGREGATES
 from dosimeter.sql import NAMED_FUNCTIONS, ROW_FUNCTIONS
 from tests.corpus.reading import read_corpus
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dosimeter import Dataset, Ledger
-from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.engines.postgres import open_postgres
 from dosimeter.errors import LedgerError
 from tests.conformance.engine_cases import SERVER, with_smoke

@@ -14,12 +14,12 @@ import pytest
 from sqlglot import exp
 
 from dosimeter import Dataset
-from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.engines.postgres import PostgresEngine, open_postgres
 from dosimeter.engines.postgres_catalogue import split_name
 from dosimeter.errors import DataError, Interrupted, OptionError, SourceUnreachable
 from dosimeter.influence.measured_rows import count_individuals
-from dosimeter.influence.rows.queries import count_query
+from dosimeter.influence.rows.row_queries import count_query
 from dosimeter.inspection.draft import draft_schema
 from dosimeter.schema import Column, ColumnType, JoinTable
 from dosimeter.schema.toml import read_schema

@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dosimeter import Dataset
-from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import Engine, ReadOptions
 from dosimeter.engines.spark import SparkEngine, open_spark
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, QueryError
 from dosimeter.influence.measured_rows import count_individuals
-from dosimeter.influence.rows.profile import measure_answer
-from dosimeter.influence.rows.queries import count_query
+from dosimeter.influence.rows.row_profile import measure_answer
+from dosimeter.influence.rows.row_queries import count_query
 from dosimeter.inspection.compare import check_schema
 from dosimeter.inspection.draft import draft_schema
 from dosimeter.planning import plan_query

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dosimeter.influence.rows.queries import PEOPLE, answer_query, people_query, profile_query
+from dosimeter.influence.rows.row_queries import PEOPLE, answer_query, people_query, profile_query
 from dosimeter.planning import QueryPlan
 
 # Functions that engines have and sqlglot has no class for.

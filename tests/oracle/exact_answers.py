@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dosimeter import Dataset
 from dosimeter.influence import measure_exactly
-from dosimeter.influence.rows.profile import Measured
+from dosimeter.influence.rows.row_profile import Measured
 from dosimeter.planning import PlanOptions, QueryPlan, plan_query
 
 

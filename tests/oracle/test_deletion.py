@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, note, settings
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.rows.profile import measure_answer, measure_profile
+from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import PlanOptions, QueryPlan, plan_query
 from tests.oracle.query_meanings import (

@@ -15,7 +15,8 @@ import pytest
 from dosimeter import Dataset
 from dosimeter.influence import measure_exactly
 from dosimeter.mechanisms import Norm
-from dosimeter.planning import LookOptions, QueryPlan
+from dosimeter.options import LookOptions
+from dosimeter.planning import QueryPlan
 from tests.oracle.form_queries import FormQuery, draw_queries
 from tests.oracle.form_tables import draw_tables
 from tests.oracle.unit_oracle import Vector, assert_same_people, everybody_there, expand, size_of

@@ -18,7 +18,7 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import QueryError
 from dosimeter.influence import DeclaredTables, Profile, measure_exactly
-from dosimeter.influence.rows.profile import Measured
+from dosimeter.influence.rows.row_profile import Measured
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from tests.oracle.odd_fuzz_tables import SOURCES, FuzzWorld, draw_world

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 from dosimeter import Dataset
-from dosimeter.risk.values import ExposedPerson
+from dosimeter.risk.exposure import ExposedPerson
 from dosimeter.schema import Column, ColumnType
 from tests.oracle.query_meanings import ARROW, CITIES, SCHEMA, SLOTS, TABLES, Query, Row, queries
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from dosimeter.arrays import FloatArray
 from dosimeter.influence import measure_influence
-from dosimeter.influence.rows.profile import Measured, RowProfile
-from dosimeter.influence.units.profile import UnitProfile
+from dosimeter.influence.rows.row_profile import Measured, RowProfile
+from dosimeter.influence.units.unit_profile import UnitProfile
 from dosimeter.sql import column_tree
 from tests.oracle.exact_answers import measure_alone
 from tests.oracle.person_queries import FACTS, WARDS, Tables, draw_query, draw_tables

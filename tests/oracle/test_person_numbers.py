@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import QueryError
-from dosimeter.planning import aggregates, grid
-from dosimeter.planning.steps import Gridded
+from dosimeter.planning.measured import aggregate_collector
+from dosimeter.planning.rows import grid
+from dosimeter.planning.rows.steps import Gridded
 from tests.corpus.plain_answers import ask_plainly
 from tests.corpus.tables import find_source
 from tests.oracle.exact_answers import measure_alone, plan_alone
@@ -70,7 +71,7 @@ def test_bounds_that_were_found_wrongly_still_hold(argument: str, monkeypatch: p
         found = grid.put_on_grid(*given)
         return replace(found, lower=0, upper=1)
 
-    monkeypatch.setattr(aggregates, "put_on_grid", narrow)
+    monkeypatch.setattr(aggregate_collector, "put_on_grid", narrow)
     whole, delta = measure(VISITS, f"SELECT SUM({argument}) FROM visits")
     without_bob = VISITS.filter(pa.array([pid != "bob" for pid in VISITS.column("pid").to_pylist()]))
     assert delta == 3.0

@@ -15,7 +15,7 @@ import pytest
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.errors import DataError
-from dosimeter.influence.rows.profile import measure_profile
+from dosimeter.influence.rows.row_profile import measure_profile
 from dosimeter.measures import CountIndividuals
 from dosimeter.planning import PlanOptions, plan_query
 from dosimeter.schema import Column, ColumnType, Schema

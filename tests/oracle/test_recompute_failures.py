@@ -89,7 +89,7 @@ def test_a_lost_worker_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 INTERRUPTED = """
 import multiprocessing, sys, time
 import pyarrow as pa
-from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.influence import Rows
 from dosimeter_paper.recompute import recompute_contributions

@@ -27,9 +27,9 @@ from sqlglot import exp
 from dosimeter import Dataset, Risk
 from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DataError, OptionError
-from dosimeter.influence.units import profile as unit_sensitivity
-from dosimeter.influence.units import queries as unit_queries
-from dosimeter.influence.units.profile import UnitProfile
+from dosimeter.influence.units import unit_profile as unit_sensitivity
+from dosimeter.influence.units import unit_queries
+from dosimeter.influence.units.unit_profile import UnitProfile
 from dosimeter_paper.recompute import recompute_risk
 from tests.oracle.unit_oracle import (
     AGGREGATES,

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gzip
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
@@ -70,17 +69,12 @@ def make_shop(last: int = 49) -> None:
 
 
 def make_shop_variants() -> None:
-    """Write schemas of the shop that are not reviewed, too small, of another account, wrong, or no TOML."""
+    """Write schemas of the shop that are not reviewed, too narrow, without bounds, or wrong."""
     make_shop()
     write_text("draft.toml", SHOP.replace("reviewed = true", "reviewed = false"))
-    write_text("few.toml", SHOP.replace("individuals = 30", "individuals = 20"))
     write_text("narrow.toml", SHOP.replace("[0, 50]", "[5, 20]").replace('"Bern", ', ""))
-    write_text("account.toml", SHOP.replace('table = "shop"', 'table = "shop"\naccount = "market"'))
     write_text("boundless.toml", SHOP.replace(", bounds = [0, 50]", "").replace(", resolution = 0.1", ""))
-    write_text("more.toml", SHOP + 'colour = { type = "text" }\n')
     write_text("wrong.toml", SHOP.replace('type = "integer"', 'type = "whole"'))
-    write_text("backwards.toml", SHOP.replace("[0, 50]", "[50, 0]"))
-    write_text("broken.toml", SHOP + "[columns\n")
     write_text("query.sql", "SELECT COUNT(*) AS n\nFROM shop -- all of them\n")
 
 
@@ -203,10 +197,8 @@ def make_odd() -> None:
 
 
 def make_sources() -> None:
-    """Write the patients again as every kind of source that DuckDB reads."""
+    """Write the patients again in several files, in other letters, and in a database."""
     make_patients()
-    plain = Path("patients.csv").read_bytes()
-    Path("packed.csv.gz").write_bytes(gzip.compress(plain, mtime=0))
     header = "name,age,ward,pay,ill,since"
     rows = [
         ("Zoë" if row[0] == "Zara" else row[0], *("-" if cell is None else cell for cell in row[1:])) for row in PEOPLE
@@ -214,15 +206,13 @@ def make_sources() -> None:
     write_csv("german.csv", header.replace(",", ";"), rows, delimiter=";", encoding="latin-1")
     for number, part in enumerate((PEOPLE[:2], PEOPLE[2:])):
         write_csv(f"part-{number}.csv", header, part)
-    for name in ("packed", "german", "parts", "copy", "seen"):
+    for name in ("german", "parts", "copy"):
         write_text(f"{name}.toml", PATIENTS.replace('"patients"', f'"{name}"'))
     with closing(duckdb.connect("patients.db")) as database:
         database.execute(
             "CREATE TABLE copy (name VARCHAR, age INTEGER, ward VARCHAR, pay DECIMAL(6, 2), ill BOOLEAN, since DATE)"
         )
         database.executemany("INSERT INTO copy VALUES (?, ?, ?, ?, ?, ?)", PEOPLE)
-        database.execute("CREATE VIEW seen AS SELECT * FROM copy WHERE ward <> 'north'")
-        database.execute("COPY copy TO 'copy.parquet' (FORMAT parquet)")
 
 
 def make_bad_bytes() -> None:
@@ -243,44 +233,6 @@ def make_server() -> None:
         'database = "web.db"\nsecret_file = "secret"\n\n[datasets.shop]\ndata = "shop.csv"\nschema = "shop.toml"\n'
         'policy = "budget:1"\nalgorithm = "fixed"\n',
     )
-
-
-# ---------------------------------------------------------------- the paper and its study
-
-ADULT = (
-    "age,workclass,fnlwgt,education,education_num,marital_status,occupation,relationship,race,sex,capital_gain,"
-    "capital_loss,hours_per_week,native_country,income"
-)
-
-
-def make_adult_like() -> None:
-    """Write 300 invented people in the columns of Adult."""
-    rows = []
-    for at in range(300):
-        work = ("Private", "State-gov", "Local-gov", "Federal-gov", "Self-emp-inc")[at * at % 5]
-        status = ("Divorced", "Married-civ-spouse", "Never-married", "Widowed")[at * 7 % 11 % 4]
-        race = ("White", "Black", "Asian-Pac-Islander")[at % 10 // 4]
-        gain, loss = (at * 53 % 9000 if at % 9 == 0 else 0), (at * 31 % 2000 if at % 14 == 0 else 0)
-        sex, country = ("Female", "Male")[at % 3 % 2], ("Peru", "United-States")[at % 7 > 0]
-        who = (17 + at * 13 % 70, work, 10_000 + at, "HS-grad", 13 if at % 3 else 9, status, "Sales", "Own-child", race)
-        rows.append((*who, sex, gain, loss, 1 + at * 17 % 80, country, (">50K", "<=50K")[at % 2]))
-    write_csv("adult.csv", ADULT, rows)
-
-
-def make_answers() -> None:
-    """Write what 18 participants of a study would have answered, one of whom did not finish."""
-    header = (
-        "participant,day,texts_version,prior_knowledge,quiz,quiz_score,passed,group,first_query,epsilon_q1,epsilon_q2,"
-        "used_rdr,completed"
-    )
-    rows = []
-    for at in range(18):
-        group, done = ("control", "range", "histogram")[at % 3], at != 17
-        used = None if group == "control" or not done else ("yes", "no")[at % 2]
-        chosen = (f"{0.5 + at % 10 / 2}", f"{0.5 + at * 3 % 10 / 2}") if done else (None, None)
-        who = (100 + at, "2026-01-05", "1", ("no", "yes")[at % 4 // 2], "bacb", 4, "yes", group, ("q1", "q2")[at % 2])
-        rows.append((*who, *chosen, used, "yes" if done else "no"))
-    write_csv("answers.csv", header, rows)
 
 
 # ---------------------------------------------------------------- between two commands
@@ -309,8 +261,6 @@ def make_files(names: Sequence[str]) -> None:
 
 
 FILES: dict[str, Callable[[], None]] = {
-    "adult-like": make_adult_like,
-    "answers": make_answers,
     "bad bytes": make_bad_bytes,
     "clinic": make_clinic,
     "odd": make_odd,

@@ -103,6 +103,7 @@ def _run_command(story: Story, command: dict[str, Any], mask: Mask, answers: dic
         mock.patch.object(typer.main, "get_command", build_once),
     ):
         status = main(words)
+    assert status == command.get("status", 0), f"{words}: status {status}"
     how: dict[str, Any] = {
         "exact": command.get("exact", story.exact),
         "noisy": frozenset(command.get("noisy", story.noisy)),
@@ -112,7 +113,7 @@ def _run_command(story: Story, command: dict[str, Any], mask: Mask, answers: dic
         document = _read_output(output.getvalue())
         answers[command["id"]] = document.get("answer") if isinstance(document, dict) else None
         if "like" in command:
-            outcome["the same answer"] = answers[command["id"]] == answers[command["like"]] is not None
+            assert answers[command["id"]] == answers[command["like"]] is not None, f"{words}: another answer"
         outcome["out"] = mask.apply(document, **how)
     if "written" in command:
         outcome["written"] = mask.apply(_read_written(Path(command["written"])), **how)

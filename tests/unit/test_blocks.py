@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dosimeter import Dataset, Ledger, OptionError, QueryError
+from dosimeter import Dataset, Ledger, QueryError
 from dosimeter.mechanisms import Laplace
-from dosimeter.planning import PlanOptions, digest_measured, explain_plan, plan_query
+from dosimeter.planning import digest_measured
 from dosimeter.postprocess import Noise, answers, assemble_answer, error_95
 from dosimeter.release.ex_post import ex_post_risk
 from dosimeter.release.noisy_vector import calibrate_plan
@@ -26,28 +26,6 @@ UNION = (
 )
 SHARE = "SELECT ward, 100.0 * COUNT(*) / (SELECT COUNT(*) FROM stays) AS percent FROM stays GROUP BY ward"
 MEDIANS = "SELECT ward, MEDIAN(nights) AS m, COUNT(*) AS n FROM stays GROUP BY ROLLUP (ward)"
-
-
-def test_at_a_large_epsilon_the_answer_is_sqls(stays: Dataset, ledger: Ledger) -> None:
-    def ask(sql: str) -> Any:
-        return stays.release(sql, ledger=ledger, epsilon=EXACT, policy="budget:1e12").answer
-
-    assert ask(UNION) == [
-        {"ward": "burns", "n": 10},
-        {"ward": "eyes", "n": 10},
-        {"ward": "hands", "n": 10},
-        {"ward": "urgent", "n": 3},
-        {"ward": "nobody", "n": 0},
-    ]
-    assert ask("SELECT (SELECT COUNT(*) FROM stays WHERE urgent) AS c") == [{"c": 3}]
-    assert [row["percent"] for row in ask(SHARE)] == pytest.approx([100 / 3, 100 / 3, 100 / 3, 0.0])
-    totals = ask(MEDIANS)
-    assert [(row["ward"], row["n"]) for row in totals] == [
-        *((ward, 10) for ward in WARDS[:3]),
-        ("nobody", 0),
-        (None, 30),
-    ]
-    assert totals[-1]["m"] in (4, 5)  # every value between the two in the middle is a median
 
 
 def test_one_charge_and_every_number_is_kept(stays: Dataset, ledger: Ledger) -> None:
@@ -133,20 +111,6 @@ def test_equal_selects_are_measured_once(stays: Dataset) -> None:
     assert plan.further == ()
     assert plan.sensitivity(1) == 1.0
     assert [str(output.formula) for output in plan.outputs] == ["CASE block WHEN 0 THEN g0 END", "None"]
-
-
-def test_explain_says_that_the_numbers_share_epsilon(stays: Dataset) -> None:
-    found = explain_plan(stays.plan(UNION))
-    assert (found.groups, found.k, found.sensitivity["laplace"]) == (5, 5, 2.0)
-    assert found.post_processing == ("arithmetic over the released numbers", "UNION ALL", "ORDER BY")
-    assert "2 noisy numbers per group share ε" in found.notes[0]
-
-
-def test_what_is_for_study_takes_one_select(stays: Dataset) -> None:
-    with pytest.raises(OptionError, match="one SELECT"):
-        plan_query(UNION, stays.schema, PlanOptions(groups="observed"))
-    with pytest.raises(OptionError, match="several"):
-        plan_query(SHARE, stays.schema, PlanOptions(sensitivity=1.0))
 
 
 def test_too_many_blocks_are_refused(stays: Dataset) -> None:

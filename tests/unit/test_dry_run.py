@@ -49,22 +49,6 @@ def test_a_dry_run_tells_every_fact_that_does_not_depend_on_the_numbers(
         assert list(answer.about) == seen["about"]
 
 
-def test_explain_says_what_becomes_of_errors(stays: Dataset) -> None:
-    notes = stays.explain("SELECT ward, AVG(nights) AS n FROM stays GROUP BY ward ORDER BY n LIMIT 1").notes
-    assert any("every 95 % error is widened to hold for all " in note for note in notes)
-    assert any("too few people are left to divide by" in note for note in notes)
-    assert not any("error" in note for note in stays.explain("SELECT COUNT(*) FROM stays").notes)
-
-
-def test_numbers_beside_each_other_are_explained_and_released(stays: Dataset, ledger: Ledger) -> None:
-    """A SELECT without a FROM of its own chooses no rows."""
-    sql = "SELECT (SELECT COUNT(*) FROM stays WHERE urgent) AS u, (SELECT AVG(nights) FROM stays) AS n"
-    assert not any("chooses rows" in note for note in stays.explain(sql).notes)
-    answer = stays.release(sql, ledger=ledger, epsilon=5.0, policy="budget:30")
-    assert answer.status == "released"
-    assert not any("chooses rows" in fact for fact in answer.about)
-
-
 def test_a_dry_run_refuses_what_the_release_would_refuse(stays: Dataset, ledger: Ledger) -> None:
     sql = "SELECT COUNT(*) FROM stays"
     with pytest.raises(OptionError, match="policy="):

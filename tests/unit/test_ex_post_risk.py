@@ -13,7 +13,9 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError
-from dosimeter.planning import LookOptions, plan_query
+from dosimeter.options import LookOptions
+from dosimeter.planning import build_mechanism, plan_options, plan_query
+from dosimeter.query import Query
 from dosimeter.release import Fixed, ReleaseOrder, Terms, prepare_release, release
 from dosimeter.release.ex_post import ex_post_risk, recall_look, recall_plan_options
 from dosimeter.release.noisy_vector import calibrate_plan
@@ -128,15 +130,15 @@ def test_every_option_of_a_release_is_recalled(ledger: Ledger, sql: str, given: 
     with Dataset.open(make_table(), schema=schema, table="stays", tables={"floors": FLOORS}) as dataset:
         asked = LookOptions(**given)
         order = ReleaseOrder(Fixed(0.5), terms=Terms("budget:9", delta_total=1e-2))
-        answered = release(dataset, sql, asked, order, ledger)
+        answered = release(Query(dataset, sql, asked), order, ledger)
         assert answered.status == "released"
         entry = account_of(ledger).entries[-1]
         recalled = recall_look(entry)
         prepared = prepare_release(dataset.schema, sql, asked, order)
         assert plan_query(sql, dataset.schema, recall_plan_options(entry)).digest == entry.request.plan_digest
-        assert recalled.build_mechanism(dataset.n) == prepared.mechanism
+        assert build_mechanism(recalled, dataset.n) == prepared.mechanism
         assert parse_candidates(recalled.candidates) == prepared.candidates
         for option, value in given.items():
             assert getattr(recalled, option) == value
-        risk = dataset.assess_plan(dataset.plan(sql, recalled.plan_options()), recalled)
+        risk = dataset.assess_plan(dataset.plan(sql, plan_options(recalled)), recalled)
         assert 0.0 < risk.absolute(0.5).own_epsilon <= 0.5 * (1 + 1e-9)

@@ -14,8 +14,8 @@ from dosimeter.errors import LedgerError, OptionError
 from dosimeter.risk import NO_ERROR
 from dosimeter.show import format_small
 from dosimeter.web.checks import underline_clause
+from dosimeter.web.decision.accuracy import write_error
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
-from dosimeter.web.decision.tradeoff import write_error
 from dosimeter.web.figures import show_bound, show_number
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import COUNT, Guest, Site, clinic_settings, make_settings, read_text

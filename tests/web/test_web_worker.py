@@ -17,11 +17,10 @@ from dosimeter.dataset import Dataset
 from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DosimeterError, LedgerError
 from dosimeter.ledger import Ledger
-from dosimeter.planning.options import LookOptions
+from dosimeter.options import LookOptions
 from dosimeter.release import Fixed, read_way
-from dosimeter.release.order import ReleaseOrder, Terms
+from dosimeter.release.order import ReleaseOrder
 from dosimeter.release.prepare import prepare_release
-from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import sum_guarantees
 from dosimeter.web.decision import approve, displaced
@@ -499,7 +498,7 @@ def test_sums_per_person_where_queries_join(tmp_path: Path) -> None:
     data, schema = join_case(tmp_path)
     with Dataset.open(str(data), schema=schema) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
         for sql, epsilon in ((JOINED, 0.5), ("SELECT COUNT(*) FROM people WHERE age < 25", 0.25)):
-            release(dataset, sql, LookOptions(), ReleaseOrder(Fixed(epsilon), terms=Terms("budget:9")), ledger)
+            dataset.query(sql).release(ledger, Fixed(epsilon), policy="budget:9")
         account = ledger.account("people")
         assert account is not None
         sums = sum_guarantees(dataset, account.entries, JobMeter())

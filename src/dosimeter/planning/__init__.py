@@ -7,23 +7,21 @@ connection.
 from typing import TYPE_CHECKING
 
 from dosimeter.late_names import load_late
-from dosimeter.planning.after import CELL, RELEASED
-from dosimeter.planning.blocks import name_released, try_after
+from dosimeter.planning.after.blocks import name_released, try_after
+from dosimeter.planning.after.measuring_select import CELL, RELEASED
+from dosimeter.planning.after.public_tables import limit_public_text
+from dosimeter.planning.after.row_choice import selects_rows
 from dosimeter.planning.identity import digest_measured, knows_earlier_looks
-from dosimeter.planning.joins import (
-    find_column,
-    joined_relation,
-    list_identifying,
-    list_unit_columns,
-    name_columns,
-    scope_of,
-)
 from dosimeter.planning.made_texts import list_cut
-from dosimeter.planning.options import NO_STUDY, LookOptions, Study, read_look, require_noise, require_pure
-from dosimeter.planning.parsing import write_plainly
-from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
+from dosimeter.planning.measured.thresholding import (
+    find_even_chance,
+    read_where,
+    require_few_observed,
+    require_lookable,
+)
+from dosimeter.planning.options import build_mechanism, plan_options, require_noise, require_pure
+from dosimeter.planning.people.stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.public_tables import limit_public_text
 from dosimeter.planning.query_notes import list_columns, note_counted_groups, note_singled_out, note_values
 from dosimeter.planning.query_plan import (
     AfterNoise,
@@ -35,19 +33,24 @@ from dosimeter.planning.query_plan import (
     QueryPlan,
     Threshold,
 )
-from dosimeter.planning.selected import selects_rows
-from dosimeter.planning.thresholding import find_even_chance, read_where, require_few_observed, require_lookable
+from dosimeter.planning.rows.joins import (
+    find_column,
+    joined_relation,
+    list_identifying,
+    list_unit_columns,
+    name_columns,
+    scope_of,
+)
+from dosimeter.planning.rows.parsing import write_plainly
 
 __all__ = [
     "CELL",
-    "NO_STUDY",
     "RELEASED",
     "AfterNoise",
     "Change",
     "Explanation",
     "Group",
     "LessNoise",
-    "LookOptions",
     "Lookup",
     "Memberships",
     "NoiseAdvice",
@@ -58,8 +61,8 @@ __all__ = [
     "PublicTable",
     "QueryPlan",
     "Stages",
-    "Study",
     "Threshold",
+    "build_mechanism",
     "digest_measured",
     "explain_plan",
     "find_column",
@@ -78,8 +81,8 @@ __all__ = [
     "note_singled_out",
     "note_values",
     "person_relation",
+    "plan_options",
     "plan_query",
-    "read_look",
     "read_where",
     "require_few_observed",
     "require_lookable",

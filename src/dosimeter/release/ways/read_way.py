@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from dosimeter.errors import OptionError
 from dosimeter.problems import Option
-from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.preferred import Preferred
 from dosimeter.release.ways.selected import Selected
+from dosimeter.release.ways.way import Way
 
 if TYPE_CHECKING:
     from dosimeter.options import Selection

@@ -18,7 +18,6 @@ from dosimeter.web.decision.approve import (
     run_release,
     settle_unfinished,
 )
-from dosimeter.web.decision.budget import ALGORITHMS, describe_policy, view_cost
 from dosimeter.web.decision.case import (
     Case,
     find_asked,
@@ -32,11 +31,11 @@ from dosimeter.web.decision.case import (
     renew_digest,
 )
 from dosimeter.web.decision.conditions import admit_condition
-from dosimeter.web.decision.confirmation import DENY_REASONS, REPEAT_REASONS, describe_confirmation, word_looser
+from dosimeter.web.decision.confirmation import DENY_REASONS, REPEAT_REASONS, describe_confirmation, is_looser
 from dosimeter.web.decision.displaced import MOST_LOOKED_AT, list_displaced
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, word_condition, write_query
 from dosimeter.web.decision.measured import MeasuredQuery
-from dosimeter.web.decision.offer import RefusalKind, make_offer
+from dosimeter.web.decision.offer import UNEVALUATED, make_offer
 from dosimeter.web.decision.page import (
     PARTS,
     DecisionPage,
@@ -50,11 +49,11 @@ from dosimeter.web.decision.page import (
 from dosimeter.web.decision.view import round_down
 
 __all__ = [
-    "ALGORITHMS",
     "DENY_REASONS",
     "MOST_LOOKED_AT",
     "PARTS",
     "REPEAT_REASONS",
+    "UNEVALUATED",
     "AlreadyDecided",
     "Approval",
     "Case",
@@ -62,7 +61,6 @@ __all__ = [
     "DecisionPage",
     "MeasuredQuery",
     "MeasuringPage",
-    "RefusalKind",
     "UnseenPage",
     "admit_condition",
     "ask_for_changes",
@@ -70,12 +68,12 @@ __all__ = [
     "claim_query",
     "deny_query",
     "describe_confirmation",
-    "describe_policy",
     "find_asked",
     "find_case",
     "find_earlier",
     "find_measurement",
     "find_shared",
+    "is_looser",
     "list_displaced",
     "list_identifying",
     "list_numbers",
@@ -94,8 +92,6 @@ __all__ = [
     "settle_unfinished",
     "show_decision",
     "show_earlier",
-    "view_cost",
     "word_condition",
-    "word_looser",
     "write_query",
 ]

@@ -5,7 +5,7 @@ values; gives rows, in transactions. Never touches the data of a dataset, knows 
 to the ledger.
 """
 
-from dosimeter.web.store.audit import (
+from dosimeter.web.store.audit_log import (
     NOBODY,
     OPERATOR,
     SERVER,
