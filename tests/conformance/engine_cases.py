@@ -10,7 +10,7 @@ import pytest
 from tests.corpus.reading import read_corpus
 
 GROUP = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it
-SERVER = (GROUP, pytest.mark.servers)
+SERVER = [GROUP, pytest.mark.servers]
 
 
 def on(engine: str, *values: Any, smoke: bool = False, long: bool = False, name: str | None = None) -> Any:

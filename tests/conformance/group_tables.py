@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import random
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,34 +34,7 @@ ARROW = pa.schema(
 CLINICS = pa.table(
     {"clinic_id": pa.array([1, 2, 3, None], pa.int64()), "region": pa.array(["north", "south", None, "north"])}
 )
-FACTS: dict[str, Any] = {
-    "table": "visits",
-    "individuals": SLOTS,
-    "unit": "pid",
-    "max_rows_per_unit": M,
-    "row_key": "vid",
-    "reviewed": True,
-    "columns": {
-        "pid": {"type": "text"},
-        "vid": {"type": "integer"},
-        "clinic_id": {"type": "integer", "bounds": [1, 5]},
-        "ward": {"type": "category", "values": list(WARDS), "nulls": True},
-        "urgent": {"type": "boolean", "nulls": True},
-        "x": {"type": "integer", "bounds": [-1, 3], "nulls": True},
-        "cost": {"type": "decimal", "bounds": [0, 200], "resolution": 50, "nulls": True},
-        "topic": {"type": "text"},
-    },
-    "tables": {
-        "clinics": {
-            "public": True,
-            "key": "clinic_id",
-            "columns": {
-                "clinic_id": {"type": "integer"},
-                "region": {"type": "category", "values": ["north", "south"], "nulls": True},
-            },
-        },
-    },
-}
+FACTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("groups.toml").read_text(encoding="utf-8"))
 BY_ROW: dict[str, Any] = {
     **{name: value for name, value in FACTS.items() if name not in ("unit", "max_rows_per_unit", "row_key")},
     "individuals": 80,
@@ -132,7 +107,7 @@ def leave_out(
     return people
 
 
-def count_vectors(found: Contributions, slots: int) -> Counter[tuple[tuple[int, float], ...]]:
+def count_vectors(found: Contributions, slots: int = 0) -> Counter[tuple[tuple[int, float], ...]]:
     """Return how many people have which sparse vector, without so many empty slots."""
     people: Counter[tuple[tuple[int, float], ...]] = Counter()
     for row, count in enumerate(found.people.tolist()):

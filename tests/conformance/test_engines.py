@@ -17,7 +17,6 @@ import pytest
 from dosimeter import Dataset
 from dosimeter.assessment import Risk
 from dosimeter.engines.engine import Engine
-from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.row_profile import measure_answer
 from dosimeter.inspection.compare import check_schema
 from dosimeter.inspection.draft import draft_schema
@@ -29,6 +28,7 @@ from dosimeter.schema import Schema
 from dosimeter.schema.toml import parse_schema
 from dosimeter_paper.recompute import recompute_risk
 from tests.conformance.engine_cases import GROUP, queries
+from tests.conformance.group_tables import count_vectors
 from tests.corpus.reading import read_corpus
 
 ROWS = 240
@@ -46,15 +46,6 @@ PREFERENCES: list[tuple[str, Literal["laplace", "gaussian"]]] = [
     ("AVG(rdr) FILTER (WHERE member AND name < 'a') <= 1.1 * AVG(rdr)", "gaussian"),
     ("QUANTILE_CONT(rdr, 0.9) FILTER (WHERE born >= '2020-06-01') <= 1.5 * AVG(rdr)", "laplace"),
 ]
-
-
-def count_vectors(found: Contributions) -> Counter[tuple[Any, ...]]:
-    """How many individuals have each contribution vector, whatever the order of the rows."""
-    people: Counter[tuple[Any, ...]] = Counter()
-    for row, count in enumerate(found.people.tolist()):
-        owned = slice(found.starts[row], found.starts[row + 1])
-        people[tuple(zip(found.cells[owned].tolist(), found.changes[owned].tolist(), strict=True))] += count
-    return +people
 
 
 def compare(dataset: Dataset, reference: Dataset, sql: str, **look: Any) -> Risk:

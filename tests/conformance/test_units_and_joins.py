@@ -7,6 +7,7 @@ every engine against plain Python. Units differ in case, accents, normal form an
 from __future__ import annotations
 
 import random
+import tomllib
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
@@ -21,10 +22,10 @@ import pytest
 from dosimeter import Dataset
 from dosimeter.assessment import Risk
 from dosimeter.errors import SchemaError
-from dosimeter.influence.contributions import Contributions
 from dosimeter.ledger import Ledger
 from dosimeter.postprocess import assemble_answer
 from tests.conformance.engine_cases import EVERY_ENGINE, GROUP, SERVERS, SERVERS_ALWAYS, on_servers, queries_on_servers
+from tests.conformance.group_tables import count_vectors
 from tests.rows_that_count import rows_that_count
 
 M, N, SLOTS = 4, 2, 60
@@ -42,56 +43,7 @@ VISITS = pa.schema(
 CLINICS = pa.schema([("clinic_id", pa.int64()), ("region", pa.string()), ("beds", pa.int64())])
 DAYS = pa.schema([("day", pa.date32()), ("rate", pa.float64()), ("opens", pa.timestamp("us")), ("feast", pa.bool_())])
 LABS = pa.schema([("pid", pa.string()), ("lab", pa.string()), ("score", pa.int64())])
-FACTS: dict[str, Any] = {
-    "table": "visits",
-    "individuals": SLOTS,
-    "unit": "pid",
-    "max_rows_per_unit": M,
-    "row_key": "vid",
-    "reviewed": True,
-    "columns": {
-        "pid": {"type": "text", "max_length": 2},
-        "number": {"type": "integer"},
-        "vid": {"type": "integer"},
-        "clinic_id": {"type": "integer", "bounds": [1, 8]},
-        "cost": {"type": "decimal", "bounds": [-50, 200], "resolution": 0.05},
-        "x": {"type": "integer", "bounds": [-2, 9]},
-        "ward": {"type": "category", "values": WARDS},
-        "urgent": {"type": "boolean"},
-        "day": {"type": "date", "bounds": ["2024-02-26", "2024-03-05"]},
-    },
-    "tables": {
-        "clinics": {
-            "public": True,
-            "key": "clinic_id",
-            "columns": {
-                "clinic_id": {"type": "integer"},
-                "region": {"type": "category", "values": ["north", "süd"]},
-                "beds": {"type": "integer", "bounds": [0, 40]},
-            },
-        },
-        "days": {
-            "public": True,
-            "key": "day",
-            "columns": {
-                "day": {"type": "date"},
-                "rate": {"type": "decimal"},
-                "opens": {"type": "timestamp"},
-                "feast": {"type": "boolean"},
-            },
-        },
-        "labs": {
-            "unit": "pid",
-            "max_rows_per_unit": N,
-            "row_key": "lab",
-            "columns": {
-                "pid": {"type": "text"},
-                "lab": {"type": "text"},
-                "score": {"type": "integer", "bounds": [0, 9]},
-            },
-        },
-    },
-}
+FACTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
 
 
 def build_tables() -> dict[str, pa.Table]:
@@ -149,14 +101,6 @@ def opener(open_in: Callable[..., Dataset]) -> Callable[..., Dataset]:
 def visits_in(opener: Callable[..., Dataset]) -> Callable[[str], Dataset]:
     """The tables in each engine, opened once."""
     return cache(opener)
-
-
-def count_vectors(found: Contributions) -> Counter[tuple[tuple[int, float], ...]]:
-    people: Counter[tuple[tuple[int, float], ...]] = Counter()
-    for row, count in enumerate(found.people.tolist()):
-        owned = slice(found.starts[row], found.starts[row + 1])
-        people[tuple(zip(found.cells[owned].tolist(), found.changes[owned].tolist(), strict=True))] += count
-    return +people
 
 
 def compare(found: Risk, expected: Risk) -> None:
