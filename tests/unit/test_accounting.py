@@ -102,7 +102,7 @@ def test_the_papers_rule_leaves_only_larger_candidates(choices: list[int], svt: 
     reading = read_odometer([], 0)
     answers = 0
     for choice in choices:
-        remaining = left_after(PAPER, reading, epsilon_svt=svt)
+        remaining = left_after(PAPER, reading, epsilon_svt=Decimal(svt))
         assert remaining == tuple(e for e in CANDIDATES if Fraction(str(e)) > Fraction(reading.epsilon))
         if not remaining:
             break
@@ -146,7 +146,7 @@ def test_nothing_is_granted_beyond_a_budget(budget: Decimal, asked: list[tuple[i
     policy = Policy.parse(f"budget:{budget}")
     reading = read_odometer([], 0)
     for choice, svt, answered in asked:
-        remaining = left_after(policy, reading, epsilon_svt=svt)
+        remaining = left_after(policy, reading, epsilon_svt=Decimal(svt))
         left = Fraction(budget) - Fraction(reading.epsilon)
         assert remaining == tuple(e for e in CANDIDATES if Fraction(str(e)) + Fraction(svt) <= left)
         if not remaining:

@@ -50,16 +50,15 @@ def test_the_finest_question_on_the_island(clinic: Dataset) -> None:
     assert (choice.epsilon, choice.decides) == (10.0, False)
     assert {line.satisfied for line in choice.candidates} == {True}
     told = " ".join(choice.words)
-    assert "decides nothing and no ε was found" in told
-    assert "ε = 10, would identify everybody whom it touches (11 people): a suspicion of 1 % becomes 99.55 %" in told
+    assert "decides nothing" in told
+    assert "a suspicion of 1 % becomes 99.55 %" in told
     plain = clinic.risk(COUNT).find("ratio:0.95")
     by_cell = clinic.risk(ISLAND, indicator="cell").find("ratio:0.95")
     assert plain.decides
     assert by_cell.decides
     assert by_cell.epsilon == choice.epsilon_cell == plain.epsilon == 0.05
     assert by_cell.limit == choice.limit_cell == plain.limit == pytest.approx(1 / 19)
-    assert "as without groups, it allows 0.05" in told
-    assert not any("cell indicator" in word for word in plain.words)
+    assert "it allows 0.05" in told
 
 
 def test_a_question_about_nobody(clinic: Dataset) -> None:
@@ -68,22 +67,7 @@ def test_a_question_about_nobody(clinic: Dataset) -> None:
     found = clinic.risk(sql).find("ratio:0.95")
     assert not found.decides
     assert pick(found, people.Cautious).epsilon == 0.5
-    assert "Nobody is in this query: the preference decides nothing." in found.words
-
-
-@pytest.mark.parametrize("options", [{}, {"mechanism": "gaussian", "delta": 1e-6}])
-def test_padding_the_clinic_changes_no_epsilon(clinic: Dataset, options: dict[str, Any]) -> None:
-    """4,000 people are in the clinic; declaring more slots than that asks for no other ε."""
-    found = []
-    for individuals in (4_000, 8_000, 1_000_000):
-        padded = Dataset(clinic.engine, replace(clinic.schema, individuals=individuals), drafted=False)
-        for query in (ISLAND, COUNT):
-            choices = [
-                padded.risk(query, indicator=name, **options).find("ratio:0.95,own:5") for name in ("bound", "cell")
-            ]
-            found.append((query, [(choice.epsilon, choice.limit, choice.decides) for choice in choices]))
-    assert found[0:2] == found[2:4] == found[4:6]
-    assert {choice[0] for _, choices in found for choice in choices} > {5.0}
+    assert any(word.startswith("Nobody is in this query") for word in found.words)
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
@@ -100,17 +84,18 @@ def test_with_one_row_each_groups_change_nothing(clinic: Dataset, mechanism: str
         assert fine.rdr(0.5).values.tolist() == coarse.rdr(0.5).values.tolist()
 
 
+def open_visits(rows: int) -> Dataset:
+    """Two people with up to so many visits each, in five wards."""
+    table = pa.table({"who": ["a", "a", "b"], "id": [1, 2, 3], "ward": ["x", "y", "x"], "cost": [1, 2, 3]})
+    wards = category("x", "y", "z", "u", "v")
+    columns = {"who": plain("text"), "id": whole(0, 9), "ward": wards, "cost": whole(0, 9)}
+    return Dataset.open(table, schema=declare("t", 3, columns, unit="who", row_key="id", max_rows_per_unit=rows))
+
+
 def test_how_many_numbers_somebody_can_reach() -> None:
     """k₁ is the sum over measures of min(m, G)."""
-    table = pa.table({"who": ["a", "a", "b"], "id": [1, 2, 3], "ward": ["x", "y", "x"], "cost": [1, 2, 3]})
-    columns = {
-        "who": plain("text"), "id": whole(0, 9),
-        "ward": category("x", "y", "z", "u", "v"),
-        "cost": whole(0, 9),
-    }  # fmt: skip
     for rows, reached in ((2, 2), (4, 4), (9, 5)):
-        schema = declare("t", 3, columns, unit="who", row_key="id", max_rows_per_unit=rows)  # fmt: skip
-        with Dataset.open(table, schema=schema) as dataset:
+        with open_visits(rows) as dataset:
             both = dataset.risk("SELECT ward, COUNT(*), SUM(cost) FROM t GROUP BY ward", indicator="cell")
             assert (both.k, both.reach, both.sensitivities.k) == (10, 2 * reached, 2 * reached)
             assert any(f"can reach {2 * reached} of the numbers" in note for note in both.find("ratio:0.9").notes)
@@ -121,15 +106,8 @@ def test_how_many_numbers_somebody_can_reach() -> None:
 
 def test_several_selects_reach_the_groups_of_each() -> None:
     """k₁ adds up the measures of all SELECTs, each with its own groups."""
-    table = pa.table({"who": ["a", "a", "b"], "id": [1, 2, 3], "ward": ["x", "y", "x"], "cost": [1, 2, 3]})
-    columns = {
-        "who": plain("text"), "id": whole(0, 9),
-        "ward": category("x", "y", "z", "u", "v"),
-        "cost": whole(0, 9),
-    }  # fmt: skip
-    schema = declare("t", 3, columns, unit="who", row_key="id", max_rows_per_unit=3)  # fmt: skip
     query = "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward UNION ALL SELECT 'cost', SUM(cost) FROM t"
-    with Dataset.open(table, schema=schema) as dataset:
+    with open_visits(3) as dataset:
         both = dataset.risk(query, indicator="cell")
         assert (both.k, both.reach, both.sensitivities.k) == (6, 4, 4)
         assert both.find("ratio:0.9").epsilon_cell == dataset.risk(query).find("ratio:0.9").epsilon_cell
@@ -165,7 +143,6 @@ def test_ranks_are_off_by_rows(clinic: Dataset) -> None:
     assert (choice.limit, choice.limit_cell, choice.epsilon_cell) == (None, None, 1.0)
     told = " ".join(choice.words)
     assert f"middle ± {int(np.ceil(line.rank_errors[0] or 0.0)):,} rows, n ± " in told
-    assert "no error of their own" not in told
 
 
 def test_a_rank_meets_no_preset_and_it_is_said_why(clinic: Dataset) -> None:
@@ -190,12 +167,10 @@ def test_no_rank_is_off_by_more_rows_than_can_count() -> None:
     schema = declare("t", 100, {"who": plain("integer"), "cost": whole(0, 49)}, unit="who", max_rows_per_unit=3)
     with Dataset.open(table, schema=schema) as dataset:
         lines = dataset.risk("SELECT MEDIAN(cost) FROM t", candidates=[10.0, 0.01]).list_candidates()
-        notes = dataset.risk("SELECT MEDIAN(cost) FROM t").risk_notes()
     assert 0.0 < (lines[0].rank_errors[0] or 0.0) < 20.0
     assert lines[1].rank_errors == (300.0,)
     most = [line.absolute.own_epsilon / line.epsilon for line in lines if line.absolute is not None]
-    assert most == pytest.approx([2 / 3, 2 / 3])  # below ε, so that the note must not say close to ε
-    assert any("it is at most ε for everybody whom the query reads" in note for note in notes)
+    assert most == pytest.approx([2 / 3, 2 / 3])
 
 
 def test_ranks_have_no_cell_indicator(clinic: Dataset) -> None:
@@ -329,7 +304,7 @@ def test_upper_limits_are_never_rounded_down(clinic: Dataset, percent: float, to
     """Nor written as 100 % where nine digits tell them apart from it."""
     absolute = clinic.risk(COUNT).absolute(1.0)
     sentences = word_all(find_absolute(replace(absolute, posterior=percent / 100)))
-    assert f"ends with at most {told} %" in sentences[2]
+    assert f"at most {told} %" in sentences[2]
 
 
 def test_what_one_step_would_change(clinic: Dataset) -> None:
@@ -338,10 +313,10 @@ def test_what_one_step_would_change(clinic: Dataset) -> None:
     assert (down.epsilon, pick(choice, answer.Errors).epsilon, up.epsilon) == (0.04, 0.05, 0.06)
     assert (down.larger, up.larger) == (False, True)
     told = " ".join(choice.words)
-    assert "At ε = 0.05 the analyst would get count ± 60 (95 %)" in told
-    assert "at most 1.25 more are right than by tossing a coin" in told  # 50·tanh(0.025), rounded up
-    assert "starts with a 1 % suspicion ends with at most 1.06 %" in told
-    assert "One step up, ε = 0.06: ± 50 instead of ± 60, and 1.5 instead of 1.25 more right guesses of 100." in told
+    assert "count ± 60 (95 %)" in told
+    assert "at most 1.25 more" in told  # 50·tanh(0.025), rounded up
+    assert "at most 1.06 %" in told
+    assert "ε = 0.06: ± 50 instead of ± 60, and 1.5 instead of 1.25" in told
     assert "Warning" not in told
 
 

@@ -208,7 +208,7 @@ def test_nan_in_a_parquet_file(library: str, tmp_path: Path) -> None:
     assert found.odd_cells == {"t": 60}
     (remark,) = found.remarks
     assert (remark.column, remark.remark) == ("t", "60 cells are odd (no finite numbers) and count as NULL")
-    assert "t: 60 cells are odd (no finite numbers) and count as NULL." in written.remarks
+    assert any(each.startswith("t: 60 cells are odd") for each in written.remarks)
     with Dataset.open(path) as dataset:
         assert dataset.risk("SELECT COUNT(t) FROM k").measured().values == ((40,),)
 

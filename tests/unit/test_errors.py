@@ -146,7 +146,7 @@ def test_what_reads_other_groups_has_no_error_and_says_so(stays: Dataset, ledger
     answer = stays.release(sql, ledger=ledger, epsilon=1.0, policy="budget:2")
     assert answer.errors is not None
     assert all(row["total"] is None and row["n"] is not None for row in answer.errors)
-    assert "total has no error: it is computed from several groups." in answer.about
+    assert any(fact.startswith("total has no error") for fact in answer.about)
     again = stays.release(sql, ledger=ledger, epsilon=1.0)
     assert again.repeated
     assert again.describe() == answer.describe()

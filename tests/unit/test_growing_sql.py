@@ -231,7 +231,7 @@ def test_close_values_are_looked_for_to_few_texts(monkeypatch: pytest.MonkeyPatc
     unlisted = [f"valeu {at}" for at in range(500)]
     notes = explain_plan(plan_query(f"{WHERE}code IN ({str(unlisted)[1:-1]})", SCHEMA)).notes
     assert asked == unlisted[:5]
-    assert "495 more texts are not among the declared values of their columns." in notes
+    assert any(note.startswith("495 more texts") for note in notes)
 
 
 def _ask_both(queries: Iterable[str], neighbours: tuple[Dataset, Dataset], digested: list[int]) -> Share:

@@ -39,19 +39,20 @@ def open_people(individuals: int) -> Dataset:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_padding_changes_no_advice(query: str) -> None:
-    found: list[Any] = []
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"mechanism": "gaussian", "delta": 1e-5}, {"indicator": "cell"}],
+    ids=["laplace", "gaussian", "cell"],
+)
+def test_padding_changes_no_advice(query: str, options: dict[str, Any]) -> None:
+    told = []
     for individuals in (PEOPLE, 2 * PEOPLE, 1_000_000):
         with open_people(individuals) as dataset:
-            for options in ({"mechanism": "laplace"}, {"mechanism": "gaussian", "delta": 1e-5}):
-                risk = dataset.risk(query, **options)
-                assert (risk.n, risk.present, risk.contributions.n) == (individuals, PEOPLE, PEOPLE)
-                choices = [risk.find(preference) for preference in PREFERENCES]
-                words = [choice.words for choice in choices]
-                found.append((individuals, options["mechanism"], [choice.epsilon for choice in choices], words))
-    for mechanism in ("laplace", "gaussian"):
-        told = [line[2:] for line in found if line[1] == mechanism]
-        assert told[0] == told[1] == told[2]
+            risk = dataset.risk(query, **options)
+            assert (risk.n, risk.present, risk.contributions.n) == (individuals, PEOPLE, PEOPLE)
+            choices = [risk.find(preference) for preference in PREFERENCES]
+            told.append([(choice.epsilon, choice.limit, choice.words) for choice in choices])
+    assert told[0] == told[1] == told[2]
 
 
 def test_the_difference_is_said_once() -> None:

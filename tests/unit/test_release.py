@@ -229,7 +229,7 @@ def test_changed_data_never_open_a_fresh_account(stays: Dataset, ledger: Ledger)
 
 
 URGENT = "SELECT COUNT(*) AS n FROM stays WHERE urgent"
-FIRST = {"prefer": "ratio:0.1", "chosen": 0.1, "policy": "budget:20"}
+FIRST: dict[str, Any] = {"prefer": "ratio:0.1", "chosen": 0.1, "policy": "budget:20"}
 
 
 def list_met(stays: Dataset, prefer: str) -> set[float]:
@@ -254,7 +254,7 @@ def test_an_epsilon_that_fails_the_preference_is_denied(
 
 
 def test_an_epsilon_that_meets_it_is_released_at_that_epsilon(stays: Dataset, ledger: Ledger) -> None:
-    options = {"prefer": "error:40", "chosen": 0.1, "policy": "budget:2"}
+    options: dict[str, Any] = {"prefer": "error:40", "chosen": 0.1, "policy": "budget:2"}
     dry = stays.dry_run(URGENT, ledger=ledger, **options)
     assert (dry.reason, dry.describe()["epsilon"]) == (None, 0.1)
     assert stays.release(URGENT, ledger=ledger, **options).status == "released"

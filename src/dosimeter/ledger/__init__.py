@@ -6,7 +6,7 @@
     replay.py    records → AccountSummary, Account and Entry, or the reason why a record is invalid
     holders.py   one account per people: refuse what another account holds; people.py: whose data an account holds
     incidents.py failures that stop a dataset until a controller clears it
-    measuring.py the mark of a measurement in progress; file_locks.py: whether its process still lives
+    measurement_marks.py the mark of a measurement in progress; file_locks.py: whether its process still lives
     transactions.py  read and write transactions, in which a killed measurement is an incident
     agreement.py what a reservation adds to an account, checked against all accounts
     accounting.py policies, and what they grant; remaining.py: how many more answers there are
