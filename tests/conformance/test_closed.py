@@ -12,7 +12,7 @@ from dosimeter import Dataset, Ledger, Risk
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.engine import ClosableEngine
 from dosimeter.errors import DataError, DatasetClosed
-from tests.conformance.engine_cases import EVERY_ENGINE_ALWAYS
+from tests.conformance.engine_cases import EVERY_ENGINE
 
 SQL = "SELECT SUM(age) FROM people"
 FACTS: dict[str, Any] = {
@@ -24,7 +24,7 @@ FACTS: dict[str, Any] = {
 UNITS = FACTS | {"unit": "id", "max_rows_per_unit": 2, "row_key": "age"}
 
 
-@pytest.fixture(params=EVERY_ENGINE_ALWAYS)
+@pytest.fixture(params=EVERY_ENGINE)
 def open_people(request: pytest.FixtureRequest) -> Callable[[dict[str, Any]], Dataset]:
     """How to open the people in each engine, with a schema."""
     if request.param == "postgres":

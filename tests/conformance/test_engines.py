@@ -56,7 +56,6 @@ def compare(dataset: Dataset, reference: Dataset, sql: str, **look: Any) -> Risk
     return found
 
 
-@pytest.mark.smoke
 def test_conditions_select_the_same_people(dataset: Dataset, reference: Dataset, schema: Schema) -> None:
     """As one query, so that an engine goes through the table once for all of them."""
     counts = ", ".join(f"COUNT(*) FILTER (WHERE {where})" for where in WHERE)
@@ -194,7 +193,6 @@ def test_leaving_out_each_record_agrees(dataset: Dataset, reference: Dataset) ->
     assert count_vectors(recomputed) == count_vectors(closed)
 
 
-@pytest.mark.smoke
 def test_drafts_agree(openers: dict[str, Callable[[], Engine]], dataset: Dataset) -> None:
     drafts = []
     for name in ("duckdb", dataset.engine.name):
