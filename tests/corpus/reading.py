@@ -3,6 +3,7 @@
     -- table: trips                                              of all queries that follow, up to the next such line
     -- numbers: 2; delta: 1; columns: city, count                facts about the plan, each optional
     -- refused: only SELECT                                      words of the refusal
+    -- asked: always                                             of servers in every run; often: also of Spark
 
 Whoever adds a query writes it once: it is planned, answered and left out of by tests/corpus, and is a seed of the fuzz.
 """
@@ -16,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-_FACTS = re.compile(r"-- ((?:table|refused|groups|numbers|rows|delta|columns|measures|options|grain): .*)")
+_FACTS = re.compile(r"-- ((?:table|refused|groups|numbers|rows|delta|columns|measures|options|grain|asked): .*)")
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ import pytest
 from dosimeter import Dataset
 from dosimeter.arrays import FloatArray
 from dosimeter.assessment import Risk
-from dosimeter.influence import measure_exactly
 from dosimeter.planning import PlanOptions, QueryPlan, plan_query
 from tests.corpus.harmless import expect_harmless
 from tests.corpus.plain_answers import answer_without_noise, ask_plainly, assert_same_answer
 from tests.corpus.reading import Entry, answered
 from tests.corpus.tables import ROWS, find_schema, find_source
+from tests.oracle.exact_answers import measure_weighted
 
 OPTIONS = {
     "noise": PlanOptions(quantiles="noise"),
@@ -101,8 +101,9 @@ def check_deletion(risk: Risk, without: list[Dataset], *, everybody: bool) -> No
     found = np.zeros((len(contributions.people), contributions.k))
     for row, (start, end) in enumerate(zip(contributions.starts, contributions.starts[1:], strict=False)):
         np.add.at(found[row], contributions.cells[start:end], contributions.changes[start:end])
-    whole = measure(risk, risk.data.tables)
-    left = np.array([whole - measure(risk, fewer.tables) for fewer in without])
+    tables = [risk.data.tables, *(fewer.tables for fewer in without)]
+    whole, *others = np.array([measure_weighted(risk.plan, each, risk.mechanism.norm) for each in tables])
+    left = whole - np.array(others)
     sizes = np.linalg.norm(left, ord=risk.mechanism.norm, axis=1)
     assert sizes.max() <= risk.sensitivity * (1 + 1e-9)
     if everybody:
@@ -117,15 +118,6 @@ def _put_in_order(vectors: FloatArray) -> Any:
     """Sort what moves something; individuals that are declared and not there move nothing."""
     moving = vectors[np.abs(vectors).max(axis=1) > 1e-7]
     return moving[np.lexsort(np.round(moving, 5).T)]
-
-
-def measure(risk: Risk, tables: object) -> FloatArray:
-    """Measure the exact vector of all blocks without a profile, each number in the units of the norm (S5)."""
-    norm, found = risk.mechanism.norm, []
-    for block, part in zip(risk.plan.blocks, measure_exactly(risk.plan, tables, None).blocks, strict=True):  # type: ignore[arg-type]
-        weights = [1.0 if len(risk.plan.all_measures) == 1 else 1.0 / each.sensitivity(norm) for each in block.measures]
-        found += [float(value) * weight for row in part.values for value, weight in zip(row, weights, strict=True)]
-    return np.array(found)
 
 
 def test_most_of_what_analysts_ask_is_answered() -> None:

@@ -338,24 +338,28 @@ def test_every_public_parameter_is_documented() -> None:
     assert seen > 60
 
 
-def test_every_option_is_documented() -> None:
+def test_every_option_is_documented(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """By another road than the generator: what --help lists, command by command."""
     page = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## dosimeter (\S+)\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL))
-    listed = list_help()
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("NO_COLOR", "1")
+    listed = list_help(capsys)
     commands = re.findall(r"^  (\w[\w-]*)  +\S", listed.partition("Commands:")[2], flags=re.MULTILINE)
     assert set(commands) == set(sections)
     assert len(commands) >= 5
     for command in commands:
-        options = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", list_help(command), flags=re.MULTILINE)) - {"--help"}
+        options = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", list_help(capsys, command), flags=re.MULTILINE)) - {
+            "--help"
+        }
         undocumented = {option for option in options if f"`{option}`" not in sections[command]}
         assert not undocumented, f"{command}: {undocumented}"
 
 
-def list_help(*command: str) -> str:
-    run = [sys.executable, "-m", "dosimeter", *command, "--help"]
-    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
-    return subprocess.run(run, capture_output=True, encoding="utf-8", check=True, env=environment).stdout
+def list_help(capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    capsys.readouterr()
+    assert main([*command, "--help"]) == 0
+    return capsys.readouterr().out
 
 
 # ---------------------------------------------------------------- what is not supported

@@ -116,8 +116,6 @@ def test_values_around_a_quantile_are_counted_in_columns_or_listed_in_a_text(sql
     assert_same_people(found[0][0], found[1][0])
     assert any(any(vector) for vector in found[0][0])
     assert found[0][1] == found[1][1]
-    with open_visits(rows, 6, individuals=23) as visits:
-        assert_same_people(found[0][0], expand(recompute_risk(visits, sql).contributions))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
