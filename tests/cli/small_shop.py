@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,23 +12,9 @@ import pytest
 
 from dosimeter.cli import main
 from dosimeter.ledger import Ledger
+from tests.small_tables import SHOP_SCHEMA as SCHEMA
+from tests.small_tables import write_shop
 
-SCHEMA = """
-table = "shop"
-individuals = 30
-reviewed = true
-[columns.city]
-type = "category"
-values = ["Bern", "Rome", "Ulm"]
-[columns.paid]
-type = "integer"
-bounds = [0, 50]
-[columns.weight]
-type = "decimal"
-bounds = [0, 10]
-resolution = 0.1
-"""
-CITIES = ["Bern", "Rome"]
 COUNT = "SELECT COUNT(*) AS n FROM shop WHERE paid > 20"
 FIXED = ("--epsilon", "0.5", "--policy", "paper")
 Result = tuple[int, str, str]
@@ -45,8 +32,7 @@ class Shop:
         self.schema.write_text(SCHEMA, encoding="utf-8")
 
     def write_data(self, last: str = "49", weight: str = "9.9") -> None:
-        rows = [f"{CITIES[row % 2]},{row},{row % 10}.5" for row in range(24)]
-        self.data.write_text("\n".join(["city,paid,weight", *rows, f"Rome,{last},{weight}"]) + "\n", encoding="utf-8")
+        write_shop(self.directory, last, weight)
 
     def words(self, sql: str, *options: str) -> list[str]:
         return ["release", str(self.data), sql, "--schema", str(self.schema), "--ledger", str(self.ledger), *options]
@@ -66,6 +52,28 @@ class Shop:
             assert ledger.verify().intact
             document: dict[str, Any] = ledger.describe()
             return list(document["datasets"])
+
+
+def check_refusal(result: Result, *expected: str) -> None:
+    """Bad input: one message that says these words, and nothing else."""
+    status, out, err = result
+    assert (status, out) == (2, "")
+    assert err.startswith("dosimeter: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    for words in expected:
+        assert words in err
+
+
+def read_output(result: Result) -> str:
+    """What a command printed that did what it was asked, and complained of nothing."""
+    status, out, err = result
+    assert (status, err.count("Traceback")) == (0, 0), err
+    return out
+
+
+def read_document(result: Result) -> Any:
+    return json.loads(read_output(result))
 
 
 def break_content(path: Path) -> None:

@@ -10,25 +10,8 @@ import duckdb
 import pytest
 
 from tests.cli.command_line import Outcome, Run
+from tests.cli.marked_table import MARKER, SCHEMA, TABLE
 
-MARKER = "Xanthippe-77731"  # stands in the data, and nowhere else
-TABLE = f"name,age,ward,pay\n{MARKER},30,east,1.5\nBob,77731,west,2.5\nCleo,40,west,3.5\n"
-SCHEMA = """table = "t"
-individuals = 10
-reviewed = true
-[columns.name]
-type = "text"
-[columns.age]
-type = "integer"
-bounds = [0, 100]
-[columns.ward]
-type = "category"
-values = ["east", "west"]
-[columns.pay]
-type = "decimal"
-bounds = [0, 10]
-resolution = 0.5
-"""
 COUNT = "SELECT COUNT(*) FROM t"
 
 
@@ -60,72 +43,28 @@ def check_refusal(outcome: Outcome, *expected: str) -> None:
 
 # ---------------------------------------------------------------- SQL
 
+# What is refused, and in which words, is for tests/golden. Here: that no text breaks the command, or reaches the data.
 REFUSED_SQL = {
-    "": "SELECT",
     "   ": "SELECT",
-    "nonsense": "SELECT",
     "SELECT COUNT(* FROM t": "parse",
-    "SELECT COUNT(*) FROM t WHERE": "",
-    "SELECT": "",
-    "SELECT COUNT(*) FROM t; SELECT COUNT(*) FROM t": "exactly one",
     "SELECT COUNT(*) FROM t; DROP TABLE t": "exactly one",
-    "DROP TABLE t": "Only SELECT",
-    "INSERT INTO t VALUES (1)": "Only SELECT",
-    "UPDATE t SET age = 1": "Only SELECT",
     "COPY t TO 'stolen.csv'": "Only SELECT",
     "ATTACH 'x.db'": "Only SELECT",
-    "PRAGMA version": "Only SELECT",
-    "SET memory_limit = '1GB'": "Only SELECT",
     "EXPLAIN SELECT COUNT(*) FROM t": "",
     "SELECT * FROM t": "COUNT(*)",
-    "SELECT name FROM t": "GROUP BY",
-    "SELECT age, COUNT(*) FROM t": "GROUP BY",
-    "SELECT COUNT(*) FROM t JOIN t AS u ON t.age = u.age": "cannot be joined with itself",
     "SELECT COUNT(*) FROM t, t AS u": "",
-    "SELECT COUNT(*) FROM t CROSS JOIN t AS u": "JOIN",
-    "SELECT COUNT(*) FROM (SELECT * FROM t LIMIT 3)": "",
-    "SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM t)": "every row is another individual",
-    "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM t)": "every row is another individual",
     "SELECT (SELECT MAX(age) FROM t) FROM t": "ubquer",
-    "WITH u AS (SELECT DISTINCT age FROM t) SELECT COUNT(*) FROM u": "",
     "WITH RECURSIVE u AS (SELECT 1 UNION SELECT 2) SELECT COUNT(*) FROM u": "",
-    "SELECT age FROM t UNION SELECT age FROM t": "UNION ALL joins grouped queries",
-    "SELECT COUNT(*) FROM t EXCEPT SELECT 1": "",
-    "SELECT COUNT(*) OVER () FROM t": "OVER",
-    "SELECT SUM(age) OVER (PARTITION BY ward) FROM t": "OVER",
     "SELECT COUNT(*) FROM read_csv('t.csv')": "",
     "SELECT COUNT(*) FROM 't.csv'": "",
-    'SELECT COUNT(*) FROM "t.csv"': "t",
     "SELECT COUNT(*) FROM '/etc/passwd'": "",
-    "SELECT COUNT(*) FROM range(10)": "",
-    "SELECT COUNT(*) FROM other": "t",
     "SELECT COUNT(*) FROM main.t": "",
     "SELECT COUNT(*)": "FROM",
-    "SELECT COUNT(*) FROM t USING SAMPLE 1": "",
-    "SELECT DISTINCT 1 FROM t": "DISTINCT",
-    "SELECT COUNT(DISTINCT age, ward) FROM t": "one column",
-    "SELECT SUM(DISTINCT age) FROM t": "DISTINCT",
-    "SELECT COUNT() FROM t": "COUNT(*)",
-    "SELECT MAX(age, 3) FROM t": "",
     "SELECT SUM(salary) FROM t": "Known columns: name, age, ward, pay",
-    "SELECT COUNT(*) FROM t WHERE salary > 1": "Known columns",
-    "SELECT COUNT(*) FROM t WHERE age": "condition",
-    "SELECT COUNT(*) FROM t WHERE age = 'x'": "",
-    "SELECT COUNT(*) FROM t WHERE COUNT(*) > 1": "",
-    "SELECT SUM(ward) FROM t": "",
-    "SELECT SUM(name) FROM t": "",
-    "SELECT STRING_AGG(name, ',') FROM t": "Supported",
     "SELECT ARG_MAX(name, age) FROM t": "Supported",
-    "SELECT ANY_VALUE(name) FROM t": "not supported",
-    "SELECT SUM(SUM(age)) FROM t": "",
     "SELECT COUNT(*) FROM t WHERE age > ?": "",
-    "SELECT COUNT(*) FROM t WHERE age > $1": "",
     "SELECT COUNT(*) FROM t WHERE getenv('HOME') = 'x'": "Supported",
-    "SELECT COUNT(*) FROM t WHERE random() < 0.5": "",
-    "SELECT name, COUNT(*) FROM t GROUP BY name": "--groups observed",
-    "SELECT COUNT(*) FROM t LIMIT -1": "LIMIT",
-    "SELECT QUANTILE_CONT(age, 2) FROM t": "between 0 and 1",
-    "SELECT QUANTILE_CONT(age, age) FROM t": "",
+    "SELECT name, COUNT(*) FROM t GROUP BY name": "identifies people",
     "SELECT COUNT(*) FROM t WHERE age = 1e999": "",
     "SELECT COUNT(*) FROM t WHERE age = " + "(" * 3000 + "1" + ")" * 3000: "",
     "SELECT COUNT(*) FROM t WHERE age = " + "9" * 30: "too large",
@@ -133,16 +72,14 @@ REFUSED_SQL = {
 }
 
 
-@pytest.mark.parametrize("sql", REFUSED_SQL, ids=lambda sql: sql[:60] or "empty")
-@pytest.mark.parametrize("command", ["risk", "explain"])
-def test_sql_is_refused(run: Run, data: Path, schema: Path, command: str, sql: str) -> None:
-    words = [sql, "--schema", schema, "--json"]
-    outcome = run("explain", *words) if command == "explain" else run("risk", data, *words)
-    check_refusal(outcome, REFUSED_SQL[sql])
+@pytest.mark.parametrize("sql", REFUSED_SQL, ids=lambda sql: sql[:60].strip() or "empty")
+def test_sql_is_refused(run: Run, data: Path, schema: Path, sql: str) -> None:
+    for words in (["risk", data, sql], ["explain", sql]):
+        check_refusal(run(*words, "--schema", schema, "--json"), REFUSED_SQL[sql])
 
 
 def test_an_aggregate_without_bounds_names_the_line_to_add(run: Run, data: Path, schema: Path) -> None:
-    schema.write_text(SCHEMA.replace("bounds = [0, 100]\n", "").replace("bounds = [0, 10]\nresolution = 0.5\n", ""))
+    schema.write_text(SCHEMA.replace("bounds = [0, 100]\n", "").replace("bounds = [-5, 10]\nresolution = 0.25\n", ""))
     for aggregate in ("SUM(age)", "AVG(age)", "MIN(age)", "MEDIAN(age)", "VAR_POP(age)"):
         check_refusal(run("risk", data, f"SELECT {aggregate} FROM t", "--schema", schema), "[columns.age]", "bounds")
     check_refusal(run("explain", "SELECT SUM(pay) FROM t", "--schema", schema), "[columns.pay]", "bounds")
@@ -218,7 +155,8 @@ REFUSED_OPTIONS = [
     (["--engine", "oracle"], "duckdb"),
     (["--delimiter", ";;"], "one character"),
     (["--delimiter", ""], "one character"),
-    (["--encoding", "klingon"], ""),
+    (["--encoding", "klingon"], "utf-8, latin-1, cp1252 and utf-16"),
+    (["--encoding", "cp1250"], "utf-8, latin-1, cp1252 and utf-16"),
     (["--plot", "picture.gif"], ".svg"),
     (["--plot", "nowhere/picture.svg"], "folder"),
     (["-o", "risk.xlsx"], ".csv"),
@@ -398,7 +336,8 @@ def test_cells_that_are_not_of_their_type_count_as_missing(run: Run, tmp_path: P
 
 def test_infinite_values_in_a_measured_column(run: Run, tmp_path: Path, schema: Path) -> None:
     for cell in ("nan", "inf", "-inf"):
-        source = write("t.csv", f"name,age,ward,pay\n{MARKER},30,east,{cell}\nBob,7,west,1\n".encode())(tmp_path)
+        rows = [TABLE.splitlines()[0], f"{MARKER},30,east,{cell},,,", "Bob,7,west,1,,,"]
+        source = write("t.csv", "\n".join(rows).encode())(tmp_path)
         found = run("risk", source, "SELECT SUM(pay) FROM t", "--schema", schema, "--epsilon", "1", "--json")
         assert found.status == 0
         assert found.json["sensitivities"]["max"] == 1.0
@@ -420,14 +359,14 @@ REFUSED_SCHEMAS = {
     "bounds the wrong way round": (SCHEMA.replace("[0, 100]", "[100, 0]"), "lower one first"),
     "one bound": (SCHEMA.replace("[0, 100]", "[100]"), "[low, high]"),
     "infinite bounds": (SCHEMA.replace("[0, 100]", "[0, inf]"), "finite"),
-    "NaN bounds": (SCHEMA.replace("[0, 10]", "[nan, 10]"), "finite"),
+    "NaN bounds": (SCHEMA.replace("[-5, 10]", "[nan, 10]"), "finite"),
     "bounds in words": (SCHEMA.replace("[0, 100]", '["a", "b"]'), "numbers"),
     "bounds true and false": (SCHEMA.replace("[0, 100]", "[false, true]"), "numbers"),
     "fractional bounds of an integer": (SCHEMA.replace("[0, 100]", "[0, 1.5]"), "whole"),
-    "bounds off the resolution": (SCHEMA.replace("[0, 10]", "[0.1, 10]"), "multiples"),
+    "bounds off the resolution": (SCHEMA.replace("[-5, 10]", "[0.1, 10]"), "multiples"),
     "resolution of an integer": (SCHEMA.replace("bounds = [0, 100]", "resolution = 1"), "resolution"),
-    "resolution zero": (SCHEMA.replace("= 0.5", "= 0"), "positive"),
-    "resolution infinite": (SCHEMA.replace("= 0.5", "= inf"), "finite"),
+    "resolution zero": (SCHEMA.replace("= 0.25", "= 0"), "positive"),
+    "resolution infinite": (SCHEMA.replace("= 0.25", "= inf"), "finite"),
     "values that repeat": (SCHEMA.replace('"east", "west"', '"east", "east"'), "repeat"),
     "values that are numbers": (SCHEMA.replace('"east", "west"', "1, 2"), "texts"),
     "no values": (SCHEMA.replace('["east", "west"]', "[]"), "values"),
@@ -440,7 +379,7 @@ REFUSED_SCHEMAS = {
     "another table": (SCHEMA.replace('table = "t"', 'table = "people"'), "people"),
     "other data": ('table = "t"\n[columns.height]\ntype = "decimal"\n', "height"),
     "no day": (SCHEMA + "[columns.d]\ntype = \"date\"\nbounds = [2020-01-01T10:00:00, 2021-01-01]\n", "days"),
-    "an identifying number": (SCHEMA.replace('type = "text"', 'type = "text"\nidentifying = 1'), "true or false"),
+    "an identifying number": (SCHEMA.replace("identifying = true", "identifying = 1"), "true or false"),
 }  # fmt: skip
 
 

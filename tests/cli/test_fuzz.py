@@ -12,40 +12,9 @@ from hypothesis import strategies as st
 
 from dosimeter.cli import main
 from tests.cli.command_line import Outcome
+from tests.cli.marked_table import MARKER, SCHEMA, TABLE
 from tests.shares import Share
 
-MARKER = "Xanthippe-77731"
-TABLE = f"""name,age,ward,pay,ill,since,seen
-{MARKER},30,east,1.5,true,2020-01-01,2020-01-01 10:00:00
-Bob,40,west,2.25,false,2020-06-01,2020-01-02 11:30:00
-Cleo,,west,,true,,
-Dan,77731,east,-3,,2021-01-01,2021-02-03 00:00:01
-"""
-SCHEMA = """table = "t"
-individuals = 10
-reviewed = true
-[columns.name]
-type = "text"
-identifying = true
-[columns.age]
-type = "integer"
-bounds = [0, 100]
-[columns.ward]
-type = "category"
-values = ["east", "west"]
-[columns.pay]
-type = "decimal"
-bounds = [-5, 10]
-resolution = 0.25
-[columns.ill]
-type = "boolean"
-[columns.since]
-type = "date"
-bounds = [2020-01-01, 2021-12-31]
-[columns.seen]
-type = "timestamp"
-bounds = [2020-01-01T00:00:00, 2021-12-31T00:00:00]
-"""
 # A few examples with every change, many in the long run.
 efforts = pytest.mark.parametrize("effort", ["few", pytest.param("many", marks=pytest.mark.long)])
 
@@ -82,88 +51,24 @@ def check(outcome: Outcome) -> bool:
 
 # ---------------------------------------------------------------- SQL-like text
 
-COLUMNS = ["name", "age", "ward", "pay", "ill", "since", "seen", "t.age", '"age"', "salary", "u.age", "AGE"]
-LITERALS = [
-    *(
-        "0",
-        "1",
-        "-1",
-        "2.5",
-        "1e3",
-        "1e-9",
-        "1e400",
-        "0x1F",
-        "999999999999999999999",
-        ".5",
-        "1_000",
-        "NULL",
-        "TRUE",
-        "*",
-    ),
-    *(
-        "'east'",
-        "''",
-        "'it''s'",
-        "'%a_'",
-        "'é'",
-        "b'x'",
-        "E'\\n'",
-        "$1",
-        "?",
-        ":x",
-        "[1]",
-        "{'a': 1}",
-        "INTERVAL 1 DAY",
-    ),
-    *("DATE '2020-06-01'", "TIMESTAMP '2020-01-01 00:00:00'", "'2020-13-01'", "DATE '2020-13-01'"),
-]
-BINARY = [
-    *(
-        "+",
-        "-",
-        "*",
-        "/",
-        "//",
-        "%",
-        "=",
-        "==",
-        "<>",
-        "!=",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "||",
-        "^",
-        "**",
-        "&",
-        "<<",
-        "::",
-        "->",
-        ".",
-    ),
-    *("AND", "OR", "LIKE", "IS", "IS NOT", "ILIKE", "SIMILAR TO", "IS DISTINCT FROM", "IN", "BETWEEN 1 AND", "COLLATE"),
-]
-FUNCTIONS = [
-    *("COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN", "VAR_POP", "STDDEV_POP", "STDDEV", "QUANTILE_CONT"),
-    *(
-        "ABS",
-        "FLOOR",
-        "CEIL",
-        "ROUND",
-        "COALESCE",
-        "NULLIF",
-        "LEAST",
-        "GREATEST",
-        "IF",
-        "EXP",
-        "LOG",
-        "UPPER",
-        "LENGTH",
-    ),
-    *("YEAR", "MONTH", "DATE_TRUNC", "DATE_PART", "RANDOM", "NOW", "HASH", "getenv", "read_text", "STRING_AGG", "LIST"),
-    *("COUNT(DISTINCT", "SUM(DISTINCT"),
-]
+
+def split(text: str) -> list[str]:
+    return text.split()
+
+
+COLUMNS = split('name age ward pay ill since seen t.age "age" salary u.age AGE')
+LITERALS = split(
+    """0 1 -1 2.5 1e3 1e-9 1e400 0x1F 999999999999999999999 .5 1_000 NULL TRUE * 'east' '' 'it''s' '%a_' 'é' b'x'
+    E'\\n' $1 ? :x [1] {'a':1} '2020-13-01'"""
+)
+LITERALS += ["INTERVAL 1 DAY", "DATE '2020-06-01'", "DATE '2020-13-01'", "TIMESTAMP '2020-01-01 00:00:00'"]
+BINARY = split("+ - * / // % = == <> != < <= > >= || ^ ** & << :: -> . AND OR LIKE IS ILIKE IN COLLATE")
+BINARY += ["IS NOT", "SIMILAR TO", "IS DISTINCT FROM", "BETWEEN 1 AND"]
+FUNCTIONS = split(
+    """COUNT SUM AVG MIN MAX MEDIAN VAR_POP STDDEV_POP STDDEV QUANTILE_CONT ABS FLOOR CEIL ROUND COALESCE NULLIF LEAST
+    GREATEST IF EXP LOG UPPER LENGTH YEAR MONTH DATE_TRUNC DATE_PART RANDOM NOW HASH getenv read_text STRING_AGG LIST"""
+)
+FUNCTIONS += ["COUNT(DISTINCT", "SUM(DISTINCT"]
 
 
 def combine(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -359,18 +264,7 @@ def test_any_preference_and_options(effort: str, folder: Path) -> None:
 
 # ---------------------------------------------------------------- schemas
 
-KEYS = [
-    "table",
-    "individuals",
-    "unit",
-    "max_rows_per_unit",
-    "row_key",
-    "reviewed",
-    "columns",
-    "type",
-    "bounds",
-    "values",
-]
+KEYS = split("table individuals unit max_rows_per_unit row_key reviewed columns type bounds values")
 WORDS = ['"t"', '"row"', '"age"', '"integer"', '"decimal"', '"category"', '"text"', '"date"', '""', "true", "false"]
 MOMENTS = ["2020-01-01", "2020-01-01T00:00:00", "2020-01-01T00:00:00Z", "10:00:00", "1e999", "-0.0", "[]"]
 SCALARS = st.one_of(

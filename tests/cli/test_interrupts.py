@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def interrupt_releases(shop: Shop, times: int, number: signal.Signals) -> int:
     return stopped
 
 
-@pytest.mark.parametrize(("times", "number"), [(6, signal.SIGINT), (3, signal.SIGTERM)])
+@pytest.mark.parametrize(("times", "number"), [(4, signal.SIGINT), (2, signal.SIGTERM)])
 def test_a_release_ends_quietly(large_shop: Shop, times: int, number: signal.Signals) -> None:
     assert interrupt_releases(large_shop, times, number) >= 1  # the first comes while modules are being loaded
 
@@ -123,75 +124,44 @@ def test_what_was_done_before_the_stop_is_told(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_line_now_and_then_where_there_is_no_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("x\n1\n", encoding="utf-8")
-    engine = open_engine(str(path), None, ReadOptions())
-    monkeypatch.setattr(type(engine), "progress", lambda _: 25.0)
-    monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
-    said = ""
+Said = Callable[[int], list[str]]
 
-    def work() -> int:
+
+@pytest.fixture
+def wait_for_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Return so many lines of progress, once they were said; they come at once and not after five seconds."""
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
+
+    def wait(number: int) -> list[str]:
+        said = ""
+
         def is_said() -> bool:
             nonlocal said
             said += capsys.readouterr().err
-            return said.count("\n") >= 3
+            return said.count("\n") >= number
 
-        wait_until(is_said, "three lines")
-        return 7
+        wait_until(is_said, f"{number} lines")
+        return [re.sub(r"[\d,]+ s", "N s", line) for line in said.splitlines()[:number]]
 
-    assert run_with_progress(engine, "Measuring everybody's influence", work) == 7
-    printed = capsys.readouterr()
-    lines = {re.sub(r"[\d,]+ s", "N s", line) for line in (said + printed.err).splitlines()}
-    assert lines == {"dosimeter: measuring everybody's influence for N s, 25 % done …"}
-    assert printed.out == ""
+    return wait
 
 
-def test_no_line_goes_backwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_line_now_and_then_where_there_is_no_terminal_and_none_goes_backwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_for_lines: Said
 ) -> None:
     """An engine's share begins anew with every query: 77, 53, 0, 80 is told as 77 and 80."""
     path = tmp_path / "t.csv"
     path.write_text("x\n1\n", encoding="utf-8")
-    engine = open_engine(str(path), None, ReadOptions())
-    shares = iter([77.0, 53.0, 0.0])
+    engine, shares, lines = open_engine(str(path), None, ReadOptions()), iter([77.0, 53.0, 0.0]), list[str]()
     monkeypatch.setattr(type(engine), "progress", lambda _: next(shares, 80.0))
-    monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
-    said = ""
-
-    def work() -> None:
-        def is_said() -> bool:
-            nonlocal said
-            said += capsys.readouterr().err
-            return said.count("\n") >= 4
-
-        wait_until(is_said, "four lines")
-
-    run_with_progress(engine, "Releasing", work)
-    told = [re.findall(r"(\d+) % done", line) for line in said.splitlines()[:4]]
-    assert told == [["77"], [], [], ["80"]]
+    run_with_progress(engine, "Releasing", lambda: lines.extend(wait_for_lines(4)))
+    assert all(line.startswith("dosimeter: releasing for N s") for line in lines)
+    assert [re.findall(r"(\d+) % done", line) for line in lines] == [["77"], [], [], ["80"]]
 
 
-def test_opening_says_so_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
-    said = ""
-
-    def is_said() -> bool:
-        nonlocal said
-        said += capsys.readouterr().err
-        return said.count("\n") >= 2
-
+def test_opening_says_so_too(wait_for_lines: Said) -> None:
     with progress.say_meanwhile("Opening the data"):
-        wait_until(is_said, "two lines")
-    assert {re.sub(r"[\d,]+ s", "N s", line) for line in said.splitlines()} == {"dosimeter: opening the data for N s …"}
-
-
-def test_lines_come_ever_more_seldom() -> None:
-    moments = progress._list_moments()
-    found = [next(moments) for _ in range(10)]
-    assert found == [5, 10, 20, 40, 80, 160, 320, 620, 920, 1220]
+        assert set(wait_for_lines(2)) == {"dosimeter: opening the data for N s …"}
 
 
 CONTROL_C = """

@@ -102,10 +102,6 @@ def test_how_something_else_ends_the_process_is_passed_on(monkeypatch: pytest.Mo
     assert main(["risk", str(patients), COUNT]) == 5
 
 
-def test_no_delta_is_what_laplace_has(run: Run, patients: Path) -> None:
-    assert run("risk", patients, COUNT, "--delta", "0", "--json").json["delta"] == 0.0
-
-
 def test_limits_of_the_noisy_test_do_not_depend_on_the_data(
     run: Run, patients: Path, patients_schema: Path, tmp_path: Path
 ) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.small_shop import COUNT, SCHEMA, Shop
+from tests.cli.small_shop import COUNT, Shop, check_refusal
+from tests.small_tables import SHOP_SCHEMA as SCHEMA
 
 OPENED = ("--epsilon", "0.5", "--policy", "budget:9")
 JOINED = """
@@ -36,9 +37,7 @@ def test_a_release_is_not_written_over_what_it_reads(shop: Shop, name: str) -> N
     (folder / "link.csv").symlink_to(shop.data)
     os.link(shop.data, folder / "hard.csv")
     before = read_all(folder)
-    status, out, err = shop.release(COUNT, *OPENED, "-o", str(folder / name))
-    assert (status, out) == (2, "")
-    assert "would be overwritten. Choose another name" in err
+    check_refusal(shop.release(COUNT, *OPENED, "-o", str(folder / name)), "would be overwritten. Choose another name")
     assert read_all(folder) == before
     status, _, _ = shop.release(COUNT, *OPENED, "-o", str(folder / "answer.csv"))
     assert status == 0

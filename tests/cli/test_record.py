@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.cli.small_shop import COUNT, Shop
+from tests.cli.small_shop import COUNT, Shop, check_refusal
 
 SQL = "SELECT city, COUNT(*) AS n, AVG(paid) AS mean FROM shop WHERE city <> '<b>' GROUP BY city"
 
@@ -55,7 +55,7 @@ def test_the_beginning_of_an_id_names_its_entry(shop: Shop) -> None:
     path = shop.directory / "record.html"
     shared = 0
     for name in ids:
-        for length in (1, 4, 15):
+        for length in (1, 4, 15) if name == ids[0] else (1,):
             alike = [each for each in ids if each.startswith(name[:length])]
             status, _, err = shop.run("record", name[:length], "--ledger", str(shop.ledger), "-o", str(path))
             assert status == (0 if alike == [name] else 2), err
@@ -76,9 +76,7 @@ def test_the_beginning_of_an_id_names_its_entry(shop: Shop) -> None:
 )
 def test_what_cannot_be_recorded_is_said(shop: Shop, words: tuple[str, ...], says: str) -> None:
     shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper")
-    status, out, err = shop.run("record", *words, "--ledger", str(shop.ledger))
-    assert (status, out) == (2, "")
-    assert says in err
+    check_refusal(shop.run("record", *words, "--ledger", str(shop.ledger)), says)
 
 
 def test_a_denial_is_recorded_for_the_controller_alone(shop: Shop) -> None:
@@ -104,10 +102,7 @@ def test_a_released_table_and_its_companion(shop: Shop) -> None:
 
 
 def test_a_table_that_cannot_be_written_is_refused_before_anything_is_charged(shop: Shop) -> None:
-    for name in ("answer.xlsx", "nowhere/answer.csv"):
-        status, out, err = shop.release(
-            COUNT, "--epsilon", "0.5", "--policy", "paper", "-o", str(shop.directory / name)
-        )
-        assert (status, out) == (2, "")
-        assert "Change the ending" in err or "cannot be written" in err
+    for name, words in (("answer.xlsx", "Change the ending"), ("nowhere/answer.csv", "cannot be written")):
+        path = str(shop.directory / name)
+        check_refusal(shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper", "-o", path), words)
     assert not shop.ledger.exists() or not shop.accounts()

@@ -17,7 +17,8 @@ import pytest
 
 from dosimeter.cli import main
 from dosimeter.ledger import Ledger
-from tests.cli.small_shop import COUNT, FIXED, SCHEMA, Shop, break_content
+from tests.cli.small_shop import COUNT, FIXED, Shop, break_content, check_refusal
+from tests.small_tables import SHOP_SCHEMA as SCHEMA
 
 SOURCES = Path(__file__).parents[2] / "src"
 NOBODY = 65534
@@ -34,22 +35,16 @@ BAD: list[tuple[str, tuple[str, ...], str]] = [
     ("an unknown policy", ("--epsilon", "0.5", "--policy", "free"), "Unknown policy"),
     ("a budget of nothing", ("--epsilon", "0.5", "--policy", "budget:0"), "larger than 0"),
     ("epsilon 0", ("--epsilon", "0", "--policy", "paper"), "--epsilon must be a positive number"),
-    ("a negative epsilon", ("--epsilon=-1", "--policy", "paper"), "--epsilon must be a positive number"),
-    ("epsilon nan", ("--epsilon", "nan", "--policy", "paper"), "--epsilon must be a positive number"),
     ("an epsilon without finite noise", ("--epsilon", "1e-40", "--policy", "paper"), "larger ε"),
     ("no way to an epsilon", ("--policy", "paper"), "exactly one way"),
     ("two ways to an epsilon", (*FIXED, "--prefer", "ratio:0.5"), "exactly one way"),
     ("svt without variance", ("--svt", "1", "--policy", "paper"), "go together"),
-    ("variance without svt", ("--variance", "1", "--policy", "paper"), "go together"),
     ("svt out of range", ("--svt", "1e-9", "--variance", "1", "--policy", "paper"), "must lie between"),
     (
         "svt and the exact indicator",
         ("--svt", "1", "--variance", "1", "--indicator", "exact", "--policy", "paper"),
         "bound",
     ),
-    ("a preference that is none", ("--prefer", "rdr", "--policy", "paper"), "rdr"),
-    ("candidates that are none", ("--prefer", "ratio:0.5", "--candidates", "1,x", "--policy", "paper"), "'x'"),
-    ("delta with Laplace", ("--delta", "0.1", *FIXED), "--mechanism gaussian"),
     ("a cap of nothing", (*FIXED, "--max-epsilon", "0"), "larger than 0"),
     ("delta_total of 2", (*FIXED, "--delta-total", "2"), "larger than 1"),
 ]
@@ -58,43 +53,16 @@ BAD: list[tuple[str, tuple[str, ...], str]] = [
 @pytest.mark.parametrize(("options", "message"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 def test_bad_input_costs_nothing(shop: Shop, options: tuple[str, ...], message: str) -> None:
     for extra in ((), ("--json",)):
-        status, out, err = shop.release(COUNT, *options, *extra)
-        assert (status, out) == (2, "")
-        assert message in err
-        assert err.startswith("dosimeter: ")
-        assert err.count("\n") == 1
-        assert "Traceback" not in err
+        check_refusal(shop.release(COUNT, *options, *extra), message)
     assert not shop.ledger.exists() or shop.accounts() == []
-
-
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("SELECT * FROM shop", "SELECT *"),
-        ("SELECT SUM(paid) FROM elsewhere", "There is no table elsewhere"),
-        ("SELECT MEDIAN(paid) FROM shop", "cannot be found privately"),
-        ("DROP TABLE shop", "Only SELECT"),
-    ],
-)
-def test_queries_that_cannot_be_released(shop: Shop, sql: str, message: str) -> None:
-    status, out, err = shop.release(sql, "--svt", "1", "--variance", "1", "--policy", "paper")
-    assert (status, out) == (2, "")
-    assert message in err
-    assert shop.accounts() == []
 
 
 def test_a_schema_that_backs_nothing(shop: Shop) -> None:
     shop.schema.write_text(SCHEMA.replace("reviewed = true", "reviewed = false"), encoding="utf-8")
-    status, out, err = shop.release(COUNT, *FIXED)
-    assert (status, out) == (2, "")
-    assert "reviewed schema" in err
+    check_refusal(shop.release(COUNT, *FIXED), "reviewed schema")
     shop.schema.write_text(SCHEMA.replace("individuals = 30\n", ""), encoding="utf-8")
-    status, out, err = shop.release(COUNT, *FIXED)
-    assert (status, out) == (2, "")
-    assert "individuals" in err
-    status, out, err = shop.run("release", str(shop.data), COUNT, "--ledger", str(shop.ledger), *FIXED)
-    assert (status, out) == (2, "")
-    assert "--schema FILE" in err
+    check_refusal(shop.release(COUNT, *FIXED), "individuals")
+    check_refusal(shop.run("release", str(shop.data), COUNT, "--ledger", str(shop.ledger), *FIXED), "--schema FILE")
     assert not shop.ledger.exists() or shop.accounts() == []
 
 
@@ -124,9 +92,7 @@ def test_terms_that_contradict_the_account(shop: Shop) -> None:
         ),
         (("--svt", "1", "--variance", "1"), "--ledger with another file"),
     ):
-        status, out, err = shop.release(COUNT, *options)
-        assert (status, out) == (2, "")
-        assert message in err
+        check_refusal(shop.release(COUNT, *options), message)
         assert shop.accounts() == before
 
 
@@ -134,9 +100,7 @@ def test_data_and_schemas_that_changed(shop: Shop) -> None:
     shop.release(COUNT, *FIXED)
     before = shop.accounts()
     shop.write_data(last="3")
-    status, out, err = shop.release(COUNT, "--epsilon", "5")
-    assert (status, out) == (2, "")
-    assert "--continue" in err
+    check_refusal(shop.release(COUNT, "--epsilon", "5"), "--continue")
     assert shop.accounts() == before
     status, _, _ = shop.release(COUNT, "--epsilon", "5", "--continue")
     assert status == 0
@@ -147,9 +111,7 @@ def test_data_and_schemas_that_changed(shop: Shop) -> None:
 
 def test_files_that_are_not_there(shop: Shop) -> None:
     shop.data.unlink()
-    status, out, err = shop.release(COUNT, *FIXED)
-    assert (status, out) == (2, "")
-    assert "shop.csv" in err
+    check_refusal(shop.release(COUNT, *FIXED), "shop.csv")
     assert not shop.ledger.exists()
 
 
@@ -185,17 +147,13 @@ def test_ledgers_that_cannot_be_trusted(shop: Shop, damage: Callable[[Path], Non
     damage(shop.ledger)
     content = shop.ledger.read_bytes()
     for words in (shop.words(COUNT, "--epsilon", "5"), shop.words(COUNT, *FIXED), ["ledger", str(shop.ledger)]):
-        status, out, err = shop.run(*words)
-        assert (status, out) == (2, "")
-        assert message in err
+        check_refusal(shop.run(*words), message)
     assert shop.ledger.read_bytes() == content
 
 
 def test_a_file_that_is_no_ledger(shop: Shop) -> None:
     shop.ledger.write_text("a,b\n" * 400, encoding="utf-8")
-    status, out, err = shop.release(COUNT, *FIXED)
-    assert (status, out) == (2, "")
-    assert "not a ledger" in err
+    check_refusal(shop.release(COUNT, *FIXED), "not a ledger")
     assert shop.ledger.read_text(encoding="utf-8") == "a,b\n" * 400
     status, _, err = shop.run("ledger", str(shop.directory / "none.db"))
     assert status == 2

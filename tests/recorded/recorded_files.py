@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -15,14 +15,18 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.small_tables import (
+    PATIENTS,
+    PATIENTS_COLUMNS,
+    PATIENTS_SCHEMA,
+    SHOP_SCHEMA,
+    write_csv,
+    write_patients,
+    write_shop,
+)
+
 SOURCES = Path(__file__).parents[2] / "src"
 Row = Sequence[object]
-
-
-def write_csv(name: str, header: str, rows: Iterable[Row], *, delimiter: str = ",", encoding: str = "utf-8") -> None:
-    """None is an empty cell. No cell needs quotes."""
-    lines = [delimiter.join("" if cell is None else str(cell) for cell in row) for row in rows]
-    Path(name).write_text("\n".join([header, *lines]) + "\n", encoding=encoding)
 
 
 def write_text(name: str, text: str) -> None:
@@ -31,57 +35,25 @@ def write_text(name: str, text: str) -> None:
 
 # ---------------------------------------------------------------- one row for each person
 
-SHOP = """table = "shop"
-individuals = 30
-reviewed = true
-
-[columns]
-city = { type = "category", values = ["Bern", "Rome", "Ulm"] }
-paid = { type = "integer", bounds = [0, 50] }
-weight = { type = "decimal", bounds = [0, 10], resolution = 0.1 }
-"""
-PATIENTS = """table = "patients"
-individuals = 6
-reviewed = true
-
-[columns]
-name = { type = "text", identifying = true }
-age = { type = "integer", bounds = [0, 100] }
-ward = { type = "category", values = ["east", "north", "west"] }
-pay = { type = "decimal", bounds = [0, 100], resolution = 0.25 }
-ill = { type = "boolean" }
-since = { type = "date", bounds = [2020-01-01, 2021-12-31] }
-"""
-PEOPLE = [
-    ("Ann", 30, "east", "10.50", "true", "2020-01-01"),
-    ("Bob", 40, "east", "20.25", "false", "2020-06-01"),
-    ("Cleo", 40, "west", "30.00", "true", "2021-01-01"),
-    ("Dan", None, "west", None, "false", None),
-    ("Zara", 90, "north", "99.75", "true", "2021-12-31"),
-]
-
 
 def make_shop(last: int = 49) -> None:
-    """Write 25 customers, of whom the last one stands out."""
-    rows = [(("Bern", "Rome")[at % 2], at, f"{at % 10}.5") for at in range(24)]
-    write_csv("shop.csv", "city,paid,weight", [*rows, ("Rome", last, "9.9")])
-    write_text("shop.toml", SHOP)
+    write_shop(Path(), last)
+    write_text("shop.toml", SHOP_SCHEMA)
 
 
 def make_shop_variants() -> None:
     """Write schemas of the shop that are not reviewed, too narrow, without bounds, or wrong."""
     make_shop()
-    write_text("draft.toml", SHOP.replace("reviewed = true", "reviewed = false"))
-    write_text("narrow.toml", SHOP.replace("[0, 50]", "[5, 20]").replace('"Bern", ', ""))
-    write_text("boundless.toml", SHOP.replace(", bounds = [0, 50]", "").replace(", resolution = 0.1", ""))
-    write_text("wrong.toml", SHOP.replace('type = "integer"', 'type = "whole"'))
+    write_text("draft.toml", SHOP_SCHEMA.replace("reviewed = true", "reviewed = false"))
+    write_text("narrow.toml", SHOP_SCHEMA.replace("[0, 50]", "[5, 20]").replace('"Bern", ', ""))
+    write_text("boundless.toml", SHOP_SCHEMA.replace(", bounds = [0, 50]", "").replace(", resolution = 0.1", ""))
+    write_text("wrong.toml", SHOP_SCHEMA.replace('type = "integer"', 'type = "whole"'))
     write_text("query.sql", "SELECT COUNT(*) AS n\nFROM shop -- all of them\n")
 
 
 def make_patients() -> None:
-    """Write five people of six declared, with dates, decimals, truth values and a row of unknowns."""
-    write_csv("patients.csv", "name,age,ward,pay,ill,since", PEOPLE)
-    write_text("patients.toml", PATIENTS)
+    write_patients(Path())
+    write_text("patients.toml", PATIENTS_SCHEMA)
 
 
 def make_clinic() -> None:
@@ -157,10 +129,10 @@ def make_visits() -> None:
                 visit % 7 + 1,
             )
         )
-    write_csv("visits.csv", "patient_id,visit_id,age,sex,smoker,cost,born,arrived,note,clinic_id", rows)
-    write_csv("clinics.csv", "clinic_id,region", [(at, "north" if at < 4 else "south") for at in range(1, 7)])
-    write_csv("labs.csv", "patient_id,lab_id,score", [(f"p{at * 3 % 50}", at, at % 11) for at in range(70)])
-    write_csv("persons.csv", "patient_id,blood,height", [(f"p{at}", "ABO"[at % 3], 150 + at) for at in range(61)])
+    write_csv(Path("visits.csv"), "patient_id,visit_id,age,sex,smoker,cost,born,arrived,note,clinic_id", rows)
+    write_csv(Path("clinics.csv"), "clinic_id,region", [(at, "north" if at < 4 else "south") for at in range(1, 7)])
+    write_csv(Path("labs.csv"), "patient_id,lab_id,score", [(f"p{at * 3 % 50}", at, at % 11) for at in range(70)])
+    write_csv(Path("persons.csv"), "patient_id,blood,height", [(f"p{at}", "ABO"[at % 3], 150 + at) for at in range(61)])
     write_text("visits.toml", VISITS)
 
 
@@ -192,27 +164,25 @@ ODD_ROWS = [
 
 def make_odd() -> None:
     """Write cells of every kind that is read, and of every kind that is not."""
-    write_csv("odd.csv", "code,size,price,open,day,moment", ODD_ROWS)
+    write_csv(Path("odd.csv"), "code,size,price,open,day,moment", ODD_ROWS)
     write_text("odd.toml", ODD)
 
 
 def make_sources() -> None:
     """Write the patients again in several files, in other letters, and in a database."""
     make_patients()
-    header = "name,age,ward,pay,ill,since"
-    rows = [
-        ("Zoë" if row[0] == "Zara" else row[0], *("-" if cell is None else cell for cell in row[1:])) for row in PEOPLE
-    ]
-    write_csv("german.csv", header.replace(",", ";"), rows, delimiter=";", encoding="latin-1")
-    for number, part in enumerate((PEOPLE[:2], PEOPLE[2:])):
-        write_csv(f"part-{number}.csv", header, part)
+    header = PATIENTS_COLUMNS
+    rows = [["-" if cell is None else "Zoë" if cell == "Zara" else cell for cell in row] for row in PATIENTS]
+    write_csv(Path("german.csv"), header.replace(",", ";"), rows, delimiter=";", encoding="latin-1")
+    for number, part in enumerate((PATIENTS[:2], PATIENTS[2:])):
+        write_csv(Path(f"part-{number}.csv"), header, part)
     for name in ("german", "parts", "copy"):
-        write_text(f"{name}.toml", PATIENTS.replace('"patients"', f'"{name}"'))
+        write_text(f"{name}.toml", PATIENTS_SCHEMA.replace('"patients"', f'"{name}"'))
     with closing(duckdb.connect("patients.db")) as database:
         database.execute(
             "CREATE TABLE copy (name VARCHAR, age INTEGER, ward VARCHAR, pay DECIMAL(6, 2), ill BOOLEAN, since DATE)"
         )
-        database.executemany("INSERT INTO copy VALUES (?, ?, ?, ?, ?, ?)", PEOPLE)
+        database.executemany("INSERT INTO copy VALUES (?, ?, ?, ?, ?, ?)", PATIENTS)
 
 
 def make_bad_bytes() -> None:
@@ -279,5 +249,5 @@ STEPS: dict[str, Callable[[], None]] = {
         pa.table({"x": [1, 2, 3, 4], "name": ["Ann", "Bob", "Cleo", "Eve"]}), "damaged.parquet"
     ),
     "the shop is copied": lambda: (shutil.copyfile("shop.csv", "store.csv"), None)[1],
-    "the copy gets a schema": lambda: write_text("store.toml", SHOP.replace('"shop"', '"store"')),
+    "the copy gets a schema": lambda: write_text("store.toml", SHOP_SCHEMA.replace('"shop"', '"store"')),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -14,7 +14,7 @@ pytest.importorskip("playwright.sync_api", reason="there is no driver for a brow
 from playwright.sync_api import expect as expect  # for the tests, which import it from here
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Locator, Page, ViewportSize
 
 OpenPage = Callable[..., "Page"]
 
@@ -57,6 +57,30 @@ def wait_for_rest(page: Page) -> None:
     page.wait_for_load_state("networkidle")
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     expect(page.locator(".htmx-request")).to_have_count(0)
+
+
+WIDE: ViewportSize = {"width": 1200, "height": 800}
+NARROW: ViewportSize = {"width": 360, "height": 800}
+# What another colour or width can break. Names, roles and the order of headings are the same on every screen.
+LOOKS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block", "scrollable-region-focusable"]}}
+
+
+def find_barriers(page: Page) -> list[str]:
+    """Return what keeps people out of the page that is open: on a wide and light screen, and on a narrow dark one."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = []
+    looks: list[tuple[Literal["light", "dark"], ViewportSize, dict[str, Any] | None]]
+    looks = [("light", WIDE, None), ("dark", NARROW, LOOKS)]
+    for scheme, size, options in looks:
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.set_viewport_size(size)
+        wait_for_rest(page)
+        violations = Axe().run(page, options=options).response["violations"]
+        found += [f"{scheme}: {each['id']}: {each['nodes'][0]['html']}" for each in violations]
+        if page.evaluate("document.documentElement.scrollWidth") > size["width"]:
+            found.append(f"wider than {size['width']}")
+    return found
 
 
 def approve_button(page: Page) -> Locator:

@@ -15,6 +15,7 @@ for library in ("fastapi", "uvicorn", "alembic", "argon2", "httpx"):
     pytest.importorskip(library, reason="the web application is not installed: pip install 'dosimeter[web]'")
 
 from tests.quick_servers import make_servers_quick  # noqa: E402 - only where the extra is installed
+from tests.web.check_program import Slow  # noqa: E402
 from tests.web.web_site import PASSWORD, Guest, Site, add_users, make_settings  # noqa: E402 - only where the extra is installed
 
 if TYPE_CHECKING:
@@ -129,3 +130,10 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "site.db")
     create: Callable[[], str] = request.getfixturevalue("create_database")
     return create()
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Slow]:
+    made = Slow(tmp_path)
+    yield made
+    made.end()

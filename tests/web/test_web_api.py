@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase
 from hypothesis import settings as hypothesis_settings
-from schemathesis.core.result import Ok
 
 from dosimeter.client import Client, ServerError
 from dosimeter.errors import OptionError, QueryError
@@ -79,19 +77,11 @@ def test_errors_have_one_shape(site: Site) -> None:
         assert set(response.json()["error"]) == {"code", "message", "clause"}
 
 
-def test_own_queries_are_listed_in_pages(site: Site) -> None:
-    with site.api() as api:
-        made = [
-            api.post("/queries", json={"dataset": "clinic", "sql": COUNT, "purpose": f"p{n}"}).json()["id"]
-            for n in range(5)
-        ]
-        first = api.get("/queries", params={"limit": 3}).json()["queries"]
-        rest = api.get("/queries", params={"limit": 3, "before": first[-1]["created_at"]}).json()["queries"]
-    assert [query["id"] for query in first + rest] == made[::-1]
-
-
 def test_no_request_that_fits_the_description_breaks_the_server(site: Site) -> None:
     """Schemathesis makes requests out of the OpenAPI document, valid and broken ones; none may give a 5xx."""
+    import schemathesis  # takes a second, which nobody else should wait
+    from schemathesis.core.result import Ok
+
     with site.api() as api:
         description: dict[str, Any] = api.get("/openapi.json").json()
     schema = schemathesis.openapi.from_dict(description)
@@ -109,7 +99,7 @@ def test_no_request_that_fits_the_description_breaks_the_server(site: Site) -> N
                 assert set(response.json()) == {"error"}
 
         run = hypothesis_settings(
-            max_examples=25,
+            max_examples=12,
             deadline=None,
             derandomize=True,
             phases=[Phase.generate],

@@ -90,8 +90,10 @@ def test_terms_of_an_account_cannot_be_changed_by_the_configuration(site: Site, 
     carol.approve(anna.ask())
     site.stop()
     for changes in ({"policy": "budget:5"}, {"algorithm": "fixed"}, {"max_epsilon": 3.0}):
-        with pytest.raises(LedgerError, match="was opened"):
+        with pytest.raises(LedgerError, match="was opened") as refused:
             Site.start(make_settings(site.settings.database, {"clinic": clinic_settings(**changes)}), {})
+        assert "--policy" not in str(refused.value)
+        assert "configuration" in str(refused.value)
 
 
 def test_migrations_make_the_tables_the_code_uses(database: str) -> None:

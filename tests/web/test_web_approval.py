@@ -9,11 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dosimeter.ledger import Ledger
 from dosimeter.web.store.tables import QUERIES
-from tests.web.web_site import Guest, Site, clinic_settings, read_text
-
-CLINIC = Path(str(clinic_settings().schema))
+from tests.web.web_site import Guest, Site, clinic_settings, copy_clinic, read_text, write_dataset
 
 
 def test_fixed_epsilon_account(start_site: Callable[..., Site]) -> None:
@@ -74,10 +71,7 @@ def test_any_remaining_candidate_below_may_be_approved_and_none_above(site: Site
     asked = read_text(carol.approve(query_id, "0.02", confirmed="0.05").text)
     assert "Approve at ε = 0.02?" in asked.replace("&nbsp;", " ")  # another ε than agreed to
     assert carol.approve(query_id, "0.02").status_code == 200
-    with Ledger.open(site.settings.database, create=False) as ledger:
-        account = ledger.account("clinic")
-        assert account is not None
-        entry = account.entries[0]
+    (entry,) = site.entries()
     assert str(entry.epsilon) == "0.02"
     assert entry.request.settings["chosen"] == 0.02
 
@@ -92,32 +86,19 @@ def test_what_approving_would_take_from_others(start_site: Callable[..., Site]) 
     assert "This waiting query could no longer be answered: SELECT COUNT(*) FROM clinic WHERE smoker" in text
 
 
-def test_changed_data_must_be_confirmed(start_site: Callable[..., Site], tmp_path: Path) -> None:
-    data = tmp_path / "clinic.csv"
-    data.write_bytes(CLINIC.with_name("clinic.csv").read_bytes())
-    site = start_site(datasets={"clinic": clinic_settings(data=str(data))})
-    with site.guest("anna") as anna, site.guest("carol") as carol:
-        carol.approve(anna.ask(), "0.01")
-        lines = data.read_text().splitlines()
-        data.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")  # the same people in another order
-        query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
-        assert "The people are the same" in carol.get(f"/decide/{query_id}/confirm?epsilon=0.01").text
-        page = carol.approve(query_id, "0.01")
-        assert "belongs to other data" in page.text  # nothing charged, decide again
-        assert "Answered" in carol.approve(query_id, "0.01", continued="true").text
-
-
 def test_shared_individuals_are_the_controllers_business(start_site: Callable[..., Site], tmp_path: Path) -> None:
     """Told when the second account is opened, to whoever confirms; its analyst sees a waiting query, and an answer."""
-    datasets = {}
-    for name, people in (("north", range(60)), ("south", range(40, 90))):
-        data, schema = tmp_path / f"{name}.csv", tmp_path / f"{name}.toml"
-        data.write_text("pid,age\n" + "".join(f"p{at},{at}\n" for at in people))
-        schema.write_text(
-            f'table = "{name}"\nindividuals = 100\nunit = "pid"\nmax_rows_per_unit = 1\nreviewed = true\n'
-            '[columns.pid]\ntype = "text"\n[columns.age]\ntype = "integer"\nbounds = [0, 120]\n'
+    datasets = {
+        name: write_dataset(
+            tmp_path,
+            name,
+            ["pid,age", *(f"p{at},{at}" for at in people)],
+            'individuals = 100\nunit = "pid"\nmax_rows_per_unit = 1\ncolumns.pid.type = "text"\n'
+            'columns.age = { type = "integer", bounds = [0, 120] }',
+            algorithm="fixed",
         )
-        datasets[name] = clinic_settings(data=str(data), schema=schema, algorithm="fixed")
+        for name, people in (("north", range(60)), ("south", range(40, 90)))
+    }
     site = start_site(datasets=datasets)
     with site.guest("anna") as anna, site.guest("carol") as carol:
         first, second = (anna.ask(f"SELECT COUNT(*) FROM {name}", dataset=name) for name in datasets)
@@ -141,10 +122,9 @@ def test_shared_individuals_are_the_controllers_business(start_site: Callable[..
 def test_more_people_than_declared_are_the_controllers_business(
     start_site: Callable[..., Site], tmp_path: Path
 ) -> None:
-    data, schema = tmp_path / "clinic.csv", tmp_path / "clinic.toml"
-    data.write_bytes(CLINIC.with_name("clinic.csv").read_bytes())
-    schema.write_text(CLINIC.read_text().replace("individuals = 4000", "individuals = 3999"))
-    site = start_site(datasets={"clinic": clinic_settings(data=str(data), schema=schema)})
+    clinic = copy_clinic(tmp_path)
+    clinic.schema.write_text(clinic.schema.read_text().replace("individuals = 4000", "individuals = 3999"))
+    site = start_site(datasets={"clinic": clinic})
     with site.guest("anna") as anna, site.guest("carol") as carol:
         query_id = anna.ask()
         words = "The table holds 4,000 people and the schema declares 3,999"

@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,85 +22,39 @@ from dosimeter.web.check_processes import CheckLimits, CheckProcesses, PendingCh
 from dosimeter.web.checks import CheckQueue, check_query
 from dosimeter.web.identity.users import add_user, make_token
 from dosimeter.web.public import NewQuery
-from dosimeter.web.store import User, submit_query
-from dosimeter.web.store.tables import USERS
+from dosimeter.web.store import submit_query
+from tests.quick_servers import SharedProcesses
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.browsing import OpenPage, expect
-from tests.web.test_web_commands import RUN, end, sign_in, start
+from tests.web.check_program import PROGRAM, Slow, is_running
 from tests.web.test_web_limits import run_story
-from tests.web.web_site import COUNT, PASSWORD, Guest, Site, read_text
+from tests.web.web_site import COUNT, PASSWORD, Guest, Site, find_user, read_text
 
+pytestmark = pytest.mark.xdist_group("checks")  # whose processes are shared
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
 TOO_LARGE = "takes too long to check, or too much memory"
-# What a check of these texts does in its process. "slow FILE" notes its process in FILE.PID, and waits for FILE.
-PROGRAM = """
-import os, pathlib, time
-from dosimeter.web import checks
-check_query = checks.check_query
-def check(planner, sql, wanted=None):
-    word, _, path = sql.partition(" ")
-    if word == "slow":
-        pathlib.Path(f"{path}.{os.getpid()}").touch()
-        while not pathlib.Path(path).exists():
-            time.sleep(0.01)
-        return check_query(planner, "", wanted)
-    if word == "endless":
-        while True:
-            pass
-    if word == "growing":
-        kept = []
-        while True:
-            kept.append(bytes(1 << 20))
-    if word == "crashing":
-        os._exit(3)
-    if word == "broken":
-        raise KeyError("a name that nobody may read in a log")
-    return check_query(planner, sql, wanted)
-checks.check_query = check
-checks.answer_requests()
-"""
 NOBODY, EMPTY = pickle.dumps(None), b'["", null]'  # no planner, and a query that needs none
 PATIENT = CheckLimits(processor=LONGEST_WAIT, seconds=LONGEST_WAIT)
 HURRIED = CheckLimits(processor=1.0, seconds=LONGEST_WAIT, memory=2.0**28)
 
 
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-class Slow:
-    """A check that takes as long as the test wants. ``sql``: its query."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / "go"
-        self.sql = f"slow {self._file}"
-
-    @property
-    def begun(self) -> list[int]:
-        """The processes in which it has begun."""
-        return [int(path.suffix[1:]) for path in self._file.parent.glob("go.*")]
-
-    def end(self) -> None:
-        self._file.touch()
-
-
-@pytest.fixture
-def slow(tmp_path: Path) -> Iterator[Slow]:
-    made = Slow(tmp_path)
+@pytest.fixture(scope="module")
+def shared() -> Iterator[dict[CheckLimits, SharedProcesses]]:
+    """The processes of all servers here, by their limits: to begin one takes longer than most checks."""
+    made = {limits: SharedProcesses(program=PROGRAM, limits=limits) for limits in (PATIENT, HURRIED)}
     yield made
-    made.end()
+    for each in made.values():
+        each.close_for_good()
 
 
 @pytest.fixture
-def start_checking(start_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch) -> Callable[[CheckLimits], Site]:
+def start_checking(
+    start_site: Callable[..., Site], shared: dict[CheckLimits, SharedProcesses], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[CheckLimits], Site]:
     """Starts a server whose checks do what their texts say."""
 
     def start(limits: CheckLimits) -> Site:
-        monkeypatch.setattr(state, "CheckProcesses", lambda: CheckProcesses(program=PROGRAM, limits=limits))
+        monkeypatch.setattr(state, "CheckProcesses", lambda: shared[limits])
         return start_site()
 
     return start
@@ -110,9 +63,7 @@ def start_checking(start_site: Callable[..., Site], monkeypatch: pytest.MonkeyPa
 def add_analyst(site: Site, name: str) -> None:
     database = site.state.database
     add_user(database, name, "analyst", PASSWORD)
-    with database.reading() as connection:
-        row = connection.execute(USERS.select().where(USERS.c.name == name)).one()
-    site.tokens[name] = make_token(database, User(row.id, row.name, row.role), "test")
+    site.tokens[name] = make_token(database, find_user(database, name), "test")
 
 
 # ---------------------------------------------------------------- one at a time
@@ -223,17 +174,21 @@ def test_a_check_leaves_nothing_behind_that_another_could_notice(site: Site, ann
 @pytest.mark.parametrize("sql", ["endless", "growing", "crashing"])
 def test_what_takes_too_much_is_refused_in_words(start_checking: Callable[[CheckLimits], Site], sql: str) -> None:
     """And the next check finds another process."""
-    site = start_checking(HURRIED)
-    with site.api() as api, site.guest("anna") as anna:
+    with start_checking(HURRIED).api() as api:
         checked = api.post("/check", json={"dataset": "clinic", "sql": sql})
         assert checked.status_code == 200
         assert not checked.json()["answerable"]
         assert TOO_LARGE in checked.json()["message"]
-        refused = api.post("/queries", json={"dataset": "clinic", "sql": sql, "purpose": "x"})
-        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "not_answerable")
-        assert TOO_LARGE in read_text(anna.act("/ask/check", dataset="clinic", sql=sql).text)
-        assert TOO_LARGE in read_text(anna.act("/ask", dataset="clinic", sql=sql, purpose="x").text)
         assert api.post("/check", json={"dataset": "clinic", "sql": COUNT}).json()["answerable"]
+
+
+def test_what_takes_too_much_is_refused_wherever_it_is_asked(start_checking: Callable[[CheckLimits], Site]) -> None:
+    site, asked = start_checking(HURRIED), {"dataset": "clinic", "sql": "crashing", "purpose": "x"}
+    with site.api() as api, site.guest("anna") as anna:
+        refused = api.post("/queries", json=asked)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "not_answerable")
+        assert TOO_LARGE in read_text(anna.act("/ask/check", dataset="clinic", sql="crashing").text)
+        assert TOO_LARGE in read_text(anna.act("/ask", **asked).text)
         assert api.get("/queries").json()["queries"] == []
 
 
@@ -282,7 +237,7 @@ DOUBLING = "WITH a0 AS (SELECT COUNT(*) AS c FROM clinic), {} SELECT c FROM a9".
 def test_queries_that_grow_are_answered_or_refused_and_hold_up_nobody(
     start_checking: Callable[[CheckLimits], Site],
 ) -> None:
-    site = start_checking(CheckLimits(processor=2.0, seconds=LONGEST_WAIT))
+    site = start_checking(HURRIED)
     verdicts: list[dict[str, Any]] = []
 
     def check(name: str, sql: str) -> None:
@@ -343,34 +298,6 @@ def test_a_check_that_waits_can_be_stopped_and_an_idle_process_replaced(slow: Sl
         processes.begin(NOBODY, EMPTY)
 
 
-def test_a_server_that_stops_waits_for_no_check(slow: Slow) -> None:
-    """SIGTERM while a check runs that would run for good."""
-    program = (
-        "from dosimeter.web import state; from dosimeter.web.check_processes import CheckLimits, CheckProcesses;"
-        f"state.CheckProcesses = lambda: CheckProcesses(program={PROGRAM!r}, limits=CheckLimits(1e6, 1e6));{RUN}"
-    )
-    process, lines = start("serve", "--demo", "--port", "0", program=program)
-    try:
-        (password,) = (words[2] for words in (line.split() for line in lines[1:3]) if words[1] == "anna")
-        with sign_in(lines[0].split()[-1], "anna", password) as anna:
-            statuses: list[int] = []
-
-            def check() -> None:
-                statuses.append(anna.act("/ask/check", dataset="clinic", sql=slow.sql).status_code)
-
-            thread = threading.Thread(target=check)
-            thread.start()
-            wait_until(lambda: slow.begun, "the check runs")
-            (pid,) = slow.begun
-            process.send_signal(signal.SIGTERM)
-            process.wait(LONGEST_WAIT)
-            thread.join()
-        assert statuses == [503]
-        assert not is_running(pid)
-    finally:
-        end(process)
-
-
 # ---------------------------------------------------------------- what is stored
 
 
@@ -380,10 +307,8 @@ def test_a_stored_query_that_grows_is_planned_nowhere_else(
     """It was submitted to an earlier version: the controller reads why it cannot be answered, and denies it."""
     site = start_checking(HURRIED)
     served = site.state.datasets["clinic"]
-    with site.state.database.reading() as connection:
-        row = connection.execute(USERS.select().where(USERS.c.name == "anna")).one()
-    query = NewQuery(dataset="clinic", sql="endless", purpose="x")
-    query_id = submit_query(site.state.database, User(row.id, row.name, row.role), query, most=9, each_minute=9)
+    query, anna = NewQuery(dataset="clinic", sql="endless", purpose="x"), find_user(site.state.database, "anna")
+    query_id = submit_query(site.state.database, anna, query, most=9, each_minute=9)
     planned: list[str] = []
     monkeypatch.setattr(type(served), "plan_anew", lambda _self, sql, _order=None: planned.append(sql))
     with site.guest("carol") as carol:

@@ -7,8 +7,7 @@ import re
 import threading
 from collections.abc import Callable
 
-from dosimeter.web.store.database import Database
-from dosimeter.web.store.tables import SESSIONS, USERS
+from dosimeter.web.store.tables import SESSIONS
 from tests.waiting import LONGEST_WAIT
 from tests.web.browsing import (
     OpenPage,
@@ -19,7 +18,7 @@ from tests.web.browsing import (
     wait_for_decision,
     wait_for_epsilon,
 )
-from tests.web.web_site import PASSWORD, Guest, Site, clinic_settings, read_text
+from tests.web.web_site import PASSWORD, Guest, Site, clinic_settings, find_user, read_text
 
 SUM = "SELECT SUM(visits) FROM clinic"
 
@@ -90,34 +89,6 @@ def test_server_reads_the_form_anew(site: Site, anna: Guest, carol: Guest) -> No
     between = carol.get(address, params={"preset": "ratio", "percent": "95", "epsilon": "0.045"})
     assert 'name="epsilon" value="0.04"' in between.text
     assert "0.045 is not one of the candidates" in between.text
-
-
-def test_equal_exposure_does_not_start_at_the_whole_budget(site: Site, open_page: OpenPage) -> None:
-    with site.guest("anna") as analyst:
-        query_id = analyst.ask("SELECT COUNT(*) FROM clinic")
-        analyst.ask()
-    carol = open_page(site, "carol")
-    decide(carol, query_id)
-    expect(carol.locator("#epsilon")).to_have_value("0.5")  # the largest at which nobody's advantage exceeds 0.25
-    expect(carol.locator("#part-cautions")).to_contain_text("decides nothing")
-    carol.fill("#epsilon", "2")
-    wait_for_epsilon(carol, "2")
-    expect(carol.locator("#part-cost .summary div").last).to_contain_text("no more answers are possible")
-    wait_for_approval(carol)
-    carol.click("[data-approve]")
-    carol.wait_for_selector("text=This waiting query could no longer be answered")
-    expect(carol.locator(".notice").first).to_contain_text("decides nothing")  # what warned before warns here too
-    expect(carol.locator(".notice").last).to_contain_text("What is spent goes from 0 to 2, the whole budget.")
-
-
-def test_preference_that_says_the_same_everywhere_proposes_what_is_cautious(
-    site: Site, anna: Guest, carol: Guest
-) -> None:
-    """One COUNT: the advantage is tanh(ε / 2), at most a quarter up to ε = 0.51."""
-    page = carol.get(f"/decide/{anna.ask()}", params={"preset": "own", "text": "COUNT(rdr) >= 1"}).text
-    assert "Every candidate meets the preference, so it decides nothing" in page
-    assert max(e for e in site.state.datasets["clinic"].candidates if math.tanh(e / 2) <= 0.25) == 0.5
-    assert 'name="epsilon" id="epsilon" form="decision-form" step="any" min="0" value="0.5"' in page
 
 
 def test_number_between_candidates_is_taken_down_and_said(site: Site, open_page: OpenPage) -> None:
@@ -193,13 +164,9 @@ def test_ended_session_leads_back(site: Site, open_page: OpenPage) -> None:
 
 
 def end_sessions(site: Site, name: str) -> None:
-    database = Database(site.settings.database)
-    try:
-        with database.writing() as connection:
-            user = connection.execute(USERS.select().where(USERS.c.name == name)).one()
-            connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id))
-    finally:
-        database.close()
+    user = find_user(site.state.database, name)
+    with site.state.database.writing() as connection:
+        connection.execute(SESSIONS.delete().where(SESSIONS.c.user_id == user.id))
 
 
 def test_only_own_pages_are_ways_back(site: Site) -> None:
@@ -239,22 +206,3 @@ def test_noisy_test_is_described_by_its_worst_case(start_site: Callable[..., Sit
     learnt = [re.findall(r"What an attacker could learn.*?Accuracy", page) for page in pages]
     assert len(learnt[0]) == 1
     assert learnt[0] == learnt[1]
-
-
-def test_fixed_epsilon_is_chosen_by_what_needs_no_data(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:1", max_epsilon=0.5)})
-    with site.guest("anna") as anna, site.guest("carol") as carol:
-        query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
-        page = carol.get(f"/decide/{query_id}").text
-        words = read_text(page)
-        assert "So far ε = 0 of 1 is spent; 1 is left." in words
-        assert "ε = 0.6 and more is not offered. ε = 0.6 is above the account" in words
-        assert (
-            "0.5 ± 6 1.64 % 0.5" in words
-        )  # ε, the quantile of discrete Laplace noise of scale 2, 1 % by e^0.5, spent
-        assert 'value="0.6"' not in page
-        refused = carol.get(f"/decide/{query_id}/confirm", params={"epsilon": "0.6"})
-        assert refused.status_code == 409
-        assert "ε = 0.6 is above the account" in read_text(refused.text)
-        assert "Decide without looking" in refused.text
-        assert carol.get(f"/decide/{query_id}/confirm").status_code == 422

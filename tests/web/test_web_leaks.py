@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Iterator
@@ -21,25 +20,14 @@ from dosimeter.web.own_queries import show_query
 from dosimeter.web.public import PHRASES, Public, PublicQuery
 from dosimeter.web.store.stored_query import QueryStatus, StoredQuery
 from dosimeter.web.store.tables import QUERIES
-from tests.web.web_site import Guest, Site, clinic_settings, make_settings
+from tests.web.web_site import Guest, Site, make_settings, write_dataset
 
 # Values that are easy to spot. One person moves the sum by 4242.25 and the count by 1; 1,137 people match.
 SPOT, MATCHING, PEOPLE, NAME = 4242.25, 1137, 3011, "Zebulon Quagmire"
-SCHEMA = f"""
-table = "spots"
-individuals = {PEOPLE}
-reviewed = true
-[columns.name]
-type = "text"
-identifying = true
-[columns.kind]
-type = "category"
-values = ["in", "out"]
-[columns.amount]
-type = "decimal"
-bounds = [0, 5000]
-resolution = 0.25
-"""
+FACTS = f"""individuals = {PEOPLE}
+columns.name = {{ type = "text", identifying = true }}
+columns.kind = {{ type = "category", values = ["in", "out"] }}
+columns.amount = {{ type = "decimal", bounds = [0, 5000], resolution = 0.25 }}"""
 COUNT, TOTAL = "SELECT COUNT(*) FROM spots WHERE kind = 'in'", "SELECT SUM(amount) FROM spots WHERE kind = 'in'"
 REASON = "becauseofzebulon"
 
@@ -47,16 +35,10 @@ REASON = "becauseofzebulon"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, prepared_database: tuple[Path, dict[str, str]]) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("spots")
-    (folder / "spots.toml").write_text(SCHEMA)
-    with (folder / "spots.csv").open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["name", "kind", "amount"])
-        for number in range(PEOPLE):
-            first = number == 0
-            writer.writerow(
-                [NAME if first else f"N{number}", "in" if number < MATCHING else "out", SPOT if first else 1.25]
-            )
-    dataset = clinic_settings(data=str(folder / "spots.csv"), schema=folder / "spots.toml", policy="budget:100000")
+    others = (f"N{number},{'in' if number < MATCHING else 'out'},1.25" for number in range(1, PEOPLE))
+    dataset = write_dataset(
+        folder, "spots", ["name,kind,amount", f"{NAME},in,{SPOT}", *others], FACTS, policy="budget:100000"
+    )
     database = folder / "site.db"
     database.write_bytes(prepared_database[0].read_bytes())
     running = Site.start(make_settings(str(database), {"spots": dataset}), prepared_database[1])

@@ -136,97 +136,49 @@ def run_story(story: Callable[[], Any]) -> Any:
         return thread.submit(lambda: asyncio.run(story())).result()
 
 
-def test_every_visitor_gets_their_turn_at_the_gate() -> None:
-    """One hashes at a time. Whoever has two waiting is asked once, then the others, then again; known devices first."""
+async def queue_up(visitors: list[tuple[str, str, bool]], **limits: int) -> tuple[list[str], set[str]]:
+    """Let attempts come in this order while one hashes: (name, visitor, whether the device is known).
 
-    async def story() -> tuple[list[str], int]:
-        password_queue, crowded, free = PasswordQueue(running=1, each=2, waiting=10), 0, threading.Event()
-        order: list[str] = []
+    Returns the names of those that were let in, in their order, and of those that were refused.
+    """
+    gate, free, admitted, crowded = PasswordQueue(running=1, **limits), threading.Event(), list[str](), set[str]()
 
-        def wait_and_note(visitor: str) -> None:
-            free.wait(60)
-            order.append(visitor)
+    def hash_it(name: str) -> None:
+        free.wait(LONGEST_WAIT)
+        admitted.append(name)
 
-        async def attempt(visitor: str, *, known: bool = False) -> None:
-            nonlocal crowded
-            try:
-                await password_queue.run(visitor, partial(wait_and_note, visitor), known=known)
-            except TooManyAttempts:
-                crowded += 1
+    async def attempt(name: str, visitor: str, known: bool) -> None:
+        try:
+            await gate.run(visitor, partial(hash_it, name), known=known)
+        except TooManyAttempts:
+            crowded.add(name)
 
-        async with asyncio.TaskGroup() as tasks:
-            for visitor in ("a", "a", "a", "b", "b", "c", "a"):
-                tasks.create_task(attempt(visitor))
-                await asyncio.sleep(0)
-            tasks.create_task(attempt("owner", known=True))
+    async with asyncio.TaskGroup() as tasks:
+        for each in visitors:
+            tasks.create_task(attempt(*each))
             await asyncio.sleep(0)
-            free.set()
-        password_queue.close()
-        return order, crowded
-
-    order, crowded = run_story(story)
-    assert order == ["a", "owner", "a", "b", "c", "b"]
-    assert crowded == 2  # the third and fourth of a
+        free.set()
+    gate.close()
+    return admitted, crowded
 
 
-def test_a_full_gate_makes_room_for_somebody_new() -> None:
-    """The second waiting attempt of somebody goes; where nobody has two, only a known device is let in."""
-
-    async def story() -> dict[str, str]:
-        password_queue, ended, free = PasswordQueue(running=1, each=2, waiting=3), {}, threading.Event()
-
-        async def attempt(name: str, visitor: str, *, known: bool = False) -> None:
-            try:
-                await password_queue.run(visitor, lambda: free.wait(60), known=known)
-                ended[name] = "in"
-            except TooManyAttempts:
-                ended[name] = "crowded"
-
-        async with asyncio.TaskGroup() as tasks:
-            for name, visitor in (("0", "x"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("c1", "c"), ("d1", "d")):
-                tasks.create_task(attempt(name, visitor))
-                await asyncio.sleep(0)
-            tasks.create_task(attempt("owner", "owner", known=True))
-            await asyncio.sleep(0)
-            free.set()
-        password_queue.close()
-        return ended
-
-    ended = run_story(story)
-    assert ended["a2"] == ended["d1"] == "crowded"
-    assert ended["owner"] == ended["0"] == ended["a1"] == ended["b1"] == "in"
-    assert ended["c1"] == "crowded"  # for the known device
-
-
-def test_known_devices_in_a_row_each_take_a_place() -> None:
-    """Each takes the place of another who waits. When only known devices wait, the next one is refused."""
-
-    async def story() -> dict[str, str]:
-        password_queue, ended, free = PasswordQueue(running=1, each=2, waiting=2), {}, threading.Event()
-
-        async def attempt(visitor: str, *, known: bool) -> None:
-            try:
-                await password_queue.run(visitor, lambda: free.wait(60), known=known)
-                ended[visitor] = "in"
-            except TooManyAttempts:
-                ended[visitor] = "crowded"
-
-        async with asyncio.TaskGroup() as tasks:
-            for visitor in ("x", "a", "b", "known 1", "known 2", "known 3"):
-                tasks.create_task(attempt(visitor, known=visitor.startswith("known")))
-                await asyncio.sleep(0)
-            free.set()
-        password_queue.close()
-        return ended
-
-    assert run_story(story) == {
-        "x": "in",
-        "a": "crowded",
-        "b": "crowded",
-        "known 1": "in",
-        "known 2": "in",
-        "known 3": "crowded",
-    }
+@pytest.mark.parametrize(
+    ("names", "limits", "admitted", "crowded"),
+    [
+        # Whoever has two waiting is asked once, then the others, then again; a known device goes first.
+        ("a1 a2 a3 b1 b2 c1 a4 owner!", {"each": 2, "waiting": 10}, "a1 owner! a2 b1 c1 b2", "a3 a4"),
+        # A full gate sends the second attempt of somebody away; where nobody has two, only a known device is let in.
+        ("x1 a1 a2 b1 c1 d1 owner!", {"each": 2, "waiting": 3}, "x1 owner! a1 b1", "a2 c1 d1"),
+        # Each known device takes the place of another who waits. When only known devices wait, the next is refused.
+        ("x1 a1 b1 k! l! m!", {"each": 2, "waiting": 2}, "x1 k! l!", "a1 b1 m!"),
+    ],
+)
+def test_every_visitor_gets_their_turn_at_the_gate(
+    names: str, limits: dict[str, int], admitted: str, crowded: str
+) -> None:
+    """One hashes at a time. The letter is the visitor; those with ! have a known device."""
+    visitors = [(name, name[0], name.endswith("!")) for name in names.split()]
+    assert run_story(lambda: queue_up(visitors, **limits)) == (admitted.split(), set(crowded.split()))
 
 
 def test_right_password_is_taken_back(site: Site) -> None:
@@ -238,10 +190,8 @@ def test_right_password_is_taken_back(site: Site) -> None:
             guest.cookies.clear()  # a device that is known counts by itself
         assert guest.sign_in("anna", "wrong password").status_code == 401
         assert guest.sign_in("anna").status_code == 200
-    database = Database(site.settings.database)
-    with database.reading() as connection:
+    with site.state.database.reading() as connection:
         rows = {row.key: row.failures for row in connection.execute(sa.select(ATTEMPTS))}
-    database.close()
     assert rows == {"|127.0.0.1": 1, "anna|": 1}
 
 

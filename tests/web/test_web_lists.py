@@ -17,22 +17,16 @@ import pytest
 
 from dosimeter.web.assets import STATIC, Assets
 from dosimeter.web.store import Database, QueryFilter, QueryStatus, page_decided, page_open, page_own
-from dosimeter.web.store.tables import QUERIES, USERS
-from dosimeter.web.store.user import User
-from tests.web.web_site import Guest, Site, read_text
+from dosimeter.web.store.tables import QUERIES
+from tests.web.web_site import USERS_AND_ROLES, Guest, Site, find_user, read_text, write_dataset
 
-WAITING, DECIDED = 10_000, 5_000
+WAITING, DECIDED = 2_000, 1_000
 SMALL = 200_000  # bytes of one page, without what the browser keeps
-
-
-def find_users(database: Database) -> dict[str, User]:
-    with database.reading() as connection:
-        return {row.name: User(row.id, row.name, row.role) for row in connection.execute(USERS.select())}
 
 
 def fill(database: Database, waiting: int = WAITING, decided: int = DECIDED) -> None:
     """Store that many queries, as many submissions and decisions would. Many share a moment, as on a busy day."""
-    users = find_users(database)
+    users = {name: find_user(database, name) for name in USERS_AND_ROLES}
     rows = []
     for number in range(waiting + decided):
         done = number >= waiting
@@ -119,7 +113,7 @@ def test_decisions_come_in_parts_and_withdrawals_apart(crowded: Site) -> None:
 def test_filters_find_by_dataset_analyst_status_and_words(site: Site) -> None:
     database = site.state.database
     fill(database, 400, 200)
-    anna = find_users(database)["anna"]
+    anna = find_user(database, "anna")
     with database.reading() as connection:
         rows = connection.execute(QUERIES.select()).mappings().all()
 
@@ -199,22 +193,13 @@ def test_the_queue_says_which_epsilon_the_wanted_accuracy_needs(site: Site, anna
 
 @pytest.fixture
 def wide(start_site: Callable[..., Site], tmp_path: Any) -> Site:
-    from tests.web.web_site import clinic_settings
-
     names = [f"q{number:03d}" for number in range(348)]
-    (tmp_path / "wide.csv").write_text(",".join(["code", *names]) + "\n" + ",".join(["v00001", *["1"] * 348]) + "\n")
     values = ", ".join(f'"v{number:05d}"' for number in range(10_000))
-    columns = "".join(
-        f'[columns.{name}]\ntype = "integer"\nbounds = [0, 4]\ndescription = "{"Answer " * 60}to {name}"\n'
-        for name in names
-    )
-    (tmp_path / "wide.toml").write_text(
-        'table = "wide"\nindividuals = 10\nreviewed = true\n'
-        f'[columns.code]\ntype = "category"\nvalues = [{values}]\n{columns}'
-    )
-    dataset = clinic_settings(
-        data=str(tmp_path / "wide.csv"), schema=tmp_path / "wide.toml", algorithm="fixed", policy="budget:9"
-    )
+    facts = f'individuals = 10\n[columns]\ncode = {{ type = "category", values = [{values}] }}\n'
+    told = f'description = "{"Answer " * 60}"'
+    facts += "".join(f'{name} = {{ type = "integer", bounds = [0, 4], {told} }}\n' for name in names)
+    lines = [",".join(["code", *names]), ",".join(["v00001", *["1"] * 348])]
+    dataset = write_dataset(tmp_path, "wide", lines, facts, algorithm="fixed", policy="budget:9")
     return start_site(datasets={"wide": dataset})
 
 
@@ -230,7 +215,7 @@ def test_349_columns_and_10_000_groups_stay_usable(wide: Site) -> None:
         values = anna.get("/ask/values", params={"dataset": "wide", "column": "code", "text": "v0999"})
         assert values.text.count("<li>") == 10
         assert len(anna.get("/ask/values", params={"dataset": "wide", "column": "code"}).content) < SMALL
-        many = anna.ask("SELECT " + ", ".join(f"SUM(q{n:03d})" for n in range(300)) + " FROM wide", dataset="wide")
+        many = anna.ask("SELECT " + ", ".join(f"SUM(q{n:03d})" for n in range(100)) + " FROM wide", dataset="wide")
         checked = anna.act("/ask/check", dataset="wide", sql="SELECT code, COUNT(*) FROM wide GROUP BY code")
         assert "10,000 groups" in checked.text
         groups = anna.ask("SELECT code, COUNT(*) FROM wide GROUP BY code", dataset="wide")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,8 @@ def check_load(database: str, tmp_path: Path, analysts: int, seconds: int) -> No
             assert [entry.status for entry in account.entries] == ["released"] * load["approve"]["n"]
 
 
-def test_twenty_analysts_and_a_controller_at_once(database: str, tmp_path: Path) -> None:
-    check_load(database, tmp_path, analysts=20, seconds=1)
+def test_twenty_analysts_and_a_controller_at_once(create_database: Callable[[], str], tmp_path: Path) -> None:
+    check_load(create_database(), tmp_path, analysts=20, seconds=1)
 
 
 @pytest.mark.long

@@ -24,7 +24,7 @@ from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.decision.accuracy import find_enough, list_numbers, show_errors
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.worker import JobMeter
-from tests.web.web_site import Site, clinic_settings, read_text
+from tests.web.web_site import Site, read_text, write_dataset
 
 
 def many_people(n: int, seed: int = 3) -> Dataset:
@@ -239,15 +239,12 @@ def rooms() -> pa.Table:
 def test_people_with_several_rows(start_site: Callable[..., Site], tmp_path: Path) -> None:
     """One individual, many rows: who they are is masked, and their guarantees are added as a bound."""
     rows = [(f"p{n % 40}", f"v{n}", n % 9) for n in range(100)]
-    lines = [",".join(map(str, row)) for row in [("person", "visit", "cost"), *rows]]
-    (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
-    (tmp_path / "visits.toml").write_text(
-        'table = "visits"\nindividuals = 40\nunit = "person"\nmax_rows_per_unit = 3\nrow_key = "visit"\n'
-        "reviewed = true\n"
-        '[columns.person]\ntype = "text"\n[columns.visit]\ntype = "text"\n'
-        '[columns.cost]\ntype = "integer"\nbounds = [0, 10]\n'
+    facts = (
+        'individuals = 40\nunit = "person"\nmax_rows_per_unit = 3\nrow_key = "visit"\ncolumns.person.type = "text"\n'
     )
-    dataset = clinic_settings(data=str(tmp_path / "visits.csv"), schema=tmp_path / "visits.toml", policy="budget:50")
+    facts += 'columns.visit.type = "text"\ncolumns.cost = { type = "integer", bounds = [0, 10] }'
+    lines = [",".join(map(str, row)) for row in [("person", "visit", "cost"), *rows]]
+    dataset = write_dataset(tmp_path, "visits", lines, facts, policy="budget:50")
     site = start_site(datasets={"visits": dataset})
     with site.guest("anna") as anna, site.guest("carol") as carol:
         shares: list[tuple[str, Callable[[int], int]]] = [

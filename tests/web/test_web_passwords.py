@@ -92,10 +92,8 @@ def test_new_passwords_are_checked_and_must_be_new(site: Site, anna: Guest) -> N
         assert guest.sign_in("anna").status_code == 200
     assert "not right" in anna.act("/me/password", current="wrong", fresh="wrong and wrong").text
     assert count_actions(site, "anna")["changed the password"] == 0
-    database = Database(site.settings.database)
     with pytest.raises(OptionError, match="own name"):
-        users.add_user(database, "dave", "analyst", "dave123456")
-    database.close()
+        users.add_user(site.state.database, "dave", "analyst", "dave123456")
 
 
 # ---------------------------------------------------------------- from many addresses
@@ -210,9 +208,7 @@ def test_a_device_can_become_a_stranger_again(site: Site, anna: Guest, way: str)
             case "everywhere":
                 anna.act("/sign-out-everywhere")
             case "reset":
-                database = Database(site.settings.database)
-                password = users.reset_password(database, "anna")
-                database.close()
+                password = users.reset_password(site.state.database, "anna")
             case "forged":
                 value = later.cookies[DEVICE_COOKIE]
                 later.cookies.set(DEVICE_COOKIE, value[:-4] + "AAAA", path="/sign-in", domain="127.0.0.1")

@@ -9,7 +9,7 @@ import pytest
 from dosimeter.schema.toml import read_schema
 from dosimeter.web.query_planner import QueryPlanner
 from dosimeter.web.question import QueryInWords, describe_question
-from tests.web.web_site import COUNT, Site, clinic_settings
+from tests.web.web_site import clinic_settings
 
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
 VISITS = """
@@ -72,25 +72,3 @@ def test_people_with_one_row_each_are_people() -> None:
     planner = QueryPlanner(clinic_settings(algorithm="fixed"), read_schema(facts))
     asked = describe_question(planner.plan_anew("SELECT COUNT(*) FROM visits WHERE urgent"))
     assert asked.words == "How many people are there with urgent = true?"
-
-
-@pytest.mark.parametrize(
-    ("sql", "words"),
-    [
-        (COUNT, "How many people are there with diagnosis = 'Wilson disease'?"),
-        (SMOKERS, "How many people are there with smoker = true?"),
-        (
-            "SELECT AVG(CAST(smoker AS INTEGER)) FROM clinic WHERE admitted >= DATE '2024-01-01'",
-            "What is the share of people with smoker = true among people with admitted ≥ '2024-01-01'?",
-        ),
-        ("SELECT COUNT(*) FROM clinic WHERE NOT smoker", "How many people are there with smoker = false?"),
-        (
-            "SELECT COUNT(*) FROM clinic WHERE sex = 'Other' AND age >= 60",
-            "How many people are there with sex = 'Other' and age ≥ 60?",
-        ),
-        ("SELECT sex, AVG(age) FROM clinic GROUP BY sex", "What is the average age, for each sex (3 groups)?"),
-        ("SELECT COUNT(DISTINCT district) FROM clinic", "How many different values are there of district?"),
-    ],
-)
-def test_question_is_asked_in_words(site: Site, sql: str, words: str) -> None:
-    assert describe_question(site.state.datasets["clinic"].prepare(sql)).words == words

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from dosimeter.web.answer_view import view_answer, write_csv
-from dosimeter.web.figures import show_age, show_estimate, show_interval
+from dosimeter.web.figures import show_estimate, show_interval
 from dosimeter.web.public import AnswerShape, PublicAnswer
 from tests.web.web_site import Guest, Site, clinic_settings, read_text
 
@@ -43,10 +43,6 @@ def test_what_is_written_never_claims_more_than_the_error() -> None:
         assert high >= value + error - 1e-9
         assert high - low <= 2.5 * error
         assert float(show_estimate(value, error)[1].replace(",", "")) >= error * (1 - 1e-9)
-
-
-def test_age_in_words() -> None:
-    assert [show_age(seconds) for seconds in (3, 300, 7_200, 86_400 * 12)] == ["just now", "5 min", "2 h", "12 days"]
 
 
 def make_answer(rows: int, *, errors: bool = True) -> PublicAnswer:
@@ -289,12 +285,6 @@ def test_a_session_that_ends_on_a_confirmation_leads_back_to_it(site: Site, anna
         f"/decide/{query_id}/approve", data=fields, headers={"Referer": f"https://evil.test{address}"}
     )
     assert elsewhere.url.params["next"] == f"/decide/{query_id}"
-
-
-def test_the_sign_in_page_says_whom_to_ask(start_site: Callable[..., Site]) -> None:
-    site = start_site(contact="the data office, extension 4711")
-    with site.guest() as guest:
-        assert "Ask the data office, extension 4711." in guest.get("/sign-in").text
 
 
 def test_settings_say_what_a_threshold_means(carol: Guest) -> None:

@@ -26,10 +26,8 @@ HOSTILE = "'; DROP TABLE web_users; -- \"<script>alert(1)</script>{{999983*99997
 
 
 @pytest.fixture
-def opened(site: Site) -> Iterator[Database]:
-    database = Database(site.settings.database)
-    yield database
-    database.close()
+def opened(site: Site) -> Database:
+    return site.state.database
 
 
 # ---------------------------------------------------------------- forged requests
@@ -100,6 +98,13 @@ def test_cookie_is_not_for_scripts(site: Site, start_site: Callable[..., Site]) 
         response = guest.get("/sign-in")
         assert "Secure" in response.headers["set-cookie"]
         assert "max-age" in response.headers["strict-transport-security"]
+
+
+def test_sign_out_ends_the_session(site: Site, anna: Guest) -> None:
+    kept = {SESSION_COOKIE: anna.cookies[SESSION_COOKIE]}
+    anna.act("/sign-out")
+    late = httpx.get(f"{site.url}/queries", cookies=kept, follow_redirects=False)
+    assert late.headers["location"] == "/sign-in?next=%2Fqueries"
 
 
 def test_sign_out_everywhere_ends_other_sessions(site: Site, anna: Guest) -> None:

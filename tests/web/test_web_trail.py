@@ -21,20 +21,17 @@ from dosimeter.web.own_queries import show_query
 from dosimeter.web.store.audit_log import NOBODY, OPERATOR, SERVER
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.queries import find_own, withdraw_query
-from dosimeter.web.store.tables import AUDIT, QUERIES, USERS
-from dosimeter.web.store.user import User
+from dosimeter.web.store.tables import AUDIT, QUERIES
 from tests.waiting import wait_until
-from tests.web.web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, read_text, write_configuration
+from tests.web.web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, find_user, read_text, write_configuration
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
 LIMITS = Limits("10.0.0.9", 5, 15)
 
 
 def read_trail(site: Site) -> list[tuple[str, str, str]]:
-    database = Database(site.settings.database)
-    with database.reading() as connection:
+    with site.state.database.reading() as connection:
         rows = connection.execute(sa.select(AUDIT).order_by(AUDIT.c.id)).mappings().all()
-    database.close()
     return [(row["user"], row["action"], row["detail"]) for row in rows]
 
 
@@ -111,8 +108,7 @@ def test_sums_per_person_are_a_look_that_the_next_promise_tells(
         assert count_actions(site, "conrad")["viewed sums per person"] == 1
         assert "was looked at" in answer(carol, COUNT)
         assert "was looked at" not in answer(carol, OTHER)
-    with Ledger.open(site.settings.database, create=False) as ledger:
-        assert ledger.verify().intact
+    assert site.entries()
 
 
 # ---------------------------------------------------------------- coming and going
@@ -160,12 +156,6 @@ def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- shutting somebody out
-
-
-def find_user(database: Database, name: str) -> User:
-    with database.reading() as connection:
-        row = connection.execute(sa.select(USERS).where(USERS.c.name == name)).one()
-    return User(row.id, row.name, row.role)
 
 
 @pytest.fixture
@@ -218,9 +208,7 @@ def test_tokens_end_with_the_password_and_with_all_sessions(site: Site, anna: Gu
     assert "revokes your API tokens" in anna.get("/me").text
     match way:
         case "reset":
-            database = Database(site.settings.database)
-            users.reset_password(database, "anna")
-            database.close()
+            users.reset_password(site.state.database, "anna")
         case "password":
             said = anna.act("/me/password", current=PASSWORD, fresh="another password").text
             assert "API tokens are revoked" in said
@@ -273,9 +261,7 @@ def test_withdrawal_counts_unless_there_is_an_answer(
 
     state = site.state
     query_id = anna.ask()
-    with state.database.reading() as connection:
-        owner = connection.execute(sa.select(USERS).where(USERS.c.name == "anna")).one()
-    analyst, release = User(owner.id, owner.name, owner.role), run.release
+    analyst, release = find_user(state.database, "anna"), run.release
 
     def withdraw_meanwhile(*arguments: Any) -> object:
         assert withdraw_query(state.database, analyst, query_id)

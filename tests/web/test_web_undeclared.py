@@ -100,17 +100,6 @@ def test_controller_sees_which_groups_would_be_shown(
     assert "smaller ones are left out" in answer
 
 
-def test_analysts_read_how_many_letters_of_a_text_count(
-    start_site: Callable[..., Site], notes: Callable[..., DatasetSettings], tmp_path: Path
-) -> None:
-    columns = {**FACTS["columns"], "topic": {"type": "text", "max_length": 1_500}}
-    (tmp_path / "notes.toml").write_text(dump_schema(read_schema({**FACTS, "columns": columns})))
-    site = start_site(datasets={"notes": notes()})
-    with site.guest("anna") as anna:
-        shown = read_text(anna.get("/ask").text)
-    assert shown.count("its first 1,500 letters count where it is joined to another text or handed on") == 1
-
-
 def test_somebody_in_several_groups_counts_once_in_each() -> None:
     """40 people with two topics each: all have flu, 30 gout, 10 a topic of their own, which is hidden."""
     topics = ["flu"] * 40 + ["gout"] * 30 + [f"alone-{at}" for at in range(10)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import uvicorn
 
+from dosimeter.ledger import Entry, Ledger
 from dosimeter.web.app import make_app
 from dosimeter.web.http.connections import make_server
 from dosimeter.web.identity.users import add_user, make_token
@@ -41,6 +42,23 @@ def clinic_settings(**changes: Any) -> DatasetSettings:
     return DatasetSettings(**values | changes)
 
 
+def copy_clinic(folder: Path, name: str = "clinic", **changes: Any) -> DatasetSettings:
+    """The clinic in a folder of its own, as it is; under another name it also holds other data."""
+    data, schema = folder / f"{name}.csv", folder / f"{name}.toml"
+    text, facts = ((CLINIC / f"clinic.{ending}").read_text() for ending in ("csv", "toml"))
+    data.write_text(text if name == "clinic" else text.replace("Harbour", "Northgate", 1))
+    schema.write_text(facts.replace('table = "clinic"', f'table = "{name}"'))
+    return clinic_settings(data=str(data), schema=schema, **changes)
+
+
+def write_dataset(folder: Path, name: str, lines: Iterable[str], facts: str, **changes: Any) -> DatasetSettings:
+    """A dataset of one's own. ``lines``: of its CSV. ``facts``: its schema, after the name of the table."""
+    data, schema = folder / f"{name}.csv", folder / f"{name}.toml"
+    data.write_text("\n".join(lines) + "\n")
+    schema.write_text(f'table = "{name}"\nreviewed = true\n{facts}\n')
+    return clinic_settings(data=str(data), schema=schema, **changes)
+
+
 def make_settings(database: str, datasets: Mapping[str, DatasetSettings] | None = None, **changes: Any) -> Settings:
     values: dict[str, Any] = {
         "database": database,
@@ -59,12 +77,17 @@ def add_users(database: str, names: Mapping[str, str] = USERS_AND_ROLES) -> dict
         for name, role in names.items():
             add_user(opened, name, role, PASSWORD)
             if role == "analyst":
-                with opened.reading() as connection:
-                    row = connection.execute(USERS.select().where(USERS.c.name == name)).one()
-                tokens[name] = make_token(opened, User(row.id, row.name, row.role), "test")
+                tokens[name] = make_token(opened, find_user(opened, name), "test")
         return tokens
     finally:
         opened.close()
+
+
+def find_user(database: Database, name: str) -> User:
+    """Return somebody who has an account on the server."""
+    with database.reading() as connection:
+        row = connection.execute(USERS.select().where(USERS.c.name == name)).one()
+    return User(row.id, row.name, row.role)
 
 
 class Guest(httpx.Client):
@@ -134,6 +157,13 @@ class Site:
         app: Any = self.server.config.app
         state: ServerState = app._application.state.server
         return state
+
+    def entries(self, dataset: str = "clinic") -> tuple[Entry, ...]:
+        """What the ledger holds of an account, read anew, and intact."""
+        with Ledger.open(self.settings.database, create=False) as ledger:
+            assert ledger.verify().intact
+            account = ledger.account(dataset)
+        return () if account is None else tuple(account.entries)
 
     def stop(self) -> None:
         self.server.should_exit = True
