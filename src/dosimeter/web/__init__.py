@@ -25,6 +25,7 @@ settings.py          dosimeter.toml → Settings
 store/               the web application's own tables, their migrations, and the audit log; not the ledger's tables
 public.py            what an analyst may see, and only that
 figures.py           numbers as the pages write them
+csv_lines.py         lines of CSV files that a spreadsheet takes for no formulas
 recent.py            what was read or done lately, remembered
 log.py               reports of bugs: the kind of error and its place, never its text
 assets.py            scripts and styles that the browser loads
