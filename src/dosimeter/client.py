@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "ServerError", "Submitted"]
 
+_NO_ANSWER: JsonObject = dict.fromkeys(("rows", "epsilon", "epsilon_svt", "error_95", "guarantee"))
 MOST_LISTED = 100  # queries that the server lists at a time
 Status = Literal["waiting", "released", "denied", "changes", "withdrawn"]
 
@@ -204,9 +205,7 @@ class Client:
         Args:
             query_id: its id.
         """
-        if query_id in ("", ".", ".."):
-            raise OptionError("This is no query's id.")
-        return self._read(self._call("GET", f"/queries/{quote(query_id, safe='')}"))
+        return self._read(self._call("GET", _write_path(query_id)))
 
     def queries(self, *, limit: int = 50) -> list[Submitted]:
         """Return your queries, newest first.
@@ -236,9 +235,7 @@ class Client:
         Raises:
             ServerError: it is decided, or was withdrawn before.
         """
-        if query_id in ("", ".", ".."):
-            raise OptionError("This is no query's id.")
-        return self._read(self._call("POST", f"/queries/{quote(query_id, safe='')}/withdraw"))
+        return self._read(self._call("POST", f"{_write_path(query_id)}/withdraw"))
 
     def _dataset(self, name: str | None) -> str:
         if name is not None:
@@ -252,36 +249,25 @@ class Client:
     def _read(self, found: JsonValue) -> Submitted:
         with _refusing_malformed():
             document = read_object(found)
-            query = Submitted(
+            given = document["answer"]
+            answer = _NO_ANSWER if given is None else read_object(given)
+            errors, by_row = answer["error_95"], answer.get("errors")
+            return Submitted(
                 id=read_text(document["id"]),
                 dataset=read_text(document["dataset"]),
                 sql=read_text(document["sql"]),
                 status=cast(Status, read_text(document["status"])),
                 message=read_optional_text(document["message"]),
-                rows=None,
-                epsilon=None,
-                epsilon_svt=None,
-                error_95=None,
-                guarantee=None,
-                errors=None,
-                about=[],
-                purpose=read_text(document["purpose"]),
-                created_at=read_text(document["created_at"]),
-                client=self,
-            )
-            if document["answer"] is None:
-                return query
-            answer = read_object(document["answer"])
-            errors, by_row = answer["error_95"], answer.get("errors")
-            return replace(
-                query,
-                rows=[_read_row(row) for row in read_list(answer["rows"])],
+                rows=None if given is None else [_read_row(row) for row in read_list(answer["rows"])],
                 epsilon=read_number(answer["epsilon"]),
                 epsilon_svt=read_number(answer["epsilon_svt"]),
                 error_95=None if errors is None else [read_number(error) for error in read_list(errors)],
                 guarantee=read_optional_text(answer["guarantee"]),
                 errors=None if by_row is None else [_read_errors(row) for row in read_list(by_row)],
                 about=[read_text(fact) for fact in read_list(answer.get("about") or [])],
+                purpose=read_text(document["purpose"]),
+                created_at=read_text(document["created_at"]),
+                client=self,
             )
 
     def _call(self, method: str, path: str, document: JsonObject | None = None) -> JsonValue:
@@ -310,6 +296,12 @@ class Client:
             clause = problem.get("clause")
             raise QueryError(message, clause=clause if isinstance(clause, str) else None)
         raise ServerError(message, code=str(problem.get("code", "unknown")))
+
+
+def _write_path(query_id: str) -> str:
+    if query_id in ("", ".", ".."):
+        raise OptionError("This is no query's id.")
+    return f"/queries/{quote(query_id, safe='')}"
 
 
 def _read_errors(row: JsonValue) -> dict[str, float | None]:

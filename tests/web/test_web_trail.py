@@ -235,7 +235,7 @@ def test_withdrawing_looks_the_same_in_every_open_state(site: Site, anna: Guest,
     query_id = anna.ask()
     state = site.state
     claim = {"claim": "c"} if status == "approving" else {}
-    state.begin_claim("c")
+    state.claims.add("c")
     with state.database.writing() as connection:
         connection.execute(QUERIES.update().where(QUERIES.c.id == query_id).values(status=status, **claim))
     with site.api() as api:

@@ -356,7 +356,7 @@ def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
             case = {"epsilon": "0.05", "preference": "ratio:0.95", "confirmed": "0.05", "reason": "agreed"}
             carol.post(f"/decide/{query_id}/approve", data=case | {"csrf": carol.csrf}, follow_redirects=False)
             assert status_of(site, query_id) == "approving"
-            assert not state._claims
+            assert not state.claims
     assert "Answered" in carol.get(f"/decide/{answered}").text
     assert "being released" not in carol.get("/queue").text
     assert status_of(site, left) == "released"
@@ -373,7 +373,7 @@ def test_release_under_way_is_not_settled_by_looking(site: Site, anna: Guest, ca
     for path in ("/queue", "/queue/rows", f"/decide/{query_id}"):
         assert carol.get(path).status_code == 200
         assert status_of(site, query_id) == "approving"
-    state.end_claim(claim)  # the server was about to stop, and it never ran
+    state.claims.discard(claim)  # the server was about to stop, and it never ran
     carol.get("/queue")
     assert status_of(site, query_id) == "waiting"  # there is no entry: nothing was charged
 

@@ -31,19 +31,17 @@ def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, mos
     names = list(answer.rows[0]) if answer.rows else []
     errors = _AnswerErrors(answer, shape)
     few = any(FEW in fact for fact in answer.about)
-    columns = [_view_column(name, answer, errors) for name in names]
-    scales = {column.name: _find_scale(column.name, answer, errors) for column in columns if column.measured}
-    drawn = [name for name, scale in scales.items() if scale is not None][:MOST_PICTURES] if total > 1 else []
+    scales = {name: _find_scale(name, answer, errors) for name in names if total > 1 and name in shape.measured}
+    drawn = dict([(name, scale) for name, scale in scales.items() if scale is not None][:MOST_PICTURES])
+    columns = [_view_column(name, answer, errors, drawn.get(name)) for name in names]
     rows = [
-        [_view_cell(row[name], name, at, errors, few, scales.get(name) if name in drawn else None) for name in names]
+        [_view_cell(row[name], name, at, errors, few, drawn.get(name)) for name in names]
         for at, row in enumerate(answer.rows[start : start + most], start=start)
     ]
-    shown = [column.model_copy(update={"scale": _name_ends(scales[column.name])}) if column.name in drawn else column
-             for column in columns]  # fmt: skip
     end = start + len(rows)
     noisy = [cell for row in rows for column, cell in zip(columns, row, strict=True) if column.measured]
     return ShownAnswer(
-        columns=shown,
+        columns=columns,
         rows=rows,
         first=start + 1 if total else 0,
         last=end,
@@ -63,10 +61,6 @@ class _AnswerErrors:
     answer: PublicAnswer
     shape: AnswerShape
 
-    def is_measured(self, name: str) -> bool:
-        """Return whether a column carries noise; False for all columns if the answer's shape is not known."""
-        return name in self.shape.measured
-
     def find(self, name: str, at: int) -> float | None:
         """Return the 95 % error of the number in column ``name`` and row ``at`` (from 0), in the number's own units.
 
@@ -83,16 +77,22 @@ class _AnswerErrors:
         return answer.error_95[measured.index(name)]
 
 
-def _view_column(name: str, answer: PublicAnswer, errors: _AnswerErrors) -> ShownColumn:
-    numeric = any(_is_number(row[name]) for row in answer.rows)
-    ranged = any(errors.find(name, at) is not None for at in range(len(answer.rows)))
-    return ShownColumn(name=name, numeric=numeric, measured=errors.is_measured(name), ranged=ranged)
+def _view_column(
+    name: str, answer: PublicAnswer, errors: _AnswerErrors, scale: tuple[float, float] | None
+) -> ShownColumn:
+    return ShownColumn(
+        name=name,
+        numeric=any(_is_number(row[name]) for row in answer.rows),
+        measured=name in errors.shape.measured,
+        ranged=any(errors.find(name, at) is not None for at in range(len(answer.rows))),
+        scale=[show_number(end, 3) for end in scale or ()],
+    )
 
 
 def _view_cell(
     value: Value, name: str, at: int, errors: _AnswerErrors, few: bool, scale: tuple[float, float] | None
 ) -> ShownCell:
-    measured = errors.is_measured(name)
+    measured = name in errors.shape.measured
     if value is None:
         return ShownCell(text=FEW if few and measured else "NULL", faint=True)
     if isinstance(value, bool):
@@ -134,10 +134,6 @@ def _find_scale(name: str, answer: PublicAnswer, errors: _AnswerErrors) -> tuple
     elif 0.5 * low <= high < 0.0:
         high = 0.0
     return (low, high) if high > low else None
-
-
-def _name_ends(scale: tuple[float, float] | None) -> list[str]:
-    return [] if scale is None else [show_number(end, 3) for end in scale]
 
 
 def _place(value: float, error: float | None, scale: tuple[float, float]) -> Whisker | None:

@@ -38,7 +38,6 @@ from dosimeter.web.routes import (
     decision,
     decision_actions,
     incidents,
-    introduction,
     queue,
     results,
     session,
@@ -85,7 +84,7 @@ def build_app(state: ServerState) -> FastAPI:
     app.state.name_turns = NameTurns()
     app.state.templates = make_environment(assets.address)
     app.state.assets = assets
-    pages = (session, analyst, results, queue, audit, decision, decision_actions, accounts, incidents, introduction)
+    pages = (session, analyst, results, queue, audit, decision, decision_actions, accounts, incidents)
     for module in pages:
         app.include_router(module.router, dependencies=[Depends(check_csrf)])
     app.add_api_route("/health", show_health, methods=["GET"])

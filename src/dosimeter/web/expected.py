@@ -22,12 +22,14 @@ MOST_COLUMNS = 8
 SMALLEST = 1e-9
 
 
-def expect_errors(prepared: PreparedRelease, epsilons: Sequence[float] = EPSILONS) -> ExpectedErrors:
-    """Return the 95 % errors to expect of the first few columns at each of these ε's."""
+def expect_errors(
+    prepared: PreparedRelease, epsilons: Sequence[float] = EPSILONS, *, most: int = MOST_COLUMNS
+) -> ExpectedErrors:
+    """Return the 95 % errors to expect at each of these ε's, of the first ``most`` columns."""
     plan = prepared.plan
     names = [output.name for output in plan.outputs if output.is_aggregate]
-    columns = [_expect(prepared, name, epsilons) for name in names[:MOST_COLUMNS]]
-    return ExpectedErrors(epsilons=list(epsilons), columns=columns, more=max(0, len(names) - MOST_COLUMNS))
+    columns = [_expect(prepared, name, epsilons) for name in names[:most]]
+    return ExpectedErrors(epsilons=list(epsilons), columns=columns, more=max(0, len(names) - most))
 
 
 def _expect(prepared: PreparedRelease, name: str, epsilons: Sequence[float]) -> ExpectedError:
@@ -71,14 +73,17 @@ def _scale(prepared: PreparedRelease, epsilon: float) -> float:
     return prepared.mechanism.scale(prepared.plan.sensitivity(prepared.mechanism.norm), epsilon)
 
 
-def find_needed(prepared: PreparedRelease, wanted: float, candidates: Sequence[float]) -> float | None:
+def find_needed(
+    prepared: PreparedRelease, wanted: float, candidates: Sequence[float], *, most: int | None = MOST_COLUMNS
+) -> float | None:
     """Return the smallest candidate at which the 95 % error of each of the first columns is at most ``wanted``.
 
-    None if no candidate is known to be enough: for example, if the error of one of these columns depends on the data,
-    or if any column of the answer is drawn by rank. Errors fall as ε grows, so the smallest is found by bisection.
+    ``most``: how many columns; None for all. None if no candidate is known to be enough: for example, if the error of
+    one of these columns depends on the data, or if any column of the answer is drawn by rank. Errors fall as ε grows,
+    so the smallest is found by bisection.
     """
     ordered = sorted(candidates)
-    names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:MOST_COLUMNS]
+    names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:most]
     plans = [_keep_column(prepared.plan, name) for name in names]
     if find_rank_columns(prepared.plan):  # their errors count rows
         return None
@@ -87,7 +92,7 @@ def find_needed(prepared: PreparedRelease, wanted: float, candidates: Sequence[f
         errors = [_foresee(prepared, plan, epsilon) for plan in plans]
         return all(error is not None and error <= wanted for error in errors)
 
-    if not plans or wanted < SMALLEST or not is_met(ordered[-1]):
+    if not plans or not ordered or wanted < SMALLEST or not is_met(ordered[-1]):
         return None
     low, high = 0, len(ordered) - 1
     while low < high:

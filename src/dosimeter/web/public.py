@@ -355,18 +355,6 @@ class PublicVisitor(Public):
     role: Literal["analyst", "controller"]
 
 
-class NewQuery(BaseModel):
-    """What an analyst submits."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    dataset: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(check_line)]
-    sql: SqlText
-    purpose: LineText
-    priority: Priority = "normal"
-    wanted_error: WantedError | None = None
-
-
 class QueryText(BaseModel):
     """A query that is only checked, and not submitted."""
 
@@ -374,6 +362,14 @@ class QueryText(BaseModel):
 
     dataset: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(check_line)]
     sql: SqlText
+
+
+class NewQuery(QueryText):
+    """What an analyst submits."""
+
+    purpose: LineText
+    priority: Priority = "normal"
+    wanted_error: WantedError | None = None
 
 
 def show_column(column: Column) -> PublicColumn:

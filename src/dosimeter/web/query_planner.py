@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from dosimeter.errors import QueryError
 from dosimeter.options import LookOptions
-from dosimeter.release import Fixed, PreparedRelease, ReleaseOrder, Way, prepare_release, read_way
+from dosimeter.release import PreparedRelease, ReleaseOrder, Way, prepare_release, read_way
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema
 from dosimeter.web.settings import DatasetSettings
@@ -39,11 +39,19 @@ class QueryPlanner:
     def candidates(self) -> tuple[float, ...]:
         return parse_candidates(self.settings.candidates)
 
-    @property
-    def find_and_release(self) -> Way:
-        """Return the way of setting ε by a noisy test, with ``svt``, ``variance`` and ``violation`` of the settings."""
+    def choose_way(self, epsilon: float | None, preference: str | None) -> Way:
+        """Return how ε is set: fixed, found from a preference, or by the noisy test, as the settings say.
+
+        ``epsilon`` is the fixed ε, or the one chosen under the preference. The noisy test uses the settings alone.
+        """
         given = self.settings
-        return read_way(svt=given.svt, variance=given.variance, violation=given.violation)
+        match given.algorithm:
+            case "fixed":
+                return read_way(epsilon=epsilon)
+            case "find":
+                return read_way(prefer=preference, chosen=epsilon)
+            case "find-and-release":
+                return read_way(svt=given.svt, variance=given.variance, violation=given.violation)
 
     def plan_anew(self, sql: str, order: ReleaseOrder | None = None) -> PreparedRelease:
         """Return what the schema alone decides about this release. Raises InputError if the query cannot be released.
@@ -61,10 +69,5 @@ class QueryPlanner:
         return prepare_release(self.schema, sql, look, order)
 
     def _any_order(self) -> ReleaseOrder:
-        match self.settings.algorithm:
-            case "fixed":
-                return ReleaseOrder(Fixed(min(self.candidates)))
-            case "find":
-                return ReleaseOrder(read_way(prefer="ratio:0.95"))
-            case "find-and-release":
-                return ReleaseOrder(self.find_and_release)
+        epsilon = min(self.candidates) if self.settings.algorithm == "fixed" else None
+        return ReleaseOrder(self.choose_way(epsilon, "ratio:0.95"))

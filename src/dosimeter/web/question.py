@@ -10,7 +10,7 @@ from dosimeter.ledger import exact_decimal
 from dosimeter.planning import Group, Output, QueryPlan, read_where
 from dosimeter.release import Fixed, Preferred, PreparedRelease, Selected
 from dosimeter.schema import ColumnType
-from dosimeter.show import format_epsilon, format_number, format_small, join_names, word_mechanism
+from dosimeter.show import format_epsilon, join_names, word_mechanism
 from dosimeter.sql import drop_cuts
 from dosimeter.web.public import WITHHELD
 
@@ -19,21 +19,16 @@ MOST_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class QueryInWords:
-    """A query in words, with its numbers as text, for the head of the decision page.
+    """A query in words, for the head of the decision page.
 
-    ``words``: the question; "" where words would leave something out or be wrong. ``sql``: the query. ``n``: how many
-    individuals are declared. ``k``: how many noisy numbers the answer has. ``delta``: the δ of the noise; "" if it has
-    none. ``alarm``: a warning that the query is about single persons; "" if it is not.
+    ``words``: the question; "" where words would leave something out or be wrong. ``sql``: the query. ``mechanism``:
+    its noise. ``alarm``: a warning that the query is about single persons; "" if it is not.
     """
 
     words: str
     sql: str
-    n: str
-    k: str
-    delta: str
-    sensitivity: str
     mechanism: str
-    alarm: str = ""  # a warning at the top of the page
+    alarm: str
 
     @property
     def title(self) -> str:
@@ -43,18 +38,9 @@ class QueryInWords:
 
 
 def describe_question(prepared: PreparedRelease) -> QueryInWords:
-    plan, mechanism = prepared.plan, prepared.mechanism
-    k = f"{len(plan.measures):,} in each group that is shown" if plan.k is None else f"{plan.k:,}"
-    return QueryInWords(
-        words=_put_in_words(plan),
-        sql=plan.sql,
-        n=f"{prepared.n:,}",
-        k=k,
-        delta="" if mechanism.delta == 0 else format_small(mechanism.delta),
-        sensitivity="" if plan.only_ranks else format_number(plan.sensitivity(mechanism.norm), 6),
-        mechanism=word_mechanism(plan, mechanism),
-        alarm=_warn_of_singling_out(plan),
-    )
+    plan = prepared.plan
+    noise = word_mechanism(plan, prepared.mechanism)
+    return QueryInWords(words=_put_in_words(plan), sql=plan.sql, mechanism=noise, alarm=_warn_of_singling_out(plan))
 
 
 def _warn_of_singling_out(plan: QueryPlan) -> str:

@@ -74,9 +74,7 @@ def _show_release(state: ServerState, served: ServedDataset, entry: Entry) -> Pu
         dataset=served.name,
         sql=_write_query(entry.query),
         answer=answer,
-        measured=shape.measured,
-        grouped=shape.grouped,
-        counts=shape.counts,
+        **shape.model_dump(),
     )
 
 

@@ -123,7 +123,7 @@ class ServerState:
         self._entries = Recent[str, Entry | None]()
         self._seen = Recent[tuple[str, ...], None](MOST_SEEN)
         self._stopped = Recent[str, frozenset[str]]()
-        self._claims: set[str] = set()
+        self.claims: set[str] = set()  # of approved queries whose release is under way: nobody else settles them
         self._histories: dict[str, tuple[Entry, ...]] = {}
         self._verified: tuple[str, Verification] | None = None
         try:
@@ -284,29 +284,6 @@ class ServerState:
     def is_noted(self, *what: str) -> bool:
         """Return whether ``remember_first`` was called with the same texts before, and still remembers them."""
         return what in self._seen
-
-    def mark_revealed(self, session: str, query_id: str) -> None:
-        """Remember that this session was shown the identifying columns of the people whom a query exposes most.
-
-        The audit log has the record of it.
-        """
-        self.remember_first("revealed", session, query_id)
-
-    def is_revealed(self, session: str, query_id: str) -> bool:
-        return self.is_noted("revealed", session, query_id)
-
-    def begin_claim(self, claim: str) -> None:
-        """Remember, until ``end_claim``, that the release of an approved query is under way.
-
-        So nobody else settles the query meanwhile. ``claim``: the reference that the ledger's entry will carry.
-        """
-        self._claims.add(claim)
-
-    def end_claim(self, claim: str) -> None:
-        self._claims.discard(claim)
-
-    def is_claimed(self, claim: str) -> bool:
-        return claim in self._claims
 
     def forget(self, name: str) -> None:
         self._accounts.forget(self.account_name(name))

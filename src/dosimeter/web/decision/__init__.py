@@ -30,7 +30,7 @@ from dosimeter.web.decision.case import (
     read_preference,
     renew_digest,
 )
-from dosimeter.web.decision.conditions import admit_condition
+from dosimeter.web.decision.conditions import REVEALED, admit_condition
 from dosimeter.web.decision.confirmation import DENY_REASONS, REPEAT_REASONS, describe_confirmation, is_looser
 from dosimeter.web.decision.displaced import MOST_LOOKED_AT, list_displaced
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, word_condition, write_query

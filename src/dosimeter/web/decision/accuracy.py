@@ -73,13 +73,8 @@ class NumberPage:
     following: int | None
 
 
-def list_columns(measured: MeasuredQuery) -> tuple[str, ...]:
-    """Return the names of the answer's columns that carry noise or are drawn by rank."""
-    return tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate)
-
-
 def show_errors(measured: MeasuredQuery, place: int) -> Mapping[float, ColumnError]:
-    """Return the error of one column at every candidate, by ε. ``place``: the column's index in ``list_columns``."""
+    """Return the error of one column at every candidate, by ε. ``place``: the column's index among ``columns``."""
     return measured.once(
         ("errors", place), lambda: {line.epsilon: _find_error(measured, line, place) for line in measured.candidates}
     )
@@ -87,7 +82,7 @@ def show_errors(measured: MeasuredQuery, place: int) -> Mapping[float, ColumnErr
 
 def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnError:
     worst, in_rows = line.errors[place]
-    foreseen, name = measured.accuracies[line.epsilon][place], list_columns(measured)[place]
+    foreseen, name = measured.accuracies[line.epsilon][place], measured.columns[place]
     typical = worst if in_rows or foreseen.typical is None else foreseen.typical
     share, number, too_few = foreseen.relative, measured.sizes[name], foreseen.mostly_too_few
     if share is None and typical is not None and not in_rows and number > 0.0:
@@ -130,7 +125,7 @@ def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
     """
     if wanted is None:
         return None
-    columns = [show_errors(measured, place) for place in range(len(list_columns(measured)))]
+    columns = [show_errors(measured, place) for place in range(len(measured.columns))]
     good = [
         line.epsilon
         for line in measured.candidates
@@ -151,7 +146,7 @@ def find_share(measured: MeasuredQuery, epsilon: float) -> float | None:
     Where a column is drawn by rank: by which share of the people in an average group the rank may be off.
     """
     shares = []
-    for place in range(len(list_columns(measured))):
+    for place in range(len(measured.columns)):
         error, matched = show_errors(measured, place)[epsilon], measured.risk.matched
         if error.in_rows and error.typical is not None and matched:
             shares.append(error.typical * max(1, len(measured.groups)) / matched)
@@ -162,7 +157,7 @@ def find_share(measured: MeasuredQuery, epsilon: float) -> float | None:
 
 def write_errors(measured: MeasuredQuery, epsilon: float) -> str:
     """Write the errors of the first columns at one ε, each in a typical group, where groups differ."""
-    count = len(list_columns(measured))
+    count = len(measured.columns)
     told = [_write_in_group(measured, place, epsilon) for place in range(min(count, MOST_TOLD))]
     return ", ".join(told) + (f" and {count - MOST_TOLD:,} more" if count > MOST_TOLD else "")
 
@@ -205,7 +200,7 @@ def list_numbers(measured: MeasuredQuery, epsilon: float, start: int) -> NumberP
 
     ``start``: the place of the number to begin with, from 0.
     """
-    plan, columns = measured.risk.plan, list_columns(measured)
+    plan, columns = measured.risk.plan, measured.columns
     keys = tuple(output.name for output in plan.outputs if not output.is_aggregate)
     groups = measured.groups or (_read_only_group(measured, columns),)
     if not columns:  # it shows groups and names alone

@@ -10,14 +10,14 @@ without writing the query's status.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry, exact_decimal, write_decimal
 from dosimeter.problems import Surface
 from dosimeter.query import Query
-from dosimeter.release import PreparedRelease, ReleaseOrder, Way, read_way, release
+from dosimeter.release import PreparedRelease, ReleaseOrder, release
 from dosimeter.web.log import report_bug
 from dosimeter.web.public import PHRASES
 from dosimeter.web.state import ServedDataset, ServerState
@@ -74,41 +74,6 @@ class Approval:
     other_people: bool = False
 
 
-def build_order(
-    served: ServedDataset, query: StoredQuery, approval: Approval, *, claim: str, controller: str
-) -> ReleaseOrder:
-    """Return the order for the release that was approved.
-
-    ``claim``: the reference that the ledger's entry will carry. ``controller``: the name of whoever approved.
-    """
-    return ReleaseOrder(
-        _choose_way(served, approval),
-        terms=served.terms,
-        analyst=query.analyst,
-        purpose=query.purpose,
-        again=True,  # always a new answer: the page offers an earlier one separately
-        continued=approval.continued,
-        other_people=approval.other_people,
-        reference=claim,
-        approved_by=controller,
-    )
-
-
-def _choose_way(served: ServedDataset, approval: Approval) -> Way:
-    """Return how ε is set: fixed, found from a preference, or by the noisy test, as the dataset's settings say.
-
-    The fixed ε, or the preference with the ε chosen under it, is that of the approval. The noisy test uses the settings
-    alone.
-    """
-    match served.settings.algorithm:
-        case "fixed":
-            return read_way(epsilon=approval.epsilon)
-        case "find":
-            return read_way(prefer=approval.preference, chosen=approval.epsilon)
-        case "find-and-release":
-            return served.find_and_release
-
-
 def claim_query(
     state: ServerState, served: ServedDataset, query: StoredQuery, user: User, approval: Approval
 ) -> tuple[str, ReleaseOrder]:
@@ -118,11 +83,21 @@ def claim_query(
     AlreadyDecided if somebody was first.
     """
     claim = make_identifier()
-    order = build_order(served, query, approval, claim=claim, controller=user.name)
+    order = ReleaseOrder(
+        served.choose_way(approval.epsilon, approval.preference),
+        terms=served.terms,
+        analyst=query.analyst,
+        purpose=query.purpose,
+        again=True,  # always a new answer: the page offers an earlier one separately
+        continued=approval.continued,
+        other_people=approval.other_people,
+        reference=claim,
+        approved_by=user.name,
+    )
     served.prepare(query.sql, order)
     shown = "ε by the noisy test" if approval.epsilon is None else f"ε = {approval.epsilon:g}"
     detail = f"{shown}; {approval.preference or 'no preference'}" + (f"; {approval.reason}" if approval.reason else "")
-    state.begin_claim(claim)
+    state.claims.add(claim)
     try:
         _decide(
             state, query, user, QueryStatus.APPROVING, action="approved", detail=detail, claim=claim,
@@ -130,7 +105,7 @@ def claim_query(
             preference=approval.preference, reason=approval.reason or None, entry_id=None,
         )  # fmt: skip
     except BaseException:
-        state.end_claim(claim)
+        state.claims.discard(claim)
         raise
     return claim, order
 
@@ -147,7 +122,7 @@ def run_release(
         state.forget(served.name)
         return settle_claim(state, served.name, query.id, claim, problem, entry_id)
     finally:
-        state.end_claim(claim)
+        state.claims.discard(claim)
 
 
 def _try_release(
@@ -181,7 +156,7 @@ def settle_unfinished(state: ServerState, query: StoredQuery) -> StoredQuery:
 
     That happens when the database was unreachable at the end of the release.
     """
-    if query.status is not QueryStatus.APPROVING or query.claim is None or state.is_claimed(query.claim):
+    if query.status is not QueryStatus.APPROVING or query.claim is None or query.claim in state.claims:
         return query
     settle_claim(state, query.dataset, query.id, query.claim)
     return find_query(state.database, query.id) or query
@@ -201,50 +176,42 @@ def settle_claim(
     ``problem``: the error with which the release failed; None if it did not fail.
     """
     entry = find_claimed(state, dataset, claim) if entry_id is None else state.database.ledger.entry(entry_id)
-    outcome = find_outcome(entry, problem)
+    status, note, charged = find_outcome(entry, problem)
     with state.database.writing() as connection:
-        if outcome.status is not QueryStatus.RELEASED and is_withdrawn(connection, query_id):
-            outcome = replace(outcome, status=QueryStatus.WITHDRAWN)  # its analyst withdrew it during the release
+        if status is not QueryStatus.RELEASED and is_withdrawn(connection, query_id):
+            status = QueryStatus.WITHDRAWN  # its analyst withdrew it during the release
         moved = move_query(
-            connection, query_id, {QueryStatus.APPROVING}, outcome.status, claimed_by=claim,
-            note=outcome.note, entry_id=outcome.entry_id, claim=claim if outcome.entry_id else None,
+            connection, query_id, {QueryStatus.APPROVING}, status, claimed_by=claim,
+            note=note, entry_id=charged, claim=claim if charged else None,
         )  # fmt: skip
         if moved:
-            action = "not granted" if outcome.status is QueryStatus.WAITING else outcome.status.value
-            write_audit(connection, SERVER, action, dataset=dataset, query_id=query_id, detail=outcome.note or "")
-    return outcome.status
+            action = "not granted" if status is QueryStatus.WAITING else status.value
+            write_audit(connection, SERVER, action, dataset=dataset, query_id=query_id, detail=note or "")
+    return status
 
 
 def find_claimed(state: ServerState, dataset: str, claim: str) -> Entry | None:
     return state.database.ledger.find_reference(state.account_name(dataset), claim)
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalOutcome:
-    """What became of an approval. Without an ``entry_id`` nothing was charged, and the query waits again.
+def find_outcome(entry: Entry | None, problem: DosimeterError | None) -> tuple[QueryStatus, str | None, str | None]:
+    """Return what became of an approval: by the ledger's entry or, without one, by the error of the release.
 
-    ``status``: the query's new status. ``note``: what happened, for the controller; None if the answer was released.
+    Three values: the query's new status; what happened, for the controller, None if the answer was released; the id of
+    the entry, None if nothing was charged, so that the query waits again.
     """
-
-    status: QueryStatus
-    note: str | None
-    entry_id: str | None = None
-
-
-def find_outcome(entry: Entry | None, problem: DosimeterError | None) -> ApprovalOutcome:
-    """Return what became of an approval: by the ledger's entry or, without one, by the error of the release."""
     if entry is None:
         words = STOPPED if isinstance(problem, DatasetStopped) else problem and problem.word(Surface.WEB)
-        return ApprovalOutcome(QueryStatus.WAITING, words or BACK)
+        return QueryStatus.WAITING, words or BACK, None
     if entry.status == "released":
-        return ApprovalOutcome(QueryStatus.RELEASED, None, entry.id)
+        return QueryStatus.RELEASED, None, entry.id
     if entry.status == "reserved":
-        return ApprovalOutcome(QueryStatus.INTERRUPTED, CHARGED, entry.id)
+        return QueryStatus.INTERRUPTED, CHARGED, entry.id
     if entry.reason == "incident":  # its analyst sees it waiting, like all others: nothing tells which query failed
-        return ApprovalOutcome(QueryStatus.INTERRUPTED, FAILED, entry.id)
+        return QueryStatus.INTERRUPTED, FAILED, entry.id
     if entry.spent.is_nothing:
-        return ApprovalOutcome(QueryStatus.WAITING, NOT_GRANTED)
-    return ApprovalOutcome(QueryStatus.DENIED, "The noisy test found no ε. Its cost is charged.", entry.id)
+        return QueryStatus.WAITING, NOT_GRANTED, None
+    return QueryStatus.DENIED, "The noisy test found no ε. Its cost is charged.", entry.id
 
 
 def reconcile(state: ServerState) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 
 from dosimeter.findings import Finding, TakesAllLeft, word_all, write_reading
 from dosimeter.ledger import Reading, RequestCharges
@@ -51,11 +50,10 @@ def view_cost(offer: Offer, epsilon: float) -> CostView:
 def describe_account(charges: RequestCharges) -> str:
     """Say what the account has spent and what is left, before the query is decided."""
     spent = write_reading(float(charges.reading.epsilon))
-    if charges.policy.budget is None:
+    budget, left = charges.policy.budget, charges.policy.left(charges.reading)
+    if budget is None or left is None:
         return f"So far ε = {spent} is spent; each further ε must be larger than that."
-    left = charges.policy.budget - charges.reading.epsilon if not charges.reading.infinite else Decimal(0)
-    budget = format_epsilon(float(charges.policy.budget))
-    return f"So far ε = {spent} of {budget} is spent; {write_reading(float(max(left, Decimal(0))))} is left."
+    return f"So far ε = {spent} of {format_epsilon(float(budget))} is spent; {write_reading(float(left))} is left."
 
 
 def _share_budget(charges: RequestCharges, after: Reading) -> tuple[float | None, float | None]:

@@ -21,7 +21,7 @@ from dosimeter.web.http import Refused
 from dosimeter.web.question import QueryInWords, describe_question
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import StoredQuery, User, find_query, note, read_thresholds
-from dosimeter.web.worker import PATIENCE, Job, JobMeter
+from dosimeter.web.worker import PATIENCE, Job, JobMeter, Result, Work
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,17 @@ def recall_measured(case: Case) -> MeasuredQuery | None:
 
 def renew_digest(served: ServedDataset) -> str:
     """Return the digest of the data as they are now; if reading it takes too long, as the latest job saw them."""
-    key = ("digest", served.name)
+    _ask_anew(served, "digest", "Looking whether the data changed", lambda _d, meter: meter.digest)
+    return served.worker.digest
+
+
+def _ask_anew(served: ServedDataset, kind: str, title: str, work: Work[Result]) -> Job[Result]:
+    """Return the job of this kind, begun again if it ended before."""
+    key = (kind, served.name)
     before = served.worker.peek(key)
     if before is not None:
         served.worker.forget(before)
-    served.worker.ask(
-        key, "Looking whether the data changed", lambda _d, meter: meter.digest, wait=PATIENCE, revive=True
-    )
-    return served.worker.digest
+    return served.worker.ask(key, title, work, wait=PATIENCE, revive=True)
 
 
 def find_shared(state: ServerState, served: ServedDataset) -> tuple[SharedPeople, ...]:
@@ -124,14 +127,10 @@ def find_shared(state: ServerState, served: ServedDataset) -> tuple[SharedPeople
     """
     if served.schema.unit == "row":
         return ()
-    key, ledger = ("people", served.name), state.database.ledger
-    before = served.worker.peek(key)
-    if before is not None:
-        served.worker.forget(before)
-    job = served.worker.ask(
-        key, "Comparing the individuals with those of other accounts",
-        lambda dataset, _meter: find_people(ledger, dataset.engine, dataset.schema, dataset.schema.account_name)[1],
-        wait=PATIENCE, revive=True,
+    ledger = state.database.ledger
+    job = _ask_anew(
+        served, "people", "Comparing the individuals with those of other accounts",
+        lambda dataset, _: find_people(ledger, dataset.engine, dataset.schema, dataset.schema.account_name)[1],
     )  # fmt: skip
     return job.result if job.state == "done" else ()
 

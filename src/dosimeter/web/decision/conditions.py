@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dosimeter.errors import PreferenceError, QueryError
 from dosimeter.planning import QueryPlan, list_identifying, name_columns
-from dosimeter.risk import PRESETS, Preference, parse_preference
+from dosimeter.risk import Preference
+from dosimeter.web.decision.form import find_preset
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import StoredQuery, User, note
 
 TRIED = "tried a condition"
-FIXED = frozenset(parse_preference(name).text for name in PRESETS)
+REVEALED = "revealed"  # the identifying columns of the people whom a query exposes most were shown to a session
 
 
 def admit_condition(
@@ -26,7 +27,7 @@ def admit_condition(
     text. Preferences that cannot name anybody are admitted without a record: a preset, a limit on least ÷ most exposed
     of all people, and one on the variance of their RDRs.
     """
-    if preference.kind in ("ratio", "variance") or preference.text in FIXED:
+    if preference.kind in ("ratio", "variance") or find_preset(preference):
         return
     if state.remember_first(user.session, TRIED, query.id, preference.text):
         note(state.database, user.name, TRIED, dataset=query.dataset, query_id=query.id, detail=preference.text)
@@ -34,7 +35,7 @@ def admit_condition(
         named = sorted(name_columns(plan, preference.filters.values()) & list_identifying(plan))
     except QueryError as error:
         raise PreferenceError(*error.problem.pieces) from None
-    if named and not state.is_revealed(user.session, query.id):
+    if named and not state.is_noted(REVEALED, user.session, query.id):
         raise PreferenceError(
             f"A condition on {', '.join(named)} tells who is in the answer. Choose Reveal under Most exposed first; "
             "that and the condition are in the audit log under your name."

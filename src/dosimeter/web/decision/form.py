@@ -17,8 +17,8 @@ from dosimeter.web.public import check_text
 
 Named = Literal["cautious", "balanced", "exploratory"]
 Preset = Literal["ratio", "variance", "medians", "own"] | Named
-NEEDED = {"ratio": "percent", "variance": "tau", "medians": "share", "own": "text"}
-"""For each kind of preference, the field that must not be sent empty."""
+FIELDS = {"ratio": ("percent",), "variance": ("tau",), "medians": ("column", "value", "share"), "own": ("text",)}
+"""For each kind of preference, the fields that it reads. The last of them must not be sent empty."""
 
 
 class DecisionForm(BaseModel):
@@ -59,7 +59,7 @@ def read_fields(fields: Mapping[str, str]) -> tuple[DecisionForm, str]:
     if the kind of preference needs it.
     """
     filled = {name: value for name, value in fields.items() if value.strip() != ""}
-    needed = NEEDED.get(fields.get("preset", "ratio"), "")
+    *_, needed = FIELDS.get(fields.get("preset", "ratio"), ("",))
     complaint = COMPLAINTS[needed] if needed in fields and needed not in filled else ""
     try:
         return DecisionForm.model_validate(filled), complaint
@@ -82,21 +82,15 @@ COMPLAINTS = {
 
 def write_query(form: DecisionForm, epsilon: float | None) -> str:
     """Return the form's preference and this ε as the query string of a URL. Fields about pictures are left out."""
-    fields: dict[str, str] = {"preset": form.preset}
-    match form.preset:
-        case "ratio":
-            fields |= {} if form.percent is None else {"percent": f"{form.percent:.12g}"}
-        case "variance":
-            fields["tau"] = f"{form.tau:.12g}"
-        case "medians":
-            fields |= {"column": form.column, "value": form.value, "share": f"{form.share:.12g}"}
-        case "own":
-            fields["text"] = form.text
-        case "cautious" | "balanced" | "exploratory":
-            pass
-    if epsilon is not None:
-        fields["epsilon"] = f"{epsilon:.12g}"
-    return urlencode(fields)
+    names = ("preset", *FIELDS.get(form.preset, ()))
+    fields = {name: getattr(form, name) for name in names} | {"epsilon": epsilon}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return urlencode({name: f"{value:.12g}" if isinstance(value, float) else value for name, value in given.items()})
+
+
+def find_preset(preference: Preference) -> str | None:
+    """Return the name of the preset that asks for the same; None if there is none."""
+    return next((name for name in PRESETS if parse_preference(name).text == preference.text), None)
 
 
 def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
@@ -111,7 +105,7 @@ def recall_form(preference: str | None, epsilon: float | None) -> DecisionForm:
         return DecisionForm(preset="ratio", percent=float(f"{100 * parsed.threshold:.12g}"), epsilon=epsilon)
     if parsed.kind == "variance" and parsed.threshold is not None:
         return DecisionForm(preset="variance", tau=parsed.threshold, epsilon=epsilon)
-    named = next((name for name in PRESETS if parse_preference(name).text == parsed.text), None)
+    named = find_preset(parsed)
     if named is not None:
         return DecisionForm.model_validate({"preset": named, "epsilon": epsilon})
     return DecisionForm(preset="own", text=parsed.text, epsilon=epsilon)
@@ -173,11 +167,9 @@ def _write_medians(form: DecisionForm, schema: Schema) -> str:
 
 def word_condition(preference: Preference) -> str:
     """Say what a preference asks for; "" if it is neither a preset nor a ratio."""
-    named = next(
-        (preset.words for name, preset in PRESETS.items() if parse_preference(name).text == preference.text), ""
-    )
-    if named:
-        return f"Answered only if {named}."
+    named = find_preset(preference)
+    if named is not None:
+        return f"Answered only if {PRESETS[named].words}."
     if preference.kind == "ratio" and preference.threshold is not None:
         percent = format_number(100.0 * preference.threshold, 6)
         return (

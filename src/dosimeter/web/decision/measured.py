@@ -21,7 +21,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.findings import Choice, Finding, find_at
 from dosimeter.influence import Measured
-from dosimeter.planning import Output, QueryPlan
+from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import ColumnAccuracy, assemble_groups, list_group_errors, measure_scales
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import (
@@ -77,6 +77,11 @@ class MeasuredQuery:
     @property
     def many(self) -> bool:
         return len(self.risk.sensitivities.values) > MANY
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the answer's columns that carry noise or are drawn by rank."""
+        return tuple(output.name for output in self.risk.plan.outputs if output.is_aggregate)
 
     def candidate(self, epsilon: float) -> Candidate:
         return next(line for line in self.candidates if line.epsilon == epsilon)
@@ -225,7 +230,7 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
     Without groups there are no rows. Private: for errors relative to the numbers, and never released.
     """
     rows = [row for block, numbers in _list_shown(risk) for row in assemble_groups(block, numbers.keys, numbers.values)]
-    names = [output.name for output in plan_outputs(risk)]
+    names = [output.name for output in risk.plan.outputs if output.is_aggregate]
     exact = {
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
     }
@@ -255,10 +260,6 @@ def _list_shown(risk: Risk) -> list[tuple[QueryPlan, Measured]]:
     """
     parts = list(zip(risk.plan.blocks, risk.measured().blocks, strict=True))
     return parts if len(parts) == 1 else [parts[at] for at in risk.plan.after.rows_of]
-
-
-def plan_outputs(risk: Risk) -> list[Output]:
-    return [output for output in risk.plan.outputs if output.is_aggregate]
 
 
 def compress_classes(sensitivities: Sensitivities) -> Sensitivities:

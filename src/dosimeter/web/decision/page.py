@@ -37,12 +37,12 @@ from dosimeter.web.decision.unseen import (
     BlindChoice,
     BlindColumn,
     explain_missing,
-    find_enough_unseen,
     list_blind_columns,
     list_choices,
     word_suspicion,
 )
 from dosimeter.web.decision.view import DecisionView, build_view
+from dosimeter.web.expected import find_needed
 from dosimeter.web.http import is_own, render
 from dosimeter.web.public import AnswerShape, PublicAnswer, ShownAnswer, show_answer
 from dosimeter.web.question import AnswerPreview, preview_answer
@@ -88,13 +88,13 @@ class PageHead:
         """Return the ledger's entry that the decision led to; None if there is none."""
         return self.state.entry(self.case.query.entry_id)
 
-    @property
+    @cached_property
     def shown(self) -> AnswerPart | None:
         """Return the released answer as its analyst sees it; None if there is none."""
         entry = self.entry if self.case.query.status is QueryStatus.RELEASED else None
         return None if entry is None else show_earlier(self.case, entry)
 
-    @property
+    @cached_property
     def following(self) -> str:
         """Return the id of the most urgent query that waits, once this one is decided; "" if there is none."""
         waiting = page_open(self.state.database, limit=10, only=QueryFilter()).queries
@@ -128,13 +128,12 @@ class UnseenPage:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MeasuringPage:
-    """What is shown while the risk is measured, or if that failed. ``share``: how much is done, in percent."""
+    """What is shown while the risk is measured, or if that failed."""
 
     template: ClassVar[str] = "decide_wait.html"
 
     head: PageHead
     job: Job[MeasuredQuery]
-    share: float | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -245,7 +244,7 @@ def build_page(
         return _describe_unseen(state, case, offer, head)
     job = find_measurement(state, case, renew=renew)
     if job.state != "done":
-        return MeasuringPage(head, job, case.served.worker.share(job))
+        return MeasuringPage(head, job)
     note_look(state, user, case, "viewed risk")
     view, problem, waiting = read_view(state, case, job, user, form, offer, revive=revive)
     if view is None:  # the preference cannot be used, or is being computed: show the suggested one meanwhile
@@ -265,8 +264,8 @@ def show_earlier(case: Case, entry: Entry) -> AnswerPart | None:
 
 def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead) -> UnseenPage:
     refused, choices = offer.refuse(offer.largest), tuple(list_choices(offer, case.prepared))
-    enough = find_enough_unseen(choices, case.query.wanted_error)
-    columns = tuple(list_blind_columns(case.prepared, choices))
+    wanted, columns = case.query.wanted_error, tuple(list_blind_columns(case.prepared, [c.epsilon for c in choices]))
+    enough = None if wanted is None else find_needed(case.prepared, wanted, offer.remaining, most=None)
     count = sum(output.is_aggregate for output in case.prepared.plan.outputs)
     return UnseenPage(
         head=head,

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from dosimeter.findings import write_reading
 from dosimeter.planning import find_even_chance
-from dosimeter.postprocess import error_95, rank_errors
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import posterior_probability
 from dosimeter.show import format_epsilon, format_number
@@ -19,22 +18,16 @@ MOST_COLUMNS = 4  # of the table to choose from without looking
 SUSPICION = 0.01
 
 
-Error = tuple[float | None, bool]
-"""A 95 % error as far as query and schema decide it, and whether it is in rows, as of a column drawn by rank (E3)."""
-
-
 @dataclass(frozen=True, slots=True)
 class BlindChoice:
-    """One candidate with what a controller can know of it without looking at the data.
+    """One candidate with what a controller can know of it without looking at the data, but for the errors.
 
-    ``errors``: the error of each column; None where it depends on the data. ``suspicion``: what a suspicion of 1 % can
-    become, in percent (P3); empty where the noise promises no such limit. ``after``: what is spent afterwards.
-    ``threshold``: with how many people a thresholded group has an even chance to be shown (H1); None if the groups are
-    declared.
+    ``suspicion``: what a suspicion of 1 % can become, in percent (P3); empty where the noise promises no such limit.
+    ``after``: what is spent afterwards. ``threshold``: with how many people a thresholded group has an even chance to
+    be shown (H1); None if the groups are declared.
     """
 
     epsilon: float
-    errors: tuple[Error, ...]
     suspicion: str
     after: str
     threshold: int | None = None
@@ -42,58 +35,47 @@ class BlindChoice:
 
 @dataclass(frozen=True, slots=True)
 class BlindColumn:
-    """The 95 % errors of one column, one per choice.
+    """The 95 % errors of one column, one per choice; None where an error depends on the data.
 
     ``people``: how many people are in a group for which these errors hold; None if they hold for any group.
+    ``in_rows``: the errors say by how many rows a rank is off, because the column is drawn by rank (E3).
     """
 
     name: str
     people: int | None
-    errors: tuple[Error, ...]
+    in_rows: bool
+    errors: tuple[float | None, ...]
 
 
 def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
     """Return a choice for every candidate that the account still grants, largest ε first."""
     plan, mechanism = prepared.plan, prepared.mechanism
-    names = [output.name for output in plan.outputs if output.is_aggregate]
-    choices = []
-    for epsilon in sorted(offer.remaining, reverse=True):
-        scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
-        errors, rows = error_95(plan, mechanism, scale, None), rank_errors(plan, epsilon)
-        choices.append(
-            BlindChoice(
-                epsilon=epsilon,
-                errors=tuple(
-                    (math.ceil(rows[name]), True) if name in rows else (error, False)
-                    for name, error in zip(names, errors, strict=True)
-                ),
-                suspicion=_limit_suspicion(prepared, epsilon),
-                after=write_reading(float(offer.charges.after(epsilon).epsilon)),
-                threshold=find_even_chance(plan, mechanism, scale),
-            )
+    return [
+        BlindChoice(
+            epsilon=epsilon,
+            suspicion=_limit_suspicion(prepared, epsilon),
+            after=write_reading(float(offer.charges.after(epsilon).epsilon)),
+            threshold=find_even_chance(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)),
         )
-    return choices
+        for epsilon in sorted(offer.remaining, reverse=True)
+    ]
 
 
-def list_blind_columns(prepared: PreparedRelease, choices: Sequence[BlindChoice]) -> list[BlindColumn]:
-    """Return the errors of the first few columns, each with one error per choice.
+def list_blind_columns(prepared: PreparedRelease, epsilons: Sequence[float]) -> list[BlindColumn]:
+    """Return the errors of the first few columns, each with one error per ε.
 
     An average, whose error depends on the number of people, is listed several times: once for each of a few round
     numbers of people.
     """
-    names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:MOST_COLUMNS]
-    own = {name: tuple(choice.errors[at] for choice in choices) for at, name in enumerate(names)}
-    unknown = [name for name, errors in own.items() if errors and all(error is None for error, _ in errors)]
-    expected = expect_errors(prepared, [choice.epsilon for choice in choices]) if unknown else None
-    sized = {} if expected is None else {each.column: each.by_people for each in expected.columns}
-    found = []
-    for name in names:
-        by_people = sized.get(name) if name in unknown else None
-        for people, errors in (by_people or {}).items():
-            found.append(BlindColumn(name, people, tuple((error, False) for error in errors)))
-        if not by_people:
-            found.append(BlindColumn(name, None, own[name]))
-    return found
+    return [
+        BlindColumn(each.column, people, each.in_rows, tuple(_round_rows(error, each.in_rows) for error in errors))
+        for each in expect_errors(prepared, epsilons, most=MOST_COLUMNS).columns
+        for people, errors in each.by_people.items() or [(None, each.errors)]
+    ]
+
+
+def _round_rows(error: float | None, in_rows: bool) -> float | None:
+    return math.ceil(error) if in_rows and error is not None else error
 
 
 def _limit_suspicion(prepared: PreparedRelease, epsilon: float) -> str:
@@ -124,30 +106,15 @@ def word_suspicion(offer: Offer, prepared: PreparedRelease, epsilon: float | Non
 
 def word_unseen_gain(offer: Offer, prepared: PreparedRelease, epsilon: float) -> str:
     """Say which errors the analyst would get at this ε, as far as query and schema decide them."""
-    choices = [choice for choice in list_choices(offer, prepared) if choice.epsilon == epsilon]
+    granted = [each for each in offer.remaining if each == epsilon]
     errors = [
-        f"{column.name} ± {format_number(error)}{' rows' if in_rows else ''}"
+        f"{column.name} ± {format_number(error)}{' rows' if column.in_rows else ''}"
         f"{'' if column.people is None else f' from {column.people:,} people'}"
-        for column in list_blind_columns(prepared, choices)
-        for error, in_rows in column.errors
+        for column in list_blind_columns(prepared, granted)
+        for error in column.errors
         if error is not None
     ]
     return f"At ε = {format_epsilon(epsilon)} the analyst would get {', '.join(errors)} (95 %)." if errors else ""
-
-
-def find_enough_unseen(choices: Sequence[BlindChoice], wanted: float | None) -> float | None:
-    """Return the smallest ε at which the errors of all columns are known to be at most ``wanted``.
-
-    None if there is none, or if no error is wanted.
-    """
-    if wanted is None:
-        return None
-    good = [
-        choice.epsilon
-        for choice in choices
-        if all(error is not None and not in_rows and error <= wanted for error, in_rows in choice.errors)
-    ]
-    return min(good, default=None)
 
 
 def explain_missing(offer: Offer) -> str:

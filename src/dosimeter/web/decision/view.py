@@ -38,7 +38,6 @@ from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
     ColumnError,
     find_enough,
-    list_columns,
     show_errors,
     write_errors,
     write_wanted,
@@ -169,7 +168,7 @@ def build_view(
     enough = find_enough(measured, wanted_error)
     start = find_start(offer, choice, enough, measured.risk.matched)
     selected = start.epsilon if form.epsilon is None else round_down(form.epsilon, offer.candidates)
-    bins, cost, columns = measured.bins(selected), view_cost(offer, selected), list_columns(measured)
+    bins, cost, columns = measured.bins(selected), view_cost(offer, selected), measured.columns
     column = form.measure if form.measure in columns else columns[0]
     tabled = columns if len(columns) <= MOST_COLUMNS else (column,)
     errors = {name: show_errors(measured, columns.index(name)) for name in tabled}

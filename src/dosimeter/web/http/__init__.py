@@ -5,7 +5,7 @@ about a query, and shows an analyst nothing but values of ``public``.
 """
 
 from dosimeter.web.http.connections import QUEUE, make_server
-from dosimeter.web.http.csrf import ENTRY_COOKIE, check_csrf, entry_csrf, is_own, make_csrf, make_entry_key
+from dosimeter.web.http.csrf import ENTRY_COOKIE, check_csrf, entry_csrf, is_own, make_csrf
 from dosimeter.web.http.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
 from dosimeter.web.http.exceptions import NotSignedIn, Refused
 from dosimeter.web.http.fields import Filter, Reason, Remark, Words

@@ -10,7 +10,7 @@ from fastapi import Request
 from dosimeter.web.http.exceptions import NotSignedIn, Refused
 from dosimeter.web.http.visitors import find_visitor, get_state
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import User, digest_key, make_key
+from dosimeter.web.store import User, digest_key
 
 ENTRY_COOKIE = "dosimeter_entry"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -33,10 +33,6 @@ def is_own(request: Request) -> bool:
 def make_csrf(state: ServerState, user: User) -> str:
     """Return the token that forms of this user's session carry, and that no other site's page can know."""
     return str(state.signer("form").dumps(user.session))
-
-
-def make_entry_key() -> str:
-    return make_key()
 
 
 def entry_csrf(state: ServerState, key: str) -> str:

@@ -12,12 +12,16 @@ from dosimeter.web.store import QueryFilter
 
 
 def _require_words(text: str) -> str:
-    if not text.strip():
+    if not text:
         raise ValueError("a decision needs a reason, for the record")
     return text
 
 
-Remark = Annotated[str, Field(max_length=1_000), AfterValidator(check_text)]
+def _join_lines(text: str) -> str:
+    return " ".join(check_text(text).split())
+
+
+Remark = Annotated[str, Field(max_length=1_000), AfterValidator(_join_lines)]
 Reason = Annotated[Remark, AfterValidator(_require_words)]
 Words = Annotated[str, Query(max_length=200), AfterValidator(check_text)]
 

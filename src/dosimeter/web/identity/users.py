@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import sqlalchemy as sa
 
@@ -101,9 +101,13 @@ def hash_password(password: str, name: str) -> str:
 
 
 def list_users(database: Database) -> list[dict[str, object]]:
+    query = sa.select(USERS.c.name, USERS.c.role, USERS.c.disabled, USERS.c.created_at).order_by(USERS.c.name)
+    return _read_all(database, query)
+
+
+def _read_all(database: Database, query: sa.Select[Any]) -> list[dict[str, Any]]:
     with database.reading() as connection:
-        rows = connection.execute(sa.select(USERS).order_by(USERS.c.name)).mappings().all()
-    return [{k: row[k] for k in ("name", "role", "disabled", "created_at")} for row in rows]
+        return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def reset_password(database: Database, name: str) -> str:
@@ -273,19 +277,14 @@ def list_sessions(database: Database, user: User) -> list[dict[str, str | bool]]
     Each has the keys created_at, expires_at, address, ``id`` (the first 16 digits of the session's digest) and ``here``
     (whether it is the session that ``user`` is signed in by).
     """
+    found, here = sa.func.substr(SESSIONS.c.digest, 1, 16).label("id"), SESSIONS.c.digest == user.session
     query = (
-        sa.select(SESSIONS)
+        sa.select(found, here.label("here"), SESSIONS.c.created_at, SESSIONS.c.expires_at, SESSIONS.c.address)
         .where(SESSIONS.c.user_id == user.id, SESSIONS.c.expires_at > write_time())
         .order_by(SESSIONS.c.created_at.desc())
         .limit(MOST_SESSIONS)
     )
-    with database.reading() as connection:
-        rows = connection.execute(query).mappings().all()
-    kept = ("created_at", "expires_at", "address")
-    return [
-        {"id": row["digest"][:16], "here": row["digest"] == user.session, **{name: row[name] for name in kept}}
-        for row in rows
-    ]
+    return _read_all(database, query)
 
 
 def end_other_session(database: Database, user: User, session_id: str) -> bool:
@@ -337,10 +336,9 @@ def make_token(database: Database, user: User, name: str) -> str:
 
 
 def list_tokens(database: Database, user: User) -> list[dict[str, str | None]]:
-    query = sa.select(TOKENS).where(TOKENS.c.user_id == user.id, TOKENS.c.revoked_at.is_(None))
-    with database.reading() as connection:
-        rows = connection.execute(query.order_by(TOKENS.c.created_at)).mappings().all()
-    return [{k: row[k] for k in ("id", "name", "created_at", "used_on")} for row in rows]
+    query = sa.select(TOKENS.c.id, TOKENS.c.name, TOKENS.c.created_at, TOKENS.c.used_on)
+    mine = query.where(TOKENS.c.user_id == user.id, TOKENS.c.revoked_at.is_(None))
+    return _read_all(database, mine.order_by(TOKENS.c.created_at))
 
 
 def revoke_token(database: Database, user: User, token_id: str) -> bool:

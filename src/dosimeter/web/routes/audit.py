@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -19,23 +18,10 @@ from dosimeter.web.store import AuditFilter, AuditRecord, find_texts, follow_log
 
 router = APIRouter()
 PAGE = 100
+COLUMNS = ("id", "at", "user", "action", "dataset", "query_id", "detail")  # of a file
 LOOKS = ("viewed", "chose to look")
 Who = Annotated[str, Query(max_length=64), AfterValidator(check_text)]
 Day = Annotated[str, Query(max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$")]
-
-
-@dataclass(frozen=True, slots=True)
-class AuditLine:
-    """One line of the page: a record, or several looks of one person at one query, one after the other.
-
-    ``newest``: the latest record. ``what``: the actions; ``detail``: the details, each once; ``sql``: the query, if
-    any.
-    """
-
-    newest: AuditRecord
-    what: str
-    detail: str
-    sql: str
 
 
 @router.get("/audit")
@@ -54,29 +40,21 @@ def show_audit(
     earlier = urlencode({**asked, "before": entries[-1].id}) if len(entries) == PAGE else ""
     count, head = read_head(state.database)
     return render(
-        request, "audit.html", user, lines=_fold(state, entries), only=only, count=count, head=head, earlier=earlier,
+        request, "audit.html", user, lines=_fold(entries), only=only, count=count, head=head, earlier=earlier,
+        texts=find_texts(state.database, {entry.query_id for entry in entries if entry.query_id}),
         latest=urlencode(asked) if before else None, asked=urlencode(asked),
     )  # fmt: skip
 
 
-def _fold(state: ServerState, entries: Sequence[AuditRecord]) -> list[AuditLine]:
+def _fold(entries: Sequence[AuditRecord]) -> list[list[AuditRecord]]:
     """Return lines of records, newest first; looks that follow each other share a line if ``_belongs`` says so."""
-    texts = find_texts(state.database, {entry.query_id for entry in entries if entry.query_id})
     lines: list[list[AuditRecord]] = []
     for entry in entries:
         if lines and _belongs(entry, lines[-1][-1]):
             lines[-1].append(entry)
         else:
             lines.append([entry])
-    return [
-        AuditLine(
-            newest=line[0],
-            what=", ".join(dict.fromkeys(entry.action for entry in reversed(line))),
-            detail="; ".join(dict.fromkeys(entry.detail for entry in reversed(line) if entry.detail)),
-            sql=texts.get(line[0].query_id or "", ""),
-        )
-        for line in lines
-    ]
+    return lines
 
 
 def _belongs(entry: AuditRecord, newer: AuditRecord) -> bool:
@@ -105,12 +83,9 @@ def export_part(state: StateOf, user: Controller, who: Who = "", day: Day = "", 
 
 
 def _write_csv(state: ServerState, only: AuditFilter) -> Iterator[str]:
-    yield write_csv_line(["id", "at", "user", "action", "dataset", "query_id", "detail"])
+    yield write_csv_line(COLUMNS)
     before: int | None = None
     while entries := list_audit(state.database, limit=1_000, before=before, only=only):
         for entry in entries:
-            query_id = entry.query_id or ""
-            yield write_csv_line(
-                [entry.id, entry.at, entry.user, entry.action, entry.dataset or "", query_id, entry.detail]
-            )
+            yield write_csv_line([getattr(entry, name) for name in COLUMNS])
         before = entries[-1].id

@@ -19,10 +19,10 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError
 from dosimeter.findings import FEW
 from dosimeter.risk import ExposedPerson, GroupRisk, is_alike
-from dosimeter.show import format_number, format_times
 from dosimeter.web.decision import (
     MOST_LOOKED_AT,
     PARTS,
+    REVEALED,
     Case,
     DecisionForm,
     DecisionPage,
@@ -102,7 +102,7 @@ def update_view(request: Request, state: StateOf, user: Controller, query_id: st
     if isinstance(page, UnseenPage):
         raise Refused(403, "not_looked", "Choose to look at the risk first.")
     if isinstance(page, MeasuringPage):
-        return ViewUpdate(problem=page.job.problem, job=page.job.id, share=page.share)
+        return ViewUpdate(problem=page.job.problem, job=page.job.id, share=case.served.worker.share(page.job))
     if page.problem:
         return ViewUpdate(problem=page.problem)
     if page.waiting is not None:
@@ -146,6 +146,10 @@ def _require_measurement(state: ServerState, case: Case) -> Job[MeasuredQuery]:
     return job
 
 
+def _find_nearest(case: Case, epsilon: float) -> float:
+    return min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
+
+
 Epsilon = Annotated[float, Query(gt=0, lt=1e300, allow_inf_nan=False)]
 Start = Annotated[int, Query(ge=0, le=10_000_000)]
 Revealed = Annotated[str, Query(max_length=400)]
@@ -182,7 +186,7 @@ def reveal(
     case = find_case(state, query_id)
     _require_measurement(state, case)
     columns = ", ".join(list_identifying(case.served.schema))
-    state.mark_revealed(user.session, query_id)
+    state.remember_first(REVEALED, user.session, query_id)
     note(
         state.database, user.name, "revealed identities", dataset=case.served.name, query_id=query_id, detail=columns
     )  # fmt: skip
@@ -195,7 +199,7 @@ def _people(
     case = find_case(state, query_id)
     measurement = _require_measurement(state, case)
     measured = measurement.result
-    at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
+    at = _find_nearest(case, epsilon)
     identifying = list_identifying(case.served.schema)
 
     def work(_dataset: Dataset, meter: JobMeter) -> list[ExposedPerson]:
@@ -210,29 +214,12 @@ def _people(
     if job.state != "done":
         return _progress(request, case, user, job, again)
     moved = measured.risk.plan.ranks or any(row.sensitivity > 0.0 for row in job.result)
-    people = [_describe_person(row) for row in job.result] if moved else []
+    people = job.result if moved else []
     equal = is_alike([measured.candidate(at)])
     return render(
         request, "fragments/people.html", user,
         people=people, equal=equal, query=case.query, revealed=reveal, mark=mark, identifying=identifying, epsilon=at,
     )  # fmt: skip
-
-
-def _describe_person(person: ExposedPerson) -> dict[str, Any]:
-    """Return a row of the page's table of the most exposed.
-
-    It says how many people share the record, how exposed they are, their own guarantee, and why.
-    """
-    people, why = person.people, person.why
-    if person.sensitivity == 0.0 and person.own_epsilon > 0.0:  # drawn by rank
-        why = "without them the ranks of the others shift"
-    return {
-        "who": "1 person has this record" if people == 1 else f"{people:,} people share this",
-        "columns": person.columns,
-        "times": f"{format_times(person.times_average)} ×",
-        "own": format_number(person.own_epsilon),
-        "why": f"removing one changes {why}" if person.sensitivity > 0.0 else why,
-    }
 
 
 @router.get("/decide/{query_id}/numbers")
@@ -242,7 +229,7 @@ def show_numbers(
     """Show the numbers of the answer with their errors, a part at a time: groups and columns may be many."""
     case = find_case(state, query_id)
     measured = _require_measurement(state, case).result
-    at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
+    at = _find_nearest(case, epsilon)
     note_look(state, user, case, "viewed exact numbers")
     numbers = list_numbers(measured, at, start)
     return render(request, "fragments/numbers.html", user, numbers=numbers, query=case.query, epsilon=at)
@@ -257,7 +244,7 @@ def show_groups(
     measured = measurement.result
     if column not in case.served.schema.columns or column in list_identifying(case.served.schema):
         raise Refused(422, "unusable", "Choose a column that does not identify people.")
-    at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
+    at = _find_nearest(case, epsilon)
 
     def work(_dataset: Dataset, meter: JobMeter) -> list[GroupRisk]:
         measured.require_data(meter.digest)
@@ -284,7 +271,7 @@ def _progress(request: Request, case: Case, user: User, job: Job[Any], again: st
 def show_displaced(request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon) -> Response:
     """Show which other waiting queries could be answered now, but no longer once this one is answered."""
     case = find_case(state, query_id)
-    at = min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
+    at = _find_nearest(case, epsilon)
     thresholds = read_thresholds(state.database, user)
     first = list_open(state.database, case.served.name, limit=MOST_LOOKED_AT + 1)
     waiting = [query for query in first if query.id != query_id][:MOST_LOOKED_AT]

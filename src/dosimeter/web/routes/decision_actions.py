@@ -143,7 +143,7 @@ def approve(
         preference=form.preference if algorithm == "find" else None,
         continued=form.continued,
         other_people=form.other_people,
-        reason=" ".join(form.reason.split()),
+        reason=form.reason,
     )
     try:
         _check(state, user, case, approval)
@@ -161,7 +161,7 @@ def approve(
             wait=4 * PATIENCE, rank=JobPriority.RELEASE,
         )  # fmt: skip
     except DosimeterError:  # the server is stopping: nothing was started
-        state.end_claim(claim)
+        state.claims.discard(claim)
     return RedirectResponse(f"/decide/{query_id}", status_code=303)  # the query's page shows the outcome, also later
 
 
@@ -233,7 +233,7 @@ def repeat(state: StateOf, user: Controller, query_id: str, form: Annotated[Reas
     case = find_case(state, query_id)
     earlier = _require_earlier(state, case)
     try:
-        repeat_answer(state, case.query, user, earlier, " ".join(form.reason.split()))
+        repeat_answer(state, case.query, user, earlier, form.reason)
     except DatasetStopped as stopped:
         raise Refused(409, "stopped", str(stopped)) from None
     return RedirectResponse(f"/decide/{query_id}", status_code=303)
@@ -260,14 +260,14 @@ def _refusal_page(
 
 @router.post("/decide/{query_id}/deny")
 def deny(state: StateOf, user: Controller, query_id: str, form: Annotated[ReasonForm, Form()]) -> Response:
-    deny_query(state, find_asked(state, query_id), user, " ".join(form.reason.split()))
+    deny_query(state, find_asked(state, query_id), user, form.reason)
     return RedirectResponse(f"/queue?done={query_id}", status_code=303)
 
 
 @router.post("/decide/{query_id}/changes")
 def changes(state: StateOf, user: Controller, query_id: str, form: Annotated[ChangesForm, Form()]) -> Response:
     try:
-        ask_for_changes(state, find_asked(state, query_id), user, form.phrase, " ".join(form.reason.split()))
+        ask_for_changes(state, find_asked(state, query_id), user, form.phrase, form.reason)
     except OptionError as error:
         raise Refused(422, "unusable", error.word(Surface.WEB)) from None
     return RedirectResponse(f"/queue?done={query_id}", status_code=303)

@@ -35,7 +35,7 @@ def clear(state: StateOf, user: Controller, name: str, form: Annotated[ClearForm
     """Clear the incident that stops a dataset, and record the reason."""
     served = require_dataset(state, name)
     try:
-        clear_incident(state, served, user, " ".join(form.reason.split()))
+        clear_incident(state, served, user, form.reason)
     except LedgerError as error:
         raise Refused(409, "not_stopped", error.word(Surface.WEB)) from None
     return RedirectResponse("/incidents", status_code=303)

@@ -1,9 +1,9 @@
-"""The controller's queue, decisions and settings, and computations that pages wait for."""
+"""The controller's queue, decisions and settings, the introduction, and computations that pages wait for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Form, Query, Request
@@ -50,16 +50,12 @@ class ThresholdForm(BaseModel):
     low: Percent
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingQuery:
-    """A waiting query as the queue lists it. ``words``: the query in words; "" if the schema no longer admits it.
+WaitingQuery = tuple[StoredQuery, str, float | None]
+"""A waiting query as the queue lists it, with its words and the ε that it needs.
 
-    ``needed``: the smallest ε that gives the wanted error, if SQL and schema alone tell it; no data are read for it.
-    """
-
-    query: StoredQuery
-    words: str
-    needed: float | None
+The words are "" if the schema no longer admits the query. The ε is the smallest that gives the wanted error, if SQL and
+schema alone tell it; no data are read for it.
+"""
 
 
 @router.get("/queue")
@@ -102,11 +98,11 @@ def _describe(state: ServerState, query: StoredQuery) -> WaitingQuery:
     except InputError:
         prepared = None
     if served is None or prepared is None:
-        return WaitingQuery(query, "", None)
+        return query, "", None
     needed = None
     if query.wanted_error is not None:
         needed = find_needed(prepared, query.wanted_error, served.candidates)
-    return WaitingQuery(query, describe_question(prepared).words, needed)
+    return query, describe_question(prepared).words, needed
 
 
 def list_shown(state: ServerState, page: QueryPage) -> list[tuple[StoredQuery, str]]:
@@ -191,6 +187,11 @@ def _exemplify(
 def change_settings(state: StateOf, user: Controller, form: Annotated[ThresholdForm, Form()]) -> Response:
     save_thresholds(state.database, user, form.model_dump())
     return RedirectResponse("/settings?saved=true", status_code=303)
+
+
+@router.get("/introduction")
+def show_introduction(request: Request, user: Controller) -> Response:
+    return render(request, "introduction.html", user)
 
 
 def _require_job(state: ServerState, job_id: str) -> tuple[ServedDataset, Job[Any]]:

@@ -36,7 +36,6 @@ from dosimeter.web.http import (
     find_visitor,
     find_way_back,
     is_own,
-    make_entry_key,
     render,
     render_public,
     write_device,
@@ -51,7 +50,7 @@ from dosimeter.web.identity import (
     refuse_throttled,
 )
 from dosimeter.web.public import LineText, PublicSession, PublicToken
-from dosimeter.web.store import note
+from dosimeter.web.store import make_key, note
 
 router = APIRouter()
 TOKEN_COOKIE = "dosimeter_token"
@@ -101,7 +100,7 @@ def _sign_in_page(
     request: Request, problem: str | None = None, status: int = 200, *, back: str = "", name: str = "", said: str = ""
 ) -> Response:
     state = request.app.state.server
-    key = make_entry_key()
+    key = make_key()
     page = render(
         request, "sign_in.html", None, status=status, problem=problem, entry=entry_csrf(state, key), back=back,
         name=name[:64], said=said, contact=state.settings.contact,

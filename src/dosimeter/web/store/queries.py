@@ -107,18 +107,15 @@ def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
 # ---------------------------------------------------------------- for the controller: everybody's
 
 
-def list_open(database: Database, dataset: str | None = None, *, limit: int | None = None) -> list[StoredQuery]:
-    """Return the open queries of a dataset (None: of all), most urgent first, then oldest first, at most ``limit``."""
-    return _read(database, with_names().where(_open_of(dataset)).order_by(RANK, QUERIES.c.created_at).limit(limit))
+def list_open(database: Database, dataset: str, *, limit: int) -> list[StoredQuery]:
+    """Return the open queries of a dataset, most urgent first, then oldest first, at most ``limit``."""
+    query = with_names().where(_IS_OPEN, QUERIES.c.dataset == dataset)
+    return _read(database, query.order_by(RANK, QUERIES.c.created_at).limit(limit))
 
 
-def count_open(database: Database, dataset: str | None = None) -> int:
+def count_open(database: Database, dataset: str) -> int:
     with database.reading() as connection:
-        return count_rows(connection, _open_of(dataset))
-
-
-def _open_of(dataset: str | None) -> sa.ColumnElement[bool]:
-    return _IS_OPEN if dataset is None else _IS_OPEN & (QUERIES.c.dataset == dataset)
+        return count_rows(connection, _IS_OPEN, QUERIES.c.dataset == dataset)
 
 
 def list_approving(database: Database) -> list[StoredQuery]:
