@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from dosimeter.engines import duckdb as engine
-from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine
+from dosimeter.engines.engine import ReadOptions
 
 
 @contextmanager

@@ -6,7 +6,6 @@ Names in ``dosimeter.__all__`` are public, and the members of its classes that a
 from __future__ import annotations
 
 import argparse
-import ast
 import dataclasses
 import inspect
 import re
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import dosimeter
+from dosimeter.problems import Problem, Surface
 
 TARGET = Path(__file__).parents[1] / "docs" / "python.md"
 HEAD = """\
@@ -27,18 +27,24 @@ private and may change without notice. Everything that the [command line](cli.md
 have the same names and the same meaning. What the words mean is in the [glossary](glossary.md).
 
 ```python
-from dosimeter import Dataset, Ledger
+from dosimeter import Budget, Dataset, Fixed, Ledger
 
 clinic = Dataset.open("clinic.csv", schema="clinic.toml")
-risk = clinic.risk("SELECT COUNT(*) FROM clinic WHERE smoker")
-choice = risk.find("ratio:0.95")
+query = clinic.query("SELECT COUNT(*) FROM clinic WHERE smoker")
+choice = query.find("ratio:0.95")
 with Ledger.open("ledger.db") as ledger:
-    answer = clinic.release("SELECT COUNT(*) FROM clinic WHERE smoker", ledger=ledger, epsilon=0.5, policy="budget:2.0")
+    answer = query.release(ledger, Fixed(0.05), policy=Budget(2))
 ```
 """
 # In the order in which a reader needs them. Members that are not listed serve other modules of the package.
 MEMBERS = {
-    "Dataset": ("open", "risk", "explain", "draft_schema", "check_schema", "dry_run", "release", "close"),
+    "Dataset": ("open", "query", "risk", "explain", "draft_schema", "check_schema", "dry_run", "release", "close"),
+    "Query": ("explain", "risk", "find", "dry_run", "release"),
+    "Fixed": (),
+    "Preferred": (),
+    "Selected": (),
+    "Paper": (),
+    "Budget": (),
     "ReleaseOptions": (),
     "Risk": (
         "sensitivities",
@@ -53,7 +59,7 @@ MEMBERS = {
         "distribution",
     ),
     "Choice": ("asked", "meeting", "words", "notes"),
-    "Answer": ("describe", "table"),
+    "Answer": ("describe", "table", "to_arrow", "to_pandas", "to_polars"),
     "DryRun": ("granted", "reason", "analyst_sees", "describe"),
     "Explanation": ("describe",),
     "Schema": ("load", "save", "account_name"),
@@ -88,18 +94,13 @@ def _describe_class(name: str, members: tuple[str, ...]) -> Iterator[str]:
 
 
 def _list_fields(kind: Any) -> Iterator[str]:
-    """Yield the fields of a dataclass with their types, or the keys of a TypedDict with the strings below them."""
+    """Yield the fields of a dataclass with their types, or with their help where they are declared as options."""
     if dataclasses.is_dataclass(kind) and kind is not dosimeter.Risk:
         for field in dataclasses.fields(kind):
+            option = field.metadata.get("option")
+            words = f"`{field.type}`" if option is None else Problem(*option.pieces).word(Surface.PYTHON)
             if not field.name.startswith("_"):
-                yield f"| `{field.name}` | `{str(field.type).replace('|', chr(92) + '|')}` |"
-    elif hasattr(kind, "__total__"):
-        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for key, words in zip(body.body, body.body[1:], strict=False):
-            if isinstance(key, ast.AnnAssign) and isinstance(words, ast.Expr):
-                assert isinstance(words.value, ast.Constant)
-                yield f"| `{ast.unparse(key.target)}` | {_plain(str(words.value.value))} |"
+                yield f"| `{field.name}` | {words.replace('|', chr(92) + '|')} |"
 
 
 def _describe_member(kind: Any, member: str) -> Iterator[str]:

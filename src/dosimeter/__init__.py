@@ -1,14 +1,17 @@
 """Dosimeter: choose and spend ε knowing whom it exposes.
 
-from dosimeter import Dataset
+from dosimeter import Budget, Dataset, Fixed, Ledger
 
 adult = Dataset.open("adult.csv", schema="adult.toml")
-risk = adult.risk("SELECT COUNT(*) FROM adult WHERE age = 25")
+query = adult.query("SELECT COUNT(*) FROM adult WHERE age = 25")
+risk = query.risk()
 risk.sensitivities.values, risk.sensitivities.counts     # distinct per-instance sensitivities
 risk.rdr(0.1).values                                     # RDRs at ε = 0.1, same order
 risk.find("MIN(rdr) / MAX(rdr) >= 0.95").epsilon         # the largest ε that meets the preference
 risk.people(10)                                          # the most exposed records
 risk.plot()                                              # the range plot, an Altair chart
+with Ledger.open("ledger.db") as ledger:
+    answer = query.release(ledger, Fixed(0.05), policy=Budget(2))
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from dosimeter.version import __version__
 
 __all__ = [
     "Answer",
+    "Budget",
     "Choice",
     "Client",
     "ConnectionLost",
@@ -47,19 +51,24 @@ __all__ = [
     "DosimeterError",
     "DryRun",
     "Explanation",
+    "Fixed",
     "InputError",
     "Interrupted",
     "Ledger",
     "LedgerError",
     "LimitError",
     "OptionError",
+    "Paper",
     "PreferenceError",
+    "Preferred",
+    "Query",
     "QueryError",
     "ReleaseOptions",
     "Risk",
     "Schema",
     "SchemaCheck",
     "SchemaError",
+    "Selected",
     "ServerError",
     "SourceUnreachable",
     "__version__",
@@ -71,25 +80,33 @@ if TYPE_CHECKING:
     from dosimeter.dataset import Dataset
     from dosimeter.findings import Choice
     from dosimeter.inspection import SchemaCheck
-    from dosimeter.ledger import Ledger
+    from dosimeter.ledger import Budget, Ledger, Paper
+    from dosimeter.options import ReleaseOptions
     from dosimeter.planning import Explanation
-    from dosimeter.release import Answer, DryRun, ReleaseOptions
+    from dosimeter.query import Query
+    from dosimeter.release import Answer, DryRun, Fixed, Preferred, Selected
     from dosimeter.schema import Schema
 
 __getattr__ = late_names.load_late(
     __name__,
     {
         "Answer": "release",
+        "Budget": "ledger",
         "Choice": "findings",
         "Client": "client",
         "Dataset": "dataset",
         "DryRun": "release",
         "Explanation": "planning",
+        "Fixed": "release",
         "Ledger": "ledger",
-        "ReleaseOptions": "release",
+        "Paper": "ledger",
+        "Preferred": "release",
+        "Query": "query",
+        "ReleaseOptions": "options",
         "Risk": "assessment",
         "Schema": "schema",
         "SchemaCheck": "inspection",
+        "Selected": "release",
     },
 )
 

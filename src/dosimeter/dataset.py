@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from dosimeter.assessment import DataReader, Risk
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
@@ -18,20 +18,18 @@ from dosimeter.errors import OptionError, SchemaError
 from dosimeter.influence import DeclaredTables, measure_influence, read_public_tables
 from dosimeter.inspection import warn_of_people
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import Calibration, Groups, Indicator, MechanismName, Quantiles, StudiedGroups
+from dosimeter.options import LookOptions, MechanismName, Quantiles, ReleaseOptions, StudiedGroups, read_look
 from dosimeter.planning import (
-    NO_STUDY,
-    LookOptions,
     PlanOptions,
     QueryPlan,
-    Study,
+    build_mechanism,
     list_columns,
     plan_query,
-    read_look,
     require_noise,
     require_pure,
 )
 from dosimeter.problems import Surface
+from dosimeter.query import Query
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
 
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from dosimeter.inspection import RepeatedOwner, SchemaCheck
     from dosimeter.ledger import Ledger
     from dosimeter.planning import Explanation
-    from dosimeter.release import Answer, DryRun, ReleaseOptions
+    from dosimeter.release import Answer, DryRun, Way
 
 DRAFTED = (
     "No schema was given: types, bounds and values were read off the data. Fine for looking; a release needs a "
@@ -60,7 +58,7 @@ OBSERVED = "Groups are those observed in the data: for study only, which groups 
 
 
 class Dataset:
-    """A table and its public facts. ``open`` it, look at the ``risk`` of a query, ``release`` an answer."""
+    """A table and its public facts. ``open`` it, and ask a ``query`` of it."""
 
     def __init__(
         self, engine: Engine, schema: Schema, *, drafted: bool, reopen: Callable[[], Engine] | None = None
@@ -225,65 +223,60 @@ class Dataset:
 
             self.schema = impose_draft(self.engine, self.schema, whole)[0]
 
-    def risk(
+    def query(
         self,
         sql: str,
         *,
         mechanism: MechanismName = "laplace",
         delta: float | str | None = None,
-        calibration: Calibration | None = None,
-        indicator: Indicator = "bound",
-        candidates: str | Sequence[float] | None = None,
         groups: StudiedGroups = "declared",
-        sensitivity: float | None = None,
-        min_rows: int | None = None,
-        quantiles: Quantiles = "ranks",
         group_delta: float | None = None,
-        mentioned: str = "",
-    ) -> Risk:
-        """Return everybody's per-instance sensitivity and RDR for this query. For the controller's eyes only.
+        quantiles: Quantiles = "ranks",
+        min_rows: int | None = None,
+    ) -> Query:
+        """Return a question about the table, with everything that is the same for looking at it and for releasing.
 
         Args:
             sql: the analyst's query.
             mechanism: ``"laplace"`` or ``"gaussian"`` noise.
             delta: δ of Gaussian noise: a number, ``"1/n"``, or ``"1/n^2"``, which is the default.
-            calibration: Gaussian: ``"zcdp"``, the default, or ``"classic"`` as in the paper.
-            indicator: the RDR as the paper's ``"bound"``, its ``"exact"`` expectation, or the bound over the numbers
-                that one person's rows can reach, ``"cell"``.
-            candidates: the ε's to look at: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
             groups: ``"declared"`` groups; ``"thresholded"``: those of the data with enough people; or all that are
                 ``"observed"``, for study.
-            sensitivity: a Δ given by hand, for study.
-            min_rows: a public lower bound on the rows that an AVG matches.
-            quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper.
             group_delta: with thresholded groups, the probability (δ) that somebody alone in a group makes it appear.
-            mentioned: further text, such as a preference. Without a schema, the columns that it names are drafted too.
+            quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper, for
+                study.
+            min_rows: a public lower bound on the rows that an AVG matches.
+
+        Raises:
+            OptionError: an option does not take the value.
+        """
+        look = read_look(
+            mechanism=mechanism, delta=delta, groups=groups, group_delta=group_delta, quantiles=quantiles,
+            min_rows=min_rows,
+        )  # fmt: skip
+        return Query(self, sql, look)
+
+    def risk(self, sql: str, **options: Any) -> Risk:
+        """Return everybody's per-instance sensitivity and RDR for this query. For the controller's eyes only.
+
+        Args:
+            sql: the analyst's query.
+            **options: the keywords of ``Dataset.query`` and of ``Query.risk``.
 
         Raises:
             QueryError: the query cannot be analysed; the message names the clause.
         """
-        look, study = read_look(
-            groups,
-            calibration,
-            sensitivity,
-            quantiles,
-            mechanism=mechanism,
-            delta=delta,
-            indicator=indicator,
-            candidates=candidates,
-            min_rows=min_rows,
-            group_delta=group_delta,
-        )
-        return self.assess(sql, look, study, mentioned=mentioned)
+        return Query(self, sql, read_look(**options)).risk()
 
-    def assess(self, sql: str, look: LookOptions, study: Study = NO_STUDY, *, mentioned: str = "") -> Risk:
-        return self.assess_plan(self.plan(sql, look.plan_options(study), mentioned=mentioned), look, study)
+    def assess(self, query: Query) -> Risk:
+        """Return the risk of a query, measured as it says."""
+        return self.assess_plan(query.plan, query.look)
 
-    def assess_plan(self, plan: QueryPlan, look: LookOptions, study: Study = NO_STUDY) -> Risk:
+    def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
         plan = self.with_public_tables(plan)
         epsilons = parse_candidates(look.candidates)
         n, people = self.n, self.people
-        mechanism = look.build_mechanism(n, study)
+        mechanism = build_mechanism(look, n)
         require_pure(plan, mechanism)
         require_noise(plan, look.indicator)
         odd_cells = self._count_odd_cells(plan)
@@ -314,13 +307,13 @@ class Dataset:
 
     # ------------------------------------------------------------ releasing
 
-    def release(self, sql: str, *, ledger: Ledger, **options: Unpack[ReleaseOptions]) -> Answer:
+    def release(self, sql: str, *, ledger: Ledger, **options: Any) -> Answer:
         """Charge the ledger and release one answer, or deny it.
 
         Args:
             sql: the analyst's query.
             ledger: the open ledger that holds the dataset's account.
-            **options: how ε is set and everything else; see ``ReleaseOptions``.
+            **options: the keywords of ``Dataset.query``, and the fields of ``ReleaseOptions``.
 
         Returns:
             The Answer: its ``describe`` gives what the analyst may see. A denial has no answer and no reason.
@@ -329,12 +322,10 @@ class Dataset:
             InputError: something that was given cannot be used: the SQL, an option, the schema, or the ledger.
             DatasetStopped: an incident stopped the dataset, now or before.
         """
-        from dosimeter.release import read_options, release
+        query, way, others = self._read_release(sql, options)
+        return query.release(ledger, way, **others)
 
-        look, order = read_options(options, "release")
-        return release(self, sql, look, order, _require_ledger(ledger))
-
-    def dry_run(self, sql: str, *, ledger: Ledger, **options: Unpack[ReleaseOptions]) -> DryRun:
+    def dry_run(self, sql: str, *, ledger: Ledger, **options: Any) -> DryRun:
         """Return what ``release`` would do with the same arguments, for the controller's eyes only.
 
         Nothing is charged and nothing is released; that somebody looked is recorded in the ledger.
@@ -342,49 +333,36 @@ class Dataset:
         Args:
             sql: the analyst's query.
             ledger: the open ledger that holds the dataset's account.
-            **options: the options of the release; see ``ReleaseOptions``.
+            **options: the keywords of ``Dataset.query``, and the fields of ``ReleaseOptions``.
 
         Raises:
             InputError: the release would be refused for the same reason.
         """
-        from dosimeter.release import preview_release, read_options
+        query, way, others = self._read_release(sql, options)
+        return query.dry_run(ledger, way, **others)
 
-        look, order = read_options(options, "dry_run")
-        return preview_release(self, sql, look, order, _require_ledger(ledger))
+    def _read_release(self, sql: str, options: Mapping[str, Any]) -> tuple[Query, Way, dict[str, Any]]:
+        from dosimeter.release import split_options
+
+        of_look = {each.name for each in fields(LookOptions)}
+        look = LookOptions(**{name: value for name, value in options.items() if name in of_look})
+        others = {name: value for name, value in options.items() if name not in of_look}
+        return Query(self, sql, look), *split_options(ReleaseOptions(**others))
 
     # ------------------------------------------------------------ the schema
 
-    def explain(
-        self,
-        sql: str,
-        *,
-        groups: Groups = "declared",
-        min_rows: int | None = None,
-        group_delta: float | None = None,
-    ) -> Explanation:
+    def explain(self, sql: str, **options: Any) -> Explanation:
         """Return what a query would measure, from the schema alone: nothing of the data is read.
 
         Args:
             sql: the analyst's query.
-            groups: ``"declared"`` groups, or ``"thresholded"``: those of the data with enough people.
-            min_rows: a public lower bound on the rows that an AVG matches.
-            group_delta: with thresholded groups, the probability (δ) that somebody alone in a group makes it appear.
+            **options: the keywords of ``Dataset.query``.
 
         Raises:
             QueryError: the query cannot be answered; the message names the clause.
             SchemaError: no schema was given, so there are no public facts to go by.
         """
-        from dosimeter.planning import explain_plan
-        from dosimeter.postprocess import note_errors
-
-        if self.drafted:
-            raise SchemaError(
-                "explain goes by public facts, and this dataset was opened without a schema. Open it with one."
-            )
-        look = LookOptions(groups=groups, min_rows=min_rows, group_delta=group_delta)
-        plan = plan_query(sql, self.schema, look.plan_options())
-        explanation = explain_plan(plan)
-        return replace(explanation, notes=(*explanation.notes, *note_errors(plan)))
+        return self.query(sql, **options).explain()
 
     def draft_schema(self) -> Schema:
         """Return a schema drafted from the data, for the controller to go through and ``save``.
@@ -484,14 +462,6 @@ class Dataset:
 
 def _count_people(count: int) -> str:
     return "1 person is" if count == 1 else f"{count:,} people are"
-
-
-def _require_ledger(ledger: Ledger) -> Ledger:
-    from dosimeter.ledger import Ledger
-
-    if not isinstance(ledger, Ledger):
-        raise OptionError("ledger must be an open Ledger: with Ledger.open(path) as ledger: …")
-    return ledger
 
 
 def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:

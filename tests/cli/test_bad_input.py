@@ -132,7 +132,7 @@ REFUSED_OPTIONS = [
     (["--candidates", "1,nan"], "1,0.5,0.1"),
     (["--mechanism", "geometric"], "'laplace', 'gaussian'"),
     (["--indicator", "x"], "'bound', 'exact'"),
-    (["--groups", "x"], "'declared', 'observed'"),
+    (["--groups", "x"], "'declared', 'thresholded'"),
     (["--method", "recompute"], "No such option: --method"),
     (["--calibration", "x"], "'zcdp', 'classic'"),
     (["--calibration", "zcdp"], "--mechanism gaussian"),

@@ -53,7 +53,7 @@ def test_a_full_disk_under_the_output_leaves_no_file_and_loses_no_answer(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("dosimeter.release.files._write_table", fill)
+        patched.setattr("dosimeter.release.saved_files._write_table", fill)
         failed = run(*words)
     assert failed.status == 2
     assert "disk is full. The answer is released and stands in the ledger" in failed.err

@@ -7,10 +7,13 @@ years. PostgreSQL and Spark get it in other native types than DuckDB (numeric, t
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +22,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dosimeter.dataset import Dataset
-from dosimeter.engines.base import Engine, ReadOptions
+from dosimeter import Dataset
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import Engine, ReadOptions
 from dosimeter.engines.postgres import open_postgres
 from dosimeter.engines.spark import open_spark
 from dosimeter.engines.spark_sessions import find_session
 from dosimeter.errors import OptionError
-from dosimeter.schema.facts import Schema
+from dosimeter.schema import Schema
 from dosimeter.schema.toml import read_schema
+from tests.conformance import group_tables
+from tests.conformance.engine_cases import SERVERS
 
 ROWS = 240
 NAMES = [
@@ -208,7 +213,68 @@ def reference(openers: dict[str, Opener], schema: Schema) -> Iterator[Dataset]:
         yield dataset
 
 
-@pytest.fixture(scope="session", params=["postgres", "spark"])
+OpenIn = Callable[..., Dataset]
+
+
+@pytest.fixture(scope="module")
+def open_in(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenIn]:
+    """Open a schema's tables, the measured one first, in an engine; PostgreSQL needs the types of their columns.
+
+    Servers start when they are first asked for.
+    """
+    module = request.node.name.rpartition("/")[2].removesuffix(".py")
+    places = itertools.count(1)
+    with ExitStack() as opened:
+
+        def open_tables(
+            engine: str, facts: dict[str, Any], tables: dict[str, pa.Table], types: Mapping[str, str], place: str = ""
+        ) -> Dataset:
+            name, *others = tables
+            place = place or f"{module}_{next(places)}"
+            if engine == "duckdb":
+                further = {other: tables[other] for other in others}
+                return opened.enter_context(Dataset.open(tables[name], schema=facts, table=name, tables=further))
+            if engine == "postgres":
+                url = request.getfixturevalue("postgres_url")
+                write_postgres(url, place, tables, types)
+                return opened.enter_context(Dataset.open(url, schema=facts, table=f"{place}.{name}"))
+            request.getfixturevalue("spark_session")
+            paths = {each: tmp_path_factory.mktemp(place) / f"{each}.parquet" for each in tables}
+            for each, path in paths.items():
+                pq.write_table(tables[each], path)
+            located = {other: {**facts["tables"][other], "source": str(paths[other])} for other in others}
+            schema = {**facts, "tables": located}
+            return opened.enter_context(Dataset.open(paths[name], schema=schema, engine="spark"))
+
+        yield open_tables
+
+
+def write_postgres(url: str, place: str, tables: Mapping[str, pa.Table], types: Mapping[str, str]) -> None:
+    """Write tables into a new schema of a database."""
+    with psycopg.connect(url) as connection:
+        connection.execute(f"CREATE SCHEMA {place}")
+        for name, table in tables.items():
+            connection.execute(f"CREATE TABLE {place}.{name} ({types[name]})")
+            with connection.cursor().copy(f"COPY {place}.{name} FROM STDIN") as copy:
+                for row in table.to_pylist():
+                    copy.write_row(list(row.values()))
+
+
+@pytest.fixture(scope="module")
+def grouped_in(open_in: OpenIn) -> Callable[[str, bool], Dataset]:
+    """The table of groups in an engine, where everybody is a row or has many, opened once."""
+    tables = {"visits": pa.Table.from_pylist(group_tables.ROWS, schema=group_tables.ARROW)}
+    tables["clinics"] = group_tables.CLINICS
+
+    @cache
+    def find(engine: str, by_row: bool) -> Dataset:
+        facts = group_tables.BY_ROW if by_row else group_tables.FACTS
+        return open_in(engine, facts, tables, group_tables.POSTGRES)
+
+    return find
+
+
+@pytest.fixture(scope="session", params=SERVERS)
 def dataset(request: pytest.FixtureRequest, openers: dict[str, Opener], schema: Schema) -> Iterator[Dataset]:
     """The table in every engine but the reference, with the schema imposed."""
     engine = openers[request.param]()

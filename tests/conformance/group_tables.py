@@ -1,4 +1,4 @@
-"""A table whose groups are NULL, odd or declared by nobody, and the engines that can read it.
+"""A table whose groups are NULL, odd or declared by nobody.
 
 Everything here is plain Python over rows: which rows of an individual count, what a row's cells mean, and what leaving
 an individual out changes. It knows nothing of the planner.
@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import math
 import random
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
 
-from dosimeter.dataset import Dataset
 from dosimeter.influence.contributions import Contributions
 from tests.rows_that_count import rows_that_count
 
@@ -38,34 +34,7 @@ ARROW = pa.schema(
 CLINICS = pa.table(
     {"clinic_id": pa.array([1, 2, 3, None], pa.int64()), "region": pa.array(["north", "south", None, "north"])}
 )
-FACTS: dict[str, Any] = {
-    "table": "visits",
-    "individuals": SLOTS,
-    "unit": "pid",
-    "max_rows_per_unit": M,
-    "row_key": "vid",
-    "reviewed": True,
-    "columns": {
-        "pid": {"type": "text"},
-        "vid": {"type": "integer"},
-        "clinic_id": {"type": "integer", "bounds": [1, 5]},
-        "ward": {"type": "category", "values": list(WARDS), "nulls": True},
-        "urgent": {"type": "boolean", "nulls": True},
-        "x": {"type": "integer", "bounds": [-1, 3], "nulls": True},
-        "cost": {"type": "decimal", "bounds": [0, 200], "resolution": 50, "nulls": True},
-        "topic": {"type": "text"},
-    },
-    "tables": {
-        "clinics": {
-            "public": True,
-            "key": "clinic_id",
-            "columns": {
-                "clinic_id": {"type": "integer"},
-                "region": {"type": "category", "values": ["north", "south"], "nulls": True},
-            },
-        },
-    },
-}
+FACTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("groups.toml").read_text(encoding="utf-8"))
 BY_ROW: dict[str, Any] = {
     **{name: value for name, value in FACTS.items() if name not in ("unit", "max_rows_per_unit", "row_key")},
     "individuals": 80,
@@ -138,7 +107,7 @@ def leave_out(
     return people
 
 
-def count_vectors(found: Contributions, slots: int) -> Counter[tuple[tuple[int, float], ...]]:
+def count_vectors(found: Contributions, slots: int = 0) -> Counter[tuple[tuple[int, float], ...]]:
     """Return how many people have which sparse vector, without so many empty slots."""
     people: Counter[tuple[tuple[int, float], ...]] = Counter()
     for row, count in enumerate(found.people.tolist()):
@@ -146,40 +115,3 @@ def count_vectors(found: Contributions, slots: int) -> Counter[tuple[tuple[int, 
         people[tuple(zip(found.cells[owned].tolist(), found.changes[owned].tolist(), strict=True))] += count
     people[()] -= slots
     return +people
-
-
-class Sources:
-    """Open the table in each engine; servers start when they are first asked for."""
-
-    def __init__(self, request: pytest.FixtureRequest, folder: Path, opened: ExitStack, name: str) -> None:
-        self.request, self.folder, self.opened, self.name = request, folder, opened, name
-        self.places = 0
-
-    def open(self, engine: str, facts: dict[str, Any], rows: Sequence[Row] = ROWS) -> Dataset:
-        self.places += 1
-        table = pa.Table.from_pylist([dict(row) for row in rows], schema=ARROW)
-        opener = {"duckdb": self.duckdb, "postgres": self.postgres, "spark": self.spark}[engine]
-        return self.opened.enter_context(opener(table, facts, f"{self.name}_{self.places}"))
-
-    def duckdb(self, table: pa.Table, facts: dict[str, Any], place: str) -> Dataset:
-        return Dataset.open(table, schema=facts, table="visits", tables={"clinics": CLINICS})
-
-    def postgres(self, table: pa.Table, facts: dict[str, Any], place: str) -> Dataset:
-        url = self.request.getfixturevalue("postgres_url")
-        with psycopg.connect(url) as connection:
-            connection.execute(f"CREATE SCHEMA {place}")
-            for name, each in {"visits": table, "clinics": CLINICS}.items():
-                connection.execute(f"CREATE TABLE {place}.{name} ({POSTGRES[name]})")
-                with connection.cursor().copy(f"COPY {place}.{name} FROM STDIN") as copy:
-                    for row in each.to_pylist():
-                        copy.write_row(list(row.values()))
-        return Dataset.open(url, schema=facts, table=f"{place}.visits")
-
-    def spark(self, table: pa.Table, facts: dict[str, Any], place: str) -> Dataset:
-        self.request.getfixturevalue("spark_session")
-        folder = self.folder / place
-        folder.mkdir()
-        pq.write_table(table, folder / "visits.parquet")
-        pq.write_table(CLINICS, folder / "clinics.parquet")
-        tables = {"clinics": {**facts["tables"]["clinics"], "source": str(folder / "clinics.parquet")}}
-        return Dataset.open(folder / "visits.parquet", schema={**facts, "tables": tables}, engine="spark")

@@ -20,9 +20,10 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.influence import DeclaredTables, Profile, measure_exactly
-from dosimeter.influence.rows.profile import Measured
-from dosimeter.mechanisms.base import Norm
-from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.influence.rows.row_profile import Measured
+from dosimeter.mechanisms import Norm
+from dosimeter.planning import QueryPlan
+from tests.conformance.engine_cases import SERVER
 from tests.conformance.odd_cases import MODES, REMOVED, Case
 from tests.conformance.odd_sources import Tables, Written, write_source
 from tests.conformance.odd_tables import (
@@ -151,13 +152,13 @@ def open_worlds(request: pytest.FixtureRequest, factory: pytest.TempPathFactory)
 
 
 def mark(case: Case, *more: pytest.MarkDecorator) -> Any:
-    return pytest.param(case, id=str(case), marks=[group_of(case.source), *more])
+    return pytest.param(case, id=str(case), marks=[*marks_of(case.source), *more])
 
 
-def group_of(source: str) -> pytest.MarkDecorator:
+def marks_of(source: str) -> Sequence[pytest.MarkDecorator]:
     """Keep the cases of a source on one worker, which then writes its tables once; servers have a worker of theirs."""
     served = source == "postgres" or source in SPARK
-    return pytest.mark.xdist_group("conformance" if served else f"odd cells in {source}")
+    return SERVER if served else [pytest.mark.xdist_group(f"odd cells in {source}")]
 
 
 def list_tables(population: Population, rates: OddColumn | None) -> Tables:

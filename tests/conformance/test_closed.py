@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from dosimeter import Dataset, Ledger, Risk
-from dosimeter.engines.base import ClosableEngine
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import ClosableEngine
 from dosimeter.errors import DataError, DatasetClosed
-
-pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it
+from tests.conformance.engine_cases import EVERY_ENGINE
 
 SQL = "SELECT SUM(age) FROM people"
 FACTS: dict[str, Any] = {
@@ -25,7 +24,7 @@ FACTS: dict[str, Any] = {
 UNITS = FACTS | {"unit": "id", "max_rows_per_unit": 2, "row_key": "age"}
 
 
-@pytest.fixture(params=["duckdb", "postgres", "spark"])
+@pytest.fixture(params=EVERY_ENGINE)
 def open_people(request: pytest.FixtureRequest) -> Callable[[dict[str, Any]], Dataset]:
     """How to open the people in each engine, with a schema."""
     if request.param == "postgres":

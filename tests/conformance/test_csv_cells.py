@@ -19,16 +19,26 @@ import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 
-from dosimeter.engines.base import Engine, ReadOptions
 from dosimeter.engines.cells import read_cell
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import Engine, ReadOptions
 from dosimeter.engines.postgres import open_postgres
 from dosimeter.engines.spark import open_spark
-from dosimeter.schema.facts import ColumnType
+from dosimeter.schema import ColumnType
 from dosimeter.schema.toml import read_schema
+from tests.conformance.engine_cases import EVERY_ENGINE, GROUP, on
 
-pytestmark = [pytest.mark.xdist_group("conformance"), pytest.mark.usefixtures("spark_session")]
 OPENERS: list[Callable[..., Engine]] = [open_duckdb, open_spark]
+
+
+@pytest.fixture(params=[on("duckdb"), on("spark")])
+def open_engine(request: pytest.FixtureRequest) -> Callable[..., Engine]:
+    """How an engine opens a file."""
+    if request.param == "spark":
+        request.getfixturevalue("spark_session")
+    return open_spark if request.param == "spark" else open_duckdb
+
+
 NATIVE = {"integer": "BIGINT", "decimal": "DOUBLE", "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP"}
 
 
@@ -105,7 +115,6 @@ def open_row(
 
 
 @pytest.mark.parametrize("kind", READ)
-@pytest.mark.parametrize("open_engine", OPENERS)
 def test_cells_that_are_read(open_engine: Callable[..., Engine], kind: str, tmp_path: Path) -> None:
     with contextlib.closing(open_row(open_engine, tmp_path, kind, list(READ[kind]))) as engine:
         row = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()[0]
@@ -113,7 +122,6 @@ def test_cells_that_are_read(open_engine: Callable[..., Engine], kind: str, tmp_
 
 
 @pytest.mark.parametrize("kind", ODD)
-@pytest.mark.parametrize("open_engine", OPENERS)
 def test_cells_that_are_odd(open_engine: Callable[..., Engine], kind: str, tmp_path: Path) -> None:
     """Each one is NULL, and is counted."""
     with contextlib.closing(open_row(open_engine, tmp_path, kind, ODD[kind])) as engine:
@@ -123,23 +131,24 @@ def test_cells_that_are_odd(open_engine: Callable[..., Engine], kind: str, tmp_p
     assert set(counted.values()) == {1}
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
-def test_flags_written_as_text_in_a_typed_source(
-    engine: str, spark_session: Any, create_database: Callable[[], str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
+def test_flags_written_as_text_in_a_typed_source(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """A schema drafted from a CSV fits the same table however it is held: the same cells are TRUE and FALSE."""
     expected = {**READ["boolean"], **dict.fromkeys(ODD["boolean"])}
     path = tmp_path / "flags.parquet"
     pq.write_table(pa.table({"at": range(len(expected)), "flag": list(expected)}), path)
     opened: Engine
     if engine == "postgres":
-        own = create_database()
+        own = request.getfixturevalue("create_database")()
         with psycopg.connect(own) as connection:
             connection.execute("CREATE TABLE flags (at int, flag varchar(20))")
             connection.cursor().executemany("INSERT INTO flags VALUES (%s, %s)", list(enumerate(expected)))
         opened = open_postgres(own, ReadOptions(table="flags"))
+    elif engine == "spark":
+        request.getfixturevalue("spark_session")
+        opened = open_spark(str(path))
     else:
-        opened = (open_spark if engine == "spark" else open_duckdb)(str(path), ReadOptions())
+        opened = open_duckdb(str(path))
     columns = {"at": {"type": "integer"}, "flag": {"type": "boolean"}}
     with contextlib.closing(opened):
         opened.impose(read_schema({"table": "flags", "columns": columns}))
@@ -149,7 +158,6 @@ def test_flags_written_as_text_in_a_typed_source(
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-@pytest.mark.parametrize("open_engine", OPENERS)
 def test_cells_with_decimal_commas_and_other_days(
     open_engine: Callable[..., Engine], kind: str, tmp_path: Path
 ) -> None:
@@ -160,20 +168,19 @@ def test_cells_with_decimal_commas_and_other_days(
     assert dict(zip(cells, row.values(), strict=True)) == cells
 
 
-def test_their_types_are_drafted_alike(tmp_path: Path) -> None:
+def test_their_types_are_drafted_alike(open_engine: Callable[..., Engine], tmp_path: Path) -> None:
     columns = {"a": ("1,5", "2"), "b": ("1.234", "5"), "c": ("31.12.2024", "1.2.2024"), "d": ("31.12.2024 10:00",) * 2,
                "e": ("1.5", "2.5"), "f": ("true", "false"), "g": ("x", "1,5")}  # fmt: skip
     path = tmp_path / "t.csv"
     rows = [list(columns), *zip(*columns.values(), strict=True)]
     path.write_text("".join(";".join(row) + "\n" for row in rows))
-    for open_engine in OPENERS:
-        options = ReadOptions(delimiter=";", decimal=",", date_format="%d.%m.%Y")
-        with contextlib.closing(open_engine(str(path), options)) as engine:
-            found = [str(kind) for kind in engine.describe().values()]
-        assert found == ["decimal", "integer", "date", "timestamp", "text", "boolean", "text"]
+    options = ReadOptions(delimiter=";", decimal=",", date_format="%d.%m.%Y")
+    with contextlib.closing(open_engine(str(path), options)) as engine:
+        found = [str(kind) for kind in engine.describe().values()]
+    assert found == ["decimal", "integer", "date", "timestamp", "text", "boolean", "text"]
 
 
-def test_types_are_drafted_as_by_duckdb(tmp_path: Path) -> None:
+def test_types_are_drafted(open_engine: Callable[..., Engine], tmp_path: Path) -> None:
     """What could be several types is the same one on both: 12.0 is a decimal, 1 no boolean, a day no moment."""
     columns = {"a": ("12.0", "3.0"), "b": ("1", "0"), "c": ("true", "False"), "d": ("2024-01-05", "2024-12-31"),
                "e": ("2024-01-05 10:00:00", "2024-12-31 11:00:00"), "f": ("yes", "no"), "g": ("1.5", "2"),
@@ -182,17 +189,17 @@ def test_types_are_drafted_as_by_duckdb(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rows = [list(columns), *zip(*columns.values(), strict=True)]
     path.write_text("".join(",".join(row) + "\n" for row in rows))
-    found = []
-    for open_engine in OPENERS:
-        with contextlib.closing(open_engine(str(path))) as engine:
-            found.append({name: str(kind) for name, kind in engine.describe().items()})
-    assert found[0] == found[1]
-    assert list(found[0].values()) == [
+    with contextlib.closing(open_engine(str(path))) as engine:
+        found = [str(kind) for kind in engine.describe().values()]
+    assert found == [
         "decimal", "integer", "boolean", "date", "timestamp", "boolean", "decimal", "text", "text", "text",
         "integer", "decimal",
     ]  # fmt: skip
 
 
+@GROUP
+@pytest.mark.servers
+@pytest.mark.usefixtures("spark_session")
 @pytest.mark.parametrize("kind", NATIVE)
 def test_cells_at_random(kind: str, tmp_path: Path) -> None:
     """Cells a few keystrokes away from a value: both engines take the same ones, for the same values."""

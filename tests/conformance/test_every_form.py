@@ -5,13 +5,17 @@ from __future__ import annotations
 import sqlglot
 from sqlglot import exp
 
-from dosimeter.measures.aggregates import AGGREGATES
-from dosimeter.planning.person_columns import OWN_AGGREGATES
-from dosimeter.sql.functions import NAMED_FUNCTIONS, ROW_FUNCTIONS
-from tests.conformance import test_engines, test_units_and_joins
-from tests.conformance.people_queries import PEOPLE_QUERIES
+from dosimeter.measures import AGGREGATES
+from dosimeter.planning.people.columns import OWN_AGGREGATES
+from dosimeter.sql import NAMED_FUNCTIONS, ROW_FUNCTIONS
+from tests.corpus.reading import read_corpus
 
-CONDITIONS = [f"SELECT COUNT(*) FROM people WHERE {where}" for where in test_engines.WHERE]
+BY_ROW, BY_UNIT, PEOPLE_QUERIES = (
+    [each.sql for each in read_corpus(f"engines/{name}")] for name in ("rows", "units", "people")
+)
+CONDITIONS = [
+    f"SELECT COUNT(*) FROM people WHERE {where}" for where in (each.sql for each in read_corpus("engines/conditions"))
+]
 WINDOWS = {exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue}
 TOTALS = {exp.Rollup, exp.Cube, exp.GroupingSets}
 
@@ -21,14 +25,14 @@ def find_kinds(queries: list[str]) -> set[type[exp.Expr]]:
 
 
 def test_every_function_of_a_row_is_compared() -> None:
-    queries = [*CONDITIONS, *test_engines.QUERIES, *test_units_and_joins.QUERIES, *PEOPLE_QUERIES]
+    queries = [*CONDITIONS, *BY_ROW, *BY_UNIT, *PEOPLE_QUERIES]
     other_dialects = {exp.DateTrunc}  # the name that DATE_TRUNC has where it is not DuckDB's
     assert set(ROW_FUNCTIONS) - find_kinds(queries) == other_dialects
     assert [name for name in NAMED_FUNCTIONS if f"{name.upper()}(" not in "".join(queries)] == []
 
 
 def test_every_aggregate_is_compared_by_row_and_by_individual() -> None:
-    for queries in (test_engines.QUERIES, test_units_and_joins.QUERIES):
+    for queries in (BY_ROW, BY_UNIT):
         asked = find_kinds(queries)
         assert {*AGGREGATES, *TOTALS} - asked == set()
 

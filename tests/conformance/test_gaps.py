@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dosimeter import Dataset
 from dosimeter.cli import main
-from dosimeter.dataset import Dataset
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.spark import open_spark
 from dosimeter.errors import DataError, QueryError
 from dosimeter.influence.measured_rows import count_individuals
 from dosimeter.schema.toml import read_schema
+from tests.conformance.engine_cases import GROUP, SERVER
 
-pytestmark = pytest.mark.xdist_group("conformance")
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "engines.md"
 
 
@@ -136,7 +136,10 @@ GAPS = [
     [
         pytest.param(
             gap,
-            marks=pytest.mark.xfail(strict=True, reason=gap.why, raises=(AssertionError, DataError, QueryError)),
+            marks=[
+                *SERVER,
+                pytest.mark.xfail(strict=True, reason=gap.why, raises=(AssertionError, DataError, QueryError)),
+            ],
             id=f"{gap.engine}: {gap.what}",
         )
         for gap in GAPS
@@ -162,6 +165,8 @@ def read_commands() -> list[list[str]]:
     return [shlex.split(line) for block in blocks for line in block.replace("\\\n", " ").splitlines()]
 
 
+@GROUP
+@pytest.mark.servers
 @pytest.mark.parametrize("command", read_commands(), ids=" ".join)
 def test_commands_of_the_guide_run(
     command: list[str],

@@ -13,10 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dosimeter import Dataset, Ledger
-from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.engines.postgres import open_postgres
 from dosimeter.errors import LedgerError
+from tests.conformance.engine_cases import SERVER, with_smoke
 
+pytestmark = SERVER
 COLUMNS = {"pid": {"type": "integer"}, "mins": {"type": "integer", "bounds": [0, 90]}}
 
 
@@ -67,12 +69,15 @@ def postgres(create_database: Callable[[], str]) -> str:
 
 @pytest.mark.parametrize(
     "names",
-    [
-        ("visits", "early", "nested", "kept"),
-        ("years", "years_1", "years_2", "second"),
-        ("base", "child"),
-        ("others", "veiled"),
-    ],
+    with_smoke(
+        [
+            ("visits", "early", "nested", "kept"),
+            ("years", "years_1", "years_2", "second"),
+            ("base", "child"),
+            ("others", "veiled"),
+        ],
+        2,
+    ),
     ids=["views", "partitions", "children", "functions"],
 )
 def test_a_table_of_postgresql_is_known_again(postgres: str, tmp_path: Path, names: tuple[str, ...]) -> None:
@@ -159,7 +164,6 @@ def warehouse(spark_session: Any, parts: Path) -> Iterator[Any]:
     spark_session.catalog.dropTempView("identified")
 
 
-@pytest.mark.xdist_group("conformance")
 def test_spark_and_duckdb_read_the_same_files(warehouse: Any, parts: Path) -> None:
     text = {
         "duckdb": (parts / "visits.csv", {}),
@@ -184,7 +188,7 @@ def test_spark_and_duckdb_read_the_same_files(warehouse: Any, parts: Path) -> No
                 assert len(ledger.accounts()) == 1
 
 
-@pytest.mark.xdist_group("conformance")
+@pytest.mark.smoke
 def test_spark_digests_files_it_alone_can_reach(warehouse: Any, parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the driver is elsewhere, Spark itself reads the bytes: the digests are the same."""
     source = str(parts / "visits.parquet")
@@ -195,7 +199,6 @@ def test_spark_digests_files_it_alone_can_reach(warehouse: Any, parts: Path, mon
         assert len(here) == 2
 
 
-@pytest.mark.xdist_group("conformance")
 def test_what_is_in_no_file_goes_by_its_content(spark_session: Any, tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "ledger.db") as ledger:
         for name, outcome in (("a", "released"), ("b", "refused")):

@@ -5,8 +5,7 @@ The oracle deletes everybody in turn from plain Python rows (group_tables.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import median
@@ -14,16 +13,14 @@ from typing import Any
 
 import pytest
 
-from dosimeter.dataset import Dataset
+from dosimeter import Dataset
+from tests.conformance.engine_cases import EVERY_ENGINE, on_every_engine
 from tests.conformance.group_tables import (
-    BY_ROW,
-    FACTS,
     ROWS,
     WARDS,
     Key,
     Measure,
     Row,
-    Sources,
     clean,
     count_vectors,
     kept_rows,
@@ -31,9 +28,6 @@ from tests.conformance.group_tables import (
     measure,
 )
 
-pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it
-
-ENGINES = ("duckdb", "postgres", "spark")
 FLAGS: tuple[Any, ...] = (False, True, None)
 XS: tuple[Any, ...] = (-1, 0, 1, 2, 3, None)
 WARDS_OR_NULL: tuple[Any, ...] = (*WARDS, None)
@@ -105,46 +99,13 @@ CASES = [
         lambda row: (REGIONS[row["clinic_id"]],) if row["clinic_id"] in REGIONS else ("outside",),
     ),
 ]
-OFTEN_ON_SPARK = {0, 2, 6, 9}
-
-
-def list_cases() -> list[Any]:
-    """Every case on every engine; on Spark, where each takes seconds, the others only in long runs."""
-    return [
-        pytest.param(
-            engine,
-            case,
-            id=f"{engine}-{at}",
-            marks=[pytest.mark.long] if engine == "spark" and at not in OFTEN_ON_SPARK else [],
-        )
-        for engine in ENGINES
-        for at, case in enumerate(CASES)
-    ]
-
-
-@pytest.fixture(scope="module")
-def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sources]:
-    with ExitStack() as opened:
-        yield Sources(request, tmp_path_factory.mktemp("null_groups"), opened, "nulls")
-
-
-@pytest.fixture(scope="module")
-def visits_in(sources: Sources) -> Callable[[str, bool], Dataset]:
-    opened: dict[tuple[str, bool], Dataset] = {}
-
-    def find(engine: str, by_row: bool) -> Dataset:
-        if (engine, by_row) not in opened:
-            opened[engine, by_row] = sources.open(engine, BY_ROW if by_row else FACTS)
-        return opened[engine, by_row]
-
-    return find
 
 
 @pytest.mark.parametrize("by_row", [True, False], ids=["rows", "units"])
-@pytest.mark.parametrize(("engine", "case"), list_cases())
-def test_null_is_a_group(visits_in: Callable[[str, bool], Dataset], engine: str, case: Case, by_row: bool) -> None:
+@pytest.mark.parametrize(("engine", "case"), on_every_engine(CASES, often=[0, 2, 6, 9], smoke=[0]))
+def test_null_is_a_group(grouped_in: Callable[[str, bool], Dataset], engine: str, case: Case, by_row: bool) -> None:
     rows = [clean(row) for row in ROWS] if by_row else kept_rows(ROWS)
-    risk = visits_in(engine, by_row).risk(case.sql)
+    risk = grouped_in(engine, by_row).risk(case.sql)
     measured = risk.measured()
     assert measured.keys == case.keys
     expected = measure(rows, case.keys, case.key, case.value)
@@ -156,10 +117,10 @@ def test_null_is_a_group(visits_in: Callable[[str, bool], Dataset], engine: str,
         assert any(None in case.keys[cell] for vector in found for cell, _ in vector), "somebody's group is NULL"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_undeclared_values_are_told_from_null(visits_in: Callable[[str, bool], Dataset], engine: str) -> None:
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
+def test_undeclared_values_are_told_from_null(grouped_in: Callable[[str, bool], Dataset], engine: str) -> None:
     """The controller sees how many people are in no group; those with NULL are in one, and can be looked up."""
-    risk = visits_in(engine, True).risk("SELECT ward, COUNT(*) FROM visits GROUP BY ward")
+    risk = grouped_in(engine, True).risk("SELECT ward, COUNT(*) FROM visits GROUP BY ward")
     assert risk.profile is not None
     assert risk.profile.undeclared == sum(row["ward"] == "elsewhere" for row in ROWS) > 0
     whys = [person.why for person in risk.list_people(30, columns=["ward"])]

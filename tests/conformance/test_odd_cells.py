@@ -37,9 +37,9 @@ from tests.conformance.odd_worlds import (
     SPARK,
     Worlds,
     check_neighbours,
-    group_of,
     list_tables,
     mark,
+    marks_of,
     open_worlds,
     populate,
 )
@@ -68,13 +68,15 @@ def test_neighbours_in_spark(worlds: Worlds, case: Case) -> None:
     check_neighbours(worlds, case)
 
 
-@pytest.mark.parametrize("case", [mark(make_wide(source, "person", "odd")) for source in OTHERS])
+@pytest.mark.parametrize("case", [mark(make_wide(source, "person", "odd"), pytest.mark.smoke) for source in OTHERS])
 def test_all_columns_at_once(worlds: Worlds, case: Case) -> None:
     check_neighbours(worlds, case)
 
 
 @pytest.mark.usefixtures("spark_session")
-@pytest.mark.parametrize("case", [mark(make_wide(source, "person", "odd")) for source in SPARK])
+@pytest.mark.parametrize(
+    "case", [mark(make_wide(s, "person", "odd"), *[pytest.mark.smoke] * (s == "spark parquet")) for s in SPARK]
+)
 def test_all_columns_at_once_in_spark(worlds: Worlds, case: Case) -> None:
     check_neighbours(worlds, case)
 
@@ -148,7 +150,7 @@ def test_the_cover_meets_every_pair() -> None:
                 assert wanted == {(getattr(case, a), getattr(case, b)) for case in cases}
 
 
-@pytest.mark.parametrize("source", [pytest.param(source, marks=group_of(source)) for source in OTHERS])
+@pytest.mark.parametrize("source", [pytest.param(source, marks=marks_of(source)) for source in OTHERS])
 def test_sources_hold_the_odd_cells(worlds: Worlds, source: str) -> None:
     """Read without the product: every odd cell is there, and not yet NULL. pandas alone writes NaN for a NULL."""
     written = worlds.write(source, None)

@@ -21,7 +21,7 @@ from dosimeter import Dataset, Ledger
 from dosimeter.errors import DatasetStopped
 from dosimeter.influence import measure_exactly
 from tests.conformance.odd_cases import Case
-from tests.conformance.odd_worlds import OTHERS, SPARK, Worlds, group_of, open_worlds, release
+from tests.conformance.odd_worlds import OTHERS, SPARK, Worlds, marks_of, open_worlds, release
 
 # ---------------------------------------------------------------- statistics
 
@@ -129,6 +129,7 @@ def test_statistics_decide_nothing(tmp_path: Path, writer: str, kind: pa.DataTyp
 
 
 @pytest.mark.xdist_group("conformance")
+@pytest.mark.servers
 @pytest.mark.usefixtures("spark_session")
 def test_statistics_decide_nothing_in_spark(tmp_path: Path) -> None:
     paths = list(write_tables(tmp_path, write_pyarrow, pa.float64()))
@@ -164,7 +165,7 @@ def compare_with_arrow(worlds: Worlds, source: str, column: str, mode: str) -> N
 @pytest.mark.parametrize(
     "column", ["ratio", "born", *(pytest.param(c, marks=pytest.mark.long) for c in ("huge", "at_us"))]
 )
-@pytest.mark.parametrize("source", [pytest.param(s, marks=group_of(s)) for s in OTHERS if s != "arrow"])
+@pytest.mark.parametrize("source", [pytest.param(s, marks=marks_of(s)) for s in OTHERS if s != "arrow"])
 def test_repeated_keys_are_cut_alike(worlds: Worlds, source: str, column: str, mode: str) -> None:
     compare_with_arrow(worlds, source, column, mode)
 
@@ -177,7 +178,7 @@ def test_repeated_keys_are_cut_alike(worlds: Worlds, source: str, column: str, m
             source,
             column,
             mode,
-            marks=[group_of(source), *([pytest.mark.long] if (column, mode) != ("ratio", "person") else [])],
+            marks=[*marks_of(source), *([pytest.mark.long] if (column, mode) != ("ratio", "person") else [])],
         )
         for source in SPARK
         for column in COMMON_COLUMNS

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from dosimeter.assessment import Risk
-from dosimeter_paper.recompute import recompute_risk
 from tests.conformance.odd_cases import MODES, Case, cover_pairs
 from tests.conformance.odd_tables import Row
 from tests.conformance.odd_worlds import OTHERS, SPARK, Worlds, choose_rows, distance, mark, open_worlds, populate
@@ -99,17 +98,3 @@ def test_risk(worlds: Worlds, case: Case) -> None:
 @pytest.mark.parametrize("case", [mark(case, *([pytest.mark.long] if at else [])) for at, case in enumerate(IN_SPARK)])
 def test_risk_in_spark(worlds: Worlds, case: Case) -> None:
     check_risk(worlds, case)
-
-
-def sample(cases: Sequence[Case], every: int) -> list[Any]:
-    return [mark(case, *([pytest.mark.long] if at % every else [])) for at, case in enumerate(cases)]
-
-
-@pytest.mark.parametrize("case", sample(CASES, 7))
-def test_recomputing_agrees(worlds: Worlds, case: Case) -> None:
-    """Really leaving out each record gives the closed form's sensitivities, on every kind of odd cell."""
-    dataset, _ = worlds.open(case, None)
-    closed = dataset.risk(case.sql, min_rows=case.min_rows, quantiles="noise")
-    recomputed = recompute_risk(dataset, case.sql, min_rows=case.min_rows, quantiles="noise")
-    np.testing.assert_allclose(sizes(recomputed), sizes(closed), rtol=1e-9, atol=1e-9)
-    assert recomputed.k == closed.k

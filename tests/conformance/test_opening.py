@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.engines.opening import open_engine
 from dosimeter.errors import DataError, OptionError
 from dosimeter.influence.measured_rows import count_individuals

@@ -13,18 +13,19 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from dosimeter.dataset import Dataset
-from dosimeter.engines.base import ReadOptions
+from dosimeter import Dataset
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.engines.postgres import PostgresEngine, open_postgres
 from dosimeter.engines.postgres_catalogue import split_name
 from dosimeter.errors import DataError, Interrupted, OptionError, SourceUnreachable
 from dosimeter.influence.measured_rows import count_individuals
-from dosimeter.influence.rows.queries import count_query
+from dosimeter.influence.rows.row_queries import count_query
 from dosimeter.inspection.draft import draft_schema
-from dosimeter.schema.facts import Column, ColumnType, JoinTable
+from dosimeter.schema import Column, ColumnType, JoinTable
 from dosimeter.schema.toml import read_schema
+from tests.conformance.engine_cases import SERVER
 
-pytestmark = pytest.mark.xdist_group("conformance")
+pytestmark = SERVER
 SECRET = "s3cret-w0rd"
 
 
@@ -97,10 +98,12 @@ def count(url: str, table: str) -> int:
         ("", []),
     ],
 )
+@pytest.mark.smoke  # without a server
 def test_names_are_split(name: str, parts: list[tuple[str, bool]]) -> None:
     assert split_name(name) == parts
 
 
+@pytest.mark.smoke
 def test_tables_are_found(database: str) -> None:
     assert columns(at(database, "visits")) == {"n": "integer", "s": "text"}
     assert columns(at(database, "VISITS")) == {"n": "integer", "s": "text"}
@@ -132,6 +135,7 @@ def test_the_only_table_needs_no_name(postgres_server: str) -> None:
 # ---------------------------------------------------------------- types
 
 
+@pytest.mark.smoke
 def test_types_are_checked(database: str) -> None:
     engine = at(database, "mixed")
     assert {name: str(kind) for name, kind in engine.describe().items()} == {
@@ -197,6 +201,7 @@ def test_every_text_is_compared_by_bytes(postgres_url: str) -> None:
         ("postgresql://ada:{secret}@/odd?no_such_option=1", "URL cannot be read"),
     ],
 )
+@pytest.mark.smoke
 def test_connections_that_fail(postgres_server: str, url: str, message: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -288,6 +293,7 @@ def test_a_joined_table_is_no_url(database: str) -> None:
     engine.close()
 
 
+@pytest.mark.smoke
 def test_values_out_of_range(database: str) -> None:
     facts = {"table": "large", "columns": {"n": {"type": "integer", "bounds": [0, 9]}, "d": {"type": "decimal"}}}
     with Dataset.open(database, schema=facts, table="large") as dataset:
@@ -357,6 +363,7 @@ def test_a_lost_connection(database: str) -> None:
 # ---------------------------------------------------------------- what it does to the server
 
 
+@pytest.mark.smoke
 def test_only_selects_run_and_nothing_is_written(database: str) -> None:
     engine = at(database, "visits")
     with pytest.raises(TypeError):
@@ -374,6 +381,7 @@ def test_functions_of_others_do_not_stand_in(database: str) -> None:
         assert dataset.risk("SELECT COUNT(*) FROM visits WHERE FLOOR(n) = 2").measured().values == ((2,),)
 
 
+@pytest.mark.smoke
 def test_one_snapshot(database: str) -> None:
     engine = at(database, "visits")
     assert count_individuals(engine) == 3

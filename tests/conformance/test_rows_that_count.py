@@ -8,22 +8,18 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 
-from dosimeter.dataset import Dataset
+from dosimeter import Dataset
+from tests.conformance.engine_cases import GROUP, on_every_engine
 from tests.rows_that_count import rows_that_count
-
-pytestmark = pytest.mark.xdist_group("conformance")
 
 Row = dict[str, Any]
 COLUMNS: dict[str, dict[str, Any]] = {
@@ -66,10 +62,10 @@ ARROW = pa.schema(
         ("day", pa.date32()), ("at", pa.timestamp("us")),
     ]
 )  # fmt: skip
-POSTGRES = (
-    "who varchar, number numeric(9, 0), whole bigint, ratio float8, cost float8, ward text, note text, urgent boolean, "
-    "day date, at timestamp"
-)
+POSTGRES = {
+    "t": "who varchar, number numeric(9, 0), whole bigint, ratio float8, cost float8, ward text, note text, "
+    "urgent boolean, day date, at timestamp"
+}
 
 
 def build_rows() -> list[Row]:
@@ -86,35 +82,7 @@ def build_rows() -> list[Row]:
 
 
 ROWS = build_rows()
-Open = Callable[[dict[str, Any]], Dataset]
-
-
-@pytest.fixture(scope="module")
-def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Open]]:
-    """How to open the table in each engine; servers start when they are first asked for."""
-    table = pa.Table.from_pylist(ROWS, schema=ARROW)
-    with ExitStack() as opened:
-
-        def duckdb(facts: dict[str, Any]) -> Dataset:
-            return opened.enter_context(Dataset.open(table, schema=facts, table="t"))
-
-        def postgres(facts: dict[str, Any]) -> Dataset:
-            url = request.getfixturevalue("postgres_url")
-            name = f"rows_that_count_{'_'.join([facts['unit'], str(facts['max_rows_per_unit'])])}"
-            with psycopg.connect(url) as connection:
-                connection.execute(f"CREATE TABLE {name} ({POSTGRES})")
-                with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
-                    for row in ROWS:
-                        copy.write_row(list(row.values()))
-            return opened.enter_context(Dataset.open(url, schema=facts, table=f"public.{name}"))
-
-        def spark(facts: dict[str, Any]) -> Dataset:
-            request.getfixturevalue("spark_session")
-            path: Path = tmp_path_factory.mktemp("rows") / "t.parquet"
-            pq.write_table(table, path)
-            return opened.enter_context(Dataset.open(path, schema=facts, engine="spark"))
-
-        yield lambda name: {"duckdb": duckdb, "postgres": postgres, "spark": spark}[name]
+TABLE = pa.Table.from_pylist(ROWS, schema=ARROW)
 
 
 def clean(row: Row) -> Row:
@@ -122,22 +90,22 @@ def clean(row: Row) -> Row:
     return {name: None if isinstance(cell, float) and not math.isfinite(cell) else cell for name, cell in row.items()}
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
-@pytest.mark.parametrize(
-    ("unit", "key", "m", "left_out"),
-    [
-        ("who", None, 4, ()),
-        ("number", "note", 1, ()),
-        ("number", None, 20, ("whole", "ratio", "note", "day", "at")),
-    ],
-    ids=["texts", "numbers and a key", "rows that mostly repeat"],
-)
+CUTS: list[Any] = [
+    ("who", None, 4, ()),
+    ("number", "note", 1, ()),
+    ("number", None, 20, ("whole", "ratio", "note", "day", "at")),  # rows that mostly repeat
+]
+
+
+@pytest.mark.parametrize(("engine", "cut"), on_every_engine(CUTS, often=[0, 1, 2], smoke=[0]))
 def test_every_engine_keeps_the_same_rows(
-    opener: Callable[[str], Open], engine: str, unit: str, key: str | None, m: int, left_out: tuple[str, ...]
+    open_in: Callable[..., Dataset], engine: str, cut: tuple[str, str | None, int, tuple[str, ...]]
 ) -> None:
+    unit, key, m, left_out = cut
     columns = {name: facts for name, facts in COLUMNS.items() if name not in left_out}
     facts: dict[str, Any] = {"table": "t", "individuals": 50, "unit": unit, "max_rows_per_unit": m, "columns": columns}
-    dataset = opener(engine)(facts | ({} if key is None else {"row_key": key}))
+    facts |= {} if key is None else {"row_key": key}
+    dataset = open_in(engine, facts | {"tables": {}}, {"t": TABLE}, POSTGRES)
     names = [exp.column(name, quoted=True) for name in columns]
     found = dataset.engine.fetch(exp.select(*names).from_(dataset.tables.cut(None))).to_pylist()
     expected = rows_that_count([{name: clean(row)[name] for name in columns} for row in ROWS], columns, unit, m)
@@ -146,10 +114,12 @@ def test_every_engine_keeps_the_same_rows(
     assert Counter(tuple(row.values()) for row in found) == Counter(tuple(row.values()) for row in expected)
 
 
-def test_postgresql_forgets_the_choice_with_its_snapshot(opener: Callable[[str], Open], postgres_url: str) -> None:
+@GROUP
+@pytest.mark.servers
+def test_postgresql_forgets_the_choice_with_its_snapshot(open_in: Callable[..., Dataset], postgres_url: str) -> None:
     """Limits are kept in the transaction that sees the rows they are of, and found again for the next snapshot."""
     facts = {"table": "t", "individuals": 50, "unit": "number", "max_rows_per_unit": 3, "columns": COLUMNS}
-    dataset = opener("postgres")(facts)
+    dataset = open_in("postgres", facts, {"t": TABLE}, POSTGRES, "forgotten")
 
     def keep() -> Counter[str]:
         found = dataset.engine.fetch(exp.select("*").from_(dataset.tables.cut(None))).to_pylist()
@@ -157,8 +127,8 @@ def test_postgresql_forgets_the_choice_with_its_snapshot(opener: Callable[[str],
 
     before = keep()
     with psycopg.connect(postgres_url) as connection:
-        connection.execute("INSERT INTO rows_that_count_number_3 SELECT * FROM rows_that_count_number_3")
-        connection.execute("DELETE FROM rows_that_count_number_3 WHERE who = 'ada'")
+        connection.execute("INSERT INTO forgotten.t SELECT * FROM forgotten.t")
+        connection.execute("DELETE FROM forgotten.t WHERE who = 'ada'")
     assert keep() == before
     dataset.engine.refresh()
     assert keep() == Counter({who: count for who, count in before.items() if who != "ada"})

@@ -20,23 +20,24 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from dosimeter.dataset import Dataset
-from dosimeter.engines.base import Engine, ReadOptions
+from dosimeter import Dataset
 from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import Engine, ReadOptions
 from dosimeter.engines.spark import SparkEngine, open_spark
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, QueryError
 from dosimeter.influence.measured_rows import count_individuals
-from dosimeter.influence.rows.profile import measure_answer
-from dosimeter.influence.rows.queries import count_query
+from dosimeter.influence.rows.row_profile import measure_answer
+from dosimeter.influence.rows.row_queries import count_query
 from dosimeter.inspection.compare import check_schema
 from dosimeter.inspection.draft import draft_schema
-from dosimeter.planning.planner import plan_query
-from dosimeter.schema.facts import Schema
+from dosimeter.planning import plan_query
+from dosimeter.schema import Schema
 from dosimeter.schema.toml import read_schema
+from tests.conformance.engine_cases import SERVER
 from tests.waiting import LONGEST_WAIT
 from tests.whole_tables import whole_table
 
-pytestmark = [pytest.mark.xdist_group("conformance"), pytest.mark.usefixtures("spark_session")]
+pytestmark = [*SERVER, pytest.mark.usefixtures("spark_session")]
 PEOPLE = read_schema({"table": "t", "columns": {"n": {"type": "integer", "bounds": [0, 9]}, "s": {"type": "text"}}})
 SECRET = "4711-secret"
 
@@ -73,6 +74,7 @@ def csv_file(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.smoke
 def test_csv_is_read_as_by_duckdb(csv_file: Path, schema: Schema) -> None:
     options = ReadOptions(null="NA")
     expected, found = (read_rows(open(str(csv_file), options), schema) for open in (open_duckdb, open_spark))
@@ -290,6 +292,7 @@ def test_fingerprint_is_of_the_content(spark_session: Any) -> None:
 # ---------------------------------------------------------------- types
 
 
+@pytest.mark.smoke
 def test_types_are_checked(spark_session: Any) -> None:
     frame = spark_session.sql("SELECT 1 AS n, 'a' AS s, ARRAY(1) AS many, CAST('x' AS BINARY) AS bytes")
     engine = open_spark(frame)
@@ -313,6 +316,7 @@ def test_texts_compare_by_bytes_whatever_their_collation(spark_session: Any) -> 
     assert counted == ((2, 0),)
 
 
+@pytest.mark.smoke
 def test_numbers_that_overflow_are_null(spark_session: Any) -> None:
     facts = {"table": "t", "columns": {"n": {"type": "integer", "bounds": [0, 9]}}}
     large = spark_session.sql("SELECT 9223372036854775807 AS n")
@@ -364,6 +368,7 @@ def test_the_settings_of_a_session_stay(spark_session: Any) -> None:
             spark_session.conf.set(name, value)
 
 
+@pytest.mark.smoke
 def test_nothing_is_left_in_the_catalogue(spark_session: Any) -> None:
     before = {found.name for found in spark_session.catalog.listTables()}
     engine = open_spark(spark_session.range(3))
@@ -393,6 +398,7 @@ def test_a_query_can_be_interrupted(spark_session: Any) -> None:
     engine.close()
 
 
+@pytest.mark.smoke
 def test_only_selects_run(spark_session: Any) -> None:
     from sqlglot import exp
 
@@ -402,6 +408,7 @@ def test_only_selects_run(spark_session: Any) -> None:
     engine.close()
 
 
+@pytest.mark.smoke
 def test_errors_quote_nothing_and_name_the_fix(spark_session: Any, tmp_path: Path, capfd: Any) -> None:
     with pytest.raises(OptionError, match="no table nowhere"):
         open_spark("spark:nowhere")

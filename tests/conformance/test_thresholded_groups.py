@@ -7,23 +7,19 @@ large that noise is 0: what is shown then is exactly the groups with at least T 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dosimeter import Ledger
-from dosimeter.dataset import Dataset
+from dosimeter import Dataset, Ledger
+from tests.conformance.engine_cases import EVERY_ENGINE, on_every_engine
 from tests.conformance.group_tables import (
-    BY_ROW,
-    FACTS,
     ROWS,
     Key,
     Row,
-    Sources,
     clean,
     count_vectors,
     kept_rows,
@@ -31,9 +27,6 @@ from tests.conformance.group_tables import (
     measure,
 )
 
-pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it
-
-ENGINES = ("duckdb", "postgres", "spark")
 DELTA = 1e-3
 THRESHOLDED: dict[str, Any] = {"groups": "thresholded", "group_delta": DELTA}
 
@@ -88,37 +81,10 @@ def numbers_of(by_row: bool) -> Callable[[Sequence[Row]], list[float]]:
     return count
 
 
-def list_cases() -> list[Any]:
-    """Every case on every engine; on Spark, where each takes seconds, two of them but in long runs."""
-    return [
-        pytest.param(
-            engine, case, id=f"{engine}-{at}", marks=[pytest.mark.long] if engine == "spark" and at > 1 else []
-        )
-        for engine in ENGINES
-        for at, case in enumerate(CASES)
-    ]
-
-
-@pytest.fixture(scope="module")
-def visits_in(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str, bool], Dataset]]:
-    opened: dict[tuple[str, bool], Dataset] = {}
-    with ExitStack() as stack:
-        sources = Sources(request, tmp_path_factory.mktemp("thresholded"), stack, "observed")
-
-        def find(engine: str, by_row: bool) -> Dataset:
-            if (engine, by_row) not in opened:
-                opened[engine, by_row] = sources.open(engine, BY_ROW if by_row else FACTS)
-            return opened[engine, by_row]
-
-        yield find
-
-
 @pytest.mark.parametrize("by_row", [True, False], ids=["rows", "units"])
-@pytest.mark.parametrize(("engine", "case"), list_cases())
+@pytest.mark.parametrize(("engine", "case"), on_every_engine(CASES, often=[0, 1], smoke=[0]))
 def test_everybody_moves_the_observed_groups(
-    visits_in: Callable[[str, bool], Dataset], engine: str, case: Case, by_row: bool
+    grouped_in: Callable[[str, bool], Dataset], engine: str, case: Case, by_row: bool
 ) -> None:
     rows = [clean(row) for row in ROWS] if by_row else kept_rows(ROWS)
     keys, count = observe(rows, case), numbers_of(by_row)
@@ -126,7 +92,7 @@ def test_everybody_moves_the_observed_groups(
     def key(row: Row) -> Key:
         return case.key(row) or ("in no group", "")
 
-    risk = visits_in(engine, by_row).risk(case.sql, **THRESHOLDED)
+    risk = grouped_in(engine, by_row).risk(case.sql, **THRESHOLDED)
     measured = risk.measured()
     assert list(measured.keys) == keys
     assert risk.k == len(keys) * (1 if by_row else 2)
@@ -141,9 +107,9 @@ def test_everybody_moves_the_observed_groups(
 
 
 @pytest.mark.parametrize("by_row", [True, False], ids=["rows", "units"])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
 def test_groups_with_enough_individuals_are_released(
-    visits_in: Callable[[str, bool], Dataset], engine: str, by_row: bool, tmp_path: Path
+    grouped_in: Callable[[str, bool], Dataset], engine: str, by_row: bool, tmp_path: Path
 ) -> None:
     """At ε = 200 a noise other than 0 comes once in e^60, and T is 2: whoever is alone in a group is left out."""
     rows = [clean(row) for row in ROWS] if by_row else kept_rows(ROWS)
@@ -154,7 +120,7 @@ def test_groups_with_enough_individuals_are_released(
     assert len(expected) < len(set(people) - {None}), "somebody is alone in a group"
     counted = "COUNT(*)" if by_row else "COUNT(DISTINCT pid)"
     with Ledger.open(tmp_path / "ledger.db") as ledger:
-        answer = visits_in(engine, by_row).release(
+        answer = grouped_in(engine, by_row).release(
             f"SELECT topic, {counted} AS n FROM visits GROUP BY topic",
             ledger=ledger,
             epsilon=200 if by_row else 600,
@@ -168,11 +134,11 @@ def test_groups_with_enough_individuals_are_released(
     assert float(account.entries[0].delta) == DELTA
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
 def test_exposed_people_are_named_by_their_observed_group(
-    visits_in: Callable[[str, bool], Dataset], engine: str
+    grouped_in: Callable[[str, bool], Dataset], engine: str
 ) -> None:
-    risk = visits_in(engine, False).risk("SELECT topic, COUNT(*) FROM visits GROUP BY topic", **THRESHOLDED)
+    risk = grouped_in(engine, False).risk("SELECT topic, COUNT(*) FROM visits GROUP BY topic", **THRESHOLDED)
     topics = {row["topic"] for row in kept_rows(ROWS)}
     for person in risk.list_people(3):
         assert any(f"{each}: " in person.why for each in topics if each)

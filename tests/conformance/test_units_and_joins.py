@@ -7,28 +7,26 @@ every engine against plain Python. Units differ in case, accents, normal form an
 from __future__ import annotations
 
 import random
+import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from dosimeter import Dataset
 from dosimeter.assessment import Risk
-from dosimeter.dataset import Dataset
 from dosimeter.errors import SchemaError
-from dosimeter.influence.contributions import Contributions
 from dosimeter.ledger import Ledger
 from dosimeter.postprocess import assemble_answer
-from tests.conformance.people_queries import PEOPLE_QUERIES
+from tests.conformance.engine_cases import EVERY_ENGINE, GROUP, SERVERS, SERVERS_ALWAYS, on_servers, queries_on_servers
+from tests.conformance.group_tables import count_vectors
 from tests.rows_that_count import rows_that_count
-
-pytestmark = pytest.mark.xdist_group("conformance")  # one server and one Spark session for all of it
 
 M, N, SLOTS = 4, 2, 60
 UNITS = [
@@ -45,56 +43,7 @@ VISITS = pa.schema(
 CLINICS = pa.schema([("clinic_id", pa.int64()), ("region", pa.string()), ("beds", pa.int64())])
 DAYS = pa.schema([("day", pa.date32()), ("rate", pa.float64()), ("opens", pa.timestamp("us")), ("feast", pa.bool_())])
 LABS = pa.schema([("pid", pa.string()), ("lab", pa.string()), ("score", pa.int64())])
-FACTS: dict[str, Any] = {
-    "table": "visits",
-    "individuals": SLOTS,
-    "unit": "pid",
-    "max_rows_per_unit": M,
-    "row_key": "vid",
-    "reviewed": True,
-    "columns": {
-        "pid": {"type": "text", "max_length": 2},
-        "number": {"type": "integer"},
-        "vid": {"type": "integer"},
-        "clinic_id": {"type": "integer", "bounds": [1, 8]},
-        "cost": {"type": "decimal", "bounds": [-50, 200], "resolution": 0.05},
-        "x": {"type": "integer", "bounds": [-2, 9]},
-        "ward": {"type": "category", "values": WARDS},
-        "urgent": {"type": "boolean"},
-        "day": {"type": "date", "bounds": ["2024-02-26", "2024-03-05"]},
-    },
-    "tables": {
-        "clinics": {
-            "public": True,
-            "key": "clinic_id",
-            "columns": {
-                "clinic_id": {"type": "integer"},
-                "region": {"type": "category", "values": ["north", "süd"]},
-                "beds": {"type": "integer", "bounds": [0, 40]},
-            },
-        },
-        "days": {
-            "public": True,
-            "key": "day",
-            "columns": {
-                "day": {"type": "date"},
-                "rate": {"type": "decimal"},
-                "opens": {"type": "timestamp"},
-                "feast": {"type": "boolean"},
-            },
-        },
-        "labs": {
-            "unit": "pid",
-            "max_rows_per_unit": N,
-            "row_key": "lab",
-            "columns": {
-                "pid": {"type": "text"},
-                "lab": {"type": "text"},
-                "score": {"type": "integer", "bounds": [0, 9]},
-            },
-        },
-    },
-}
+FACTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("units.toml").read_text(encoding="utf-8"))
 
 
 def build_tables() -> dict[str, pa.Table]:
@@ -141,109 +90,17 @@ POSTGRES = {
     "days": "day date, rate numeric(6, 2), opens timestamp, feast boolean",
 }
 
-Open = Callable[[dict[str, pa.Table], dict[str, Any]], Dataset]
+
+@pytest.fixture(scope="module")
+def opener(open_in: Callable[..., Dataset]) -> Callable[..., Dataset]:
+    """Open these tables, or changed ones, in an engine."""
+    return lambda engine, tables=TABLES, facts=FACTS: open_in(engine, facts, tables, POSTGRES)
 
 
 @pytest.fixture(scope="module")
-def opener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Open]]:
-    """How to open the three tables in each engine; servers start when they are first asked for."""
-    with ExitStack() as opened:
-
-        def duckdb(tables: dict[str, pa.Table], facts: dict[str, Any]) -> Dataset:
-            others = {name: table for name, table in tables.items() if name != "visits"}
-            return opened.enter_context(Dataset.open(tables["visits"], schema=facts, table="visits", tables=others))
-
-        def postgres(tables: dict[str, pa.Table], facts: dict[str, Any]) -> Dataset:
-            url = request.getfixturevalue("postgres_url")
-            place = f"units_{len(request.node.stash.setdefault(PLACES, []))}"
-            request.node.stash[PLACES].append(place)
-            with psycopg.connect(url) as connection:
-                connection.execute(f"CREATE SCHEMA {place}")
-                for name, table in tables.items():
-                    connection.execute(f"CREATE TABLE {place}.{name} ({POSTGRES[name]})")
-                    with connection.cursor().copy(f"COPY {place}.{name} FROM STDIN") as copy:
-                        for row in table.to_pylist():
-                            copy.write_row(list(row.values()))
-            return opened.enter_context(Dataset.open(url, schema=facts, table=f"{place}.visits"))
-
-        def spark(tables: dict[str, pa.Table], facts: dict[str, Any]) -> Dataset:
-            request.getfixturevalue("spark_session")
-            folder: Path = tmp_path_factory.mktemp("units")
-            for name, table in tables.items():
-                pq.write_table(table, folder / f"{name}.parquet")
-            located = {
-                name: {**one, "source": str(folder / f"{name}.parquet")} for name, one in facts["tables"].items()
-            }
-            return opened.enter_context(
-                Dataset.open(folder / "visits.parquet", schema={**facts, "tables": located}, engine="spark")
-            )
-
-        yield lambda name: {"duckdb": duckdb, "postgres": postgres, "spark": spark}[name]
-
-
-PLACES = pytest.StashKey[list[str]]()
-
-
-@pytest.fixture(scope="module")
-def visits_in(opener: Callable[[str], Open]) -> Callable[[str], Dataset]:
+def visits_in(opener: Callable[..., Dataset]) -> Callable[[str], Dataset]:
     """The tables in each engine, opened once."""
-    opened: dict[str, Dataset] = {}
-
-    def find(engine: str) -> Dataset:
-        if engine not in opened:
-            opened[engine] = opener(engine)(TABLES, FACTS)
-        return opened[engine]
-
-    return find
-
-
-def on_both(cases: Sequence[Any], *, often: Sequence[int]) -> list[Any]:
-    """Every case on PostgreSQL; on Spark, where each takes seconds, those at these places, and all in long runs."""
-    spark = [
-        pytest.param("spark", case, marks=[] if at in often else [pytest.mark.long]) for at, case in enumerate(cases)
-    ]
-    return [*(pytest.param("postgres", case) for case in cases), *spark]
-
-
-def count_vectors(found: Contributions) -> Counter[tuple[tuple[int, float], ...]]:
-    people: Counter[tuple[tuple[int, float], ...]] = Counter()
-    for row, count in enumerate(found.people.tolist()):
-        owned = slice(found.starts[row], found.starts[row + 1])
-        people[tuple(zip(found.cells[owned].tolist(), found.changes[owned].tolist(), strict=True))] += count
-    return +people
-
-
-QUERIES = [
-    "SELECT COUNT(*) FROM visits",
-    "SELECT COUNT(*), COUNT(x), COUNT(DISTINCT x), COUNT(DISTINCT pid) FROM visits WHERE cost > 0",
-    "SELECT SUM(cost) FROM visits",
-    "SELECT SUM(x), AVG(cost), VAR_POP(x) FROM visits WHERE ward <> 'A'",
-    "SELECT MIN(cost), MAX(cost) FROM visits WHERE cost > -49 AND cost < 190",
-    "SELECT MEDIAN(cost), QUANTILE_CONT(x, 0.9), QUANTILE_DISC(cost, 0.25) FROM visits WHERE urgent",
-    "SELECT COUNT(DISTINCT ward), COUNT(DISTINCT cost) FROM visits",
-    "SELECT ward, COUNT(*) FROM visits GROUP BY ward",
-    "SELECT ward, urgent, SUM(cost), COUNT(x) FROM visits WHERE x > -3 GROUP BY ward, urgent",
-    "SELECT x, MEDIAN(cost), COUNT(DISTINCT pid) FROM visits GROUP BY x",
-    "SELECT urgent, MIN(x), STDDEV_POP(cost) FROM visits GROUP BY urgent",
-    "SELECT day, COUNT(*), SUM(cost) FROM visits GROUP BY day",
-    "SELECT x > 3, SUM(cost), COUNT(DISTINCT ward) FROM visits GROUP BY x > 3",
-    "SELECT CASE WHEN ward < 'b' THEN 'low' ELSE 'high' END, COUNT(*) FROM visits GROUP BY 1",
-    "SELECT region, COUNT(*), SUM(beds) FROM visits JOIN clinics USING (clinic_id) GROUP BY region",
-    "SELECT SUM(cost), COUNT(beds) FROM visits v LEFT JOIN clinics c ON v.clinic_id = c.clinic_id WHERE urgent",
-    "SELECT SUM(score), MEDIAN(score) FROM visits JOIN labs USING (pid)",
-    "SELECT ward, COUNT(*), AVG(score) FROM visits LEFT JOIN labs ON visits.pid = labs.pid GROUP BY ward",
-    "SELECT region, COUNT(DISTINCT lab) FROM visits JOIN clinics USING (clinic_id) JOIN labs USING (pid) GROUP BY 1",
-    "WITH d AS (SELECT 2 * x AS y, ward FROM visits WHERE cost > 10) SELECT ward, SUM(y) FROM d GROUP BY ward",
-    "SELECT COUNT_IF(x > 3 OR urgent), APPROX_COUNT_DISTINCT(ward), STDDEV(cost), VAR_SAMP(x) FROM visits",
-    "SELECT VARIANCE(x), STDDEV_SAMP(SQRT(cost)), COUNT(DISTINCT x // 3) FROM visits WHERE UPPER(ward) <> 'B'",
-    "SELECT ward, CORR(x, cost), COVAR_SAMP(cost, ISODOW(day)) FROM visits GROUP BY ward",
-    "SELECT COVAR_POP(x, cost), REGR_SLOPE(cost, x), REGR_INTERCEPT(score, x) FROM visits JOIN labs USING (pid)",
-    "SELECT ward, urgent, COUNT(*), SUM(cost), AVG(x) FROM visits GROUP BY ROLLUP (ward, urgent)",
-    "SELECT UPPER(region) AS r, DAYNAME(day) AS d, COUNT(*), CORR(x, beds) FROM visits JOIN clinics USING (clinic_id) "
-    "GROUP BY CUBE (r, d)",
-    "SELECT ward, LEFT(ward, 1) AS w, COUNT_IF(urgent) FROM visits GROUP BY GROUPING SETS ((ward, w), (w), ())",
-    "SELECT ward, COUNT(DISTINCT pid), COUNT(DISTINCT urgent) FROM visits GROUP BY ward",
-]  # fmt: skip
+    return cache(opener)
 
 
 def compare(found: Risk, expected: Risk) -> None:
@@ -253,32 +110,18 @@ def compare(found: Risk, expected: Risk) -> None:
     assert len(count_vectors(expected.contributions)) >= 2
 
 
-@pytest.mark.parametrize(("engine", "sql"), on_both(QUERIES, often=[3, 6, 9, 14, 16, 19, 22, 25]))
+@pytest.mark.parametrize(("engine", "sql"), queries_on_servers("units"))
 def test_individuals_move_the_same_numbers(visits_in: Callable[[str], Dataset], engine: str, sql: str) -> None:
     compare(visits_in(engine).risk(sql), visits_in("duckdb").risk(sql))
 
 
-@pytest.mark.parametrize(("engine", "sql"), on_both(PEOPLE_QUERIES, often=[1, 2, 7, 9, 11, 14, 23, 25, 27]))
+@pytest.mark.parametrize(("engine", "sql"), queries_on_servers("people"))
 def test_questions_about_people_agree(visits_in: Callable[[str], Dataset], engine: str, sql: str) -> None:
     """The last word on order, means of each individual and members of other tables: the same on every engine."""
     compare(visits_in(engine).risk(sql), visits_in("duckdb").risk(sql))
 
 
-BLOCKS = [
-    "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward UNION ALL SELECT 'urgent', COUNT(*) FROM visits WHERE urgent",
-    "SELECT ward, SUM(cost) / (SELECT SUM(cost) FROM visits WHERE x > 0) FROM visits WHERE x > 3 GROUP BY ward",
-    "SELECT ward, MEDIAN(cost), COUNT(DISTINCT x), COUNT(DISTINCT pid) FROM visits GROUP BY ROLLUP (ward)",
-    "SELECT ward, urgent, MAX(x) FROM visits WHERE cost > 0 GROUP BY CUBE (ward, urgent)",
-    "SELECT x, COUNT(*), AVG(cost) FROM visits GROUP BY x UNION ALL SELECT 0, COUNT(x), AVG(x) FROM visits WHERE x > 2",
-    "SELECT region, COUNT(*), (SELECT SUM(beds) FROM visits JOIN clinics USING (clinic_id)) FROM visits JOIN clinics "
-    "USING (clinic_id) WHERE urgent GROUP BY region",
-    "WITH p AS (SELECT pid, COUNT(*) AS n, SUM(cost) AS c FROM visits GROUP BY pid) SELECT n, SUM(c) FROM p GROUP BY n "
-    "UNION ALL SELECT -1, MEDIAN(c) FROM p WHERE n > 1",
-    "SELECT (SELECT COUNT(*) FROM visits WHERE day < DATE '2024-03-01'), (SELECT COUNT(DISTINCT ward) FROM visits)",
-]
-
-
-@pytest.mark.parametrize(("engine", "sql"), on_both(BLOCKS, often=[0, 2, 6]))
+@pytest.mark.parametrize(("engine", "sql"), queries_on_servers("blocks"))
 def test_several_selects_agree(visits_in: Callable[[str], Dataset], engine: str, sql: str) -> None:
     found, expected = visits_in(engine).risk(sql), visits_in("duckdb").risk(sql)
     compare(found, expected)
@@ -297,7 +140,7 @@ AFTER = [
 ]
 
 
-@pytest.mark.parametrize("engine", ["postgres", "spark"])
+@pytest.mark.parametrize("engine", SERVERS_ALWAYS)
 def test_public_tables_after_the_noise_agree(visits_in: Callable[[str], Dataset], engine: str, tmp_path: Path) -> None:
     """Every declared type is read alike: the same exact answers, the same foreseen errors, and a release."""
     for sql in AFTER:
@@ -318,16 +161,16 @@ def test_public_tables_after_the_noise_agree(visits_in: Callable[[str], Dataset]
         assert errors["per_bed"] == (None if known is None else pytest.approx((errors["n"] or 0) / known, rel=0.1))
 
 
-@pytest.mark.parametrize("engine", ["postgres", "spark"])
+@pytest.mark.parametrize("engine", SERVERS)
 def test_bounded_mean_agrees(visits_in: Callable[[str], Dataset], engine: str) -> None:
     sql = "SELECT ward, AVG(cost) FROM visits GROUP BY ward"
     compare(visits_in(engine).risk(sql, min_rows=8), visits_in("duckdb").risk(sql, min_rows=8))
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
 @pytest.mark.parametrize(("unit", "key"), [("pid", "vid"), ("number", "vid")])
-def test_the_rows_that_count_are_kept(opener: Callable[[str], Open], engine: str, unit: str, key: str) -> None:
-    dataset = opener(engine)(TABLES, {**FACTS, "unit": unit, "row_key": key})
+def test_the_rows_that_count_are_kept(opener: Callable[..., Dataset], engine: str, unit: str, key: str) -> None:
+    dataset = opener(engine, TABLES, {**FACTS, "unit": unit, "row_key": key})
     kept = rows_that_count(TABLES["visits"].to_pylist(), FACTS["columns"], unit, M)
     assert max(Counter(row[unit] for row in TABLES["visits"].to_pylist()).values()) > M
     found = dataset.risk("SELECT COUNT(*), COUNT(x) FROM visits WHERE x > 1 OR ward = 'A'").measured().values[0]
@@ -352,7 +195,7 @@ MOST_EXPOSED = [
 ]
 
 
-@pytest.mark.parametrize(("engine", "asked"), on_both(PREFERENCES, often=[2]))
+@pytest.mark.parametrize(("engine", "asked"), on_servers(PREFERENCES, often=[2], smoke=[2]))
 def test_filters_agree(visits_in: Callable[[str], Dataset], engine: str, asked: tuple[str, str]) -> None:
     prefer, source = asked
     sql = f"SELECT SUM(cost), COUNT(*) FROM {source} WHERE ward >= 'A'"
@@ -360,7 +203,7 @@ def test_filters_agree(visits_in: Callable[[str], Dataset], engine: str, asked: 
     assert (found.epsilon, found.limit, found.candidates) == (expected.epsilon, expected.limit, expected.candidates)
 
 
-@pytest.mark.parametrize(("engine", "column"), on_both(["ward", "urgent", "x", "cost", "day"], often=[1]))
+@pytest.mark.parametrize(("engine", "column"), on_servers(["ward", "urgent", "x", "cost", "day"], often=[1], smoke=[1]))
 def test_groups_of_by_agree(visits_in: Callable[[str], Dataset], engine: str, column: str) -> None:
     sql = "SELECT ward, SUM(cost) FROM visits WHERE urgent GROUP BY ward"
     found, expected = (visits_in(one).risk(sql).by(column) for one in (engine, "duckdb"))
@@ -368,7 +211,7 @@ def test_groups_of_by_agree(visits_in: Callable[[str], Dataset], engine: str, co
     assert sum(line.people for line in found) == len(UNITS)
 
 
-@pytest.mark.parametrize(("engine", "sql"), on_both(MOST_EXPOSED, often=[0, 1]))
+@pytest.mark.parametrize(("engine", "sql"), on_servers(MOST_EXPOSED, often=[0, 1], smoke=[1]))
 def test_exposed_individuals_agree(visits_in: Callable[[str], Dataset], engine: str, sql: str) -> None:
     count = 3 if engine == "spark" else 12
     found, expected = (visits_in(one).risk(sql).list_people(count, reveal=True) for one in (engine, "duckdb"))
@@ -400,30 +243,34 @@ def repeat_first(rows: list[dict[str, Any]]) -> None:
 JOINED = "SELECT COUNT(*) FROM visits JOIN clinics USING (clinic_id) JOIN labs USING (pid)"
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
-def test_a_public_key_that_repeats_is_refused(opener: Callable[[str], Open], engine: str) -> None:
-    dataset = opener(engine)(altered("clinics", repeat_first), FACTS)
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
+def test_a_public_key_that_repeats_is_refused(opener: Callable[..., Dataset], engine: str) -> None:
+    dataset = opener(engine, altered("clinics", repeat_first), FACTS)
     with pytest.raises(SchemaError, match="key clinic_id is not unique"):
         dataset.risk(JOINED)
 
 
+@GROUP
+@pytest.mark.servers
 @pytest.mark.parametrize(("table", "change"), [("visits", forget_unit), ("visits", repeat_key), ("labs", forget_unit)])
 def test_rows_of_nobody_and_repeated_keys_are_the_same_on_every_engine(
-    opener: Callable[[str], Open], table: str, change: Callable[[list[dict[str, Any]]], None]
+    opener: Callable[..., Dataset], table: str, change: Callable[[list[dict[str, Any]]], None]
 ) -> None:
     tables = altered(table, change)
-    found = {opener(engine)(tables, FACTS).risk(JOINED).measured().values for engine in ("duckdb", "postgres", "spark")}
+    found = {opener(engine, tables, FACTS).risk(JOINED).measured().values for engine in ("duckdb", "postgres", "spark")}
     assert len(found) == 1
     assert found != {((0,),)}
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "postgres", "spark"])
-def test_fingerprint_notices_a_changed_joined_table(opener: Callable[[str], Open], engine: str) -> None:
-    same, again = (opener(engine)(TABLES, FACTS).engine.fingerprint() for _ in range(2))
-    other = opener(engine)(altered("labs", repeat_first), FACTS).engine.fingerprint()
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
+def test_fingerprint_notices_a_changed_joined_table(opener: Callable[..., Dataset], engine: str) -> None:
+    same, again = (opener(engine, TABLES, FACTS).engine.fingerprint() for _ in range(2))
+    other = opener(engine, altered("labs", repeat_first), FACTS).engine.fingerprint()
     assert same == again != other
 
 
+@GROUP
+@pytest.mark.servers
 def test_digests_are_of_utf8_whatever_the_database_stores(postgres_server: str) -> None:
     """A LATIN1 database keeps other bytes of é, and still the same rows."""
     units = ["é", "ß", "Zoë"]

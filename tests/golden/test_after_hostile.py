@@ -17,41 +17,10 @@ from dosimeter.planning import plan_query
 from dosimeter.postprocess import answers
 from dosimeter.postprocess.about import NOT_COMPUTED
 from dosimeter.sql import EmbeddedError, Type, Values, embedded, run_embedded
-from tests.golden.golden_people import SCHEMA
+from tests.corpus.tables import find_schema
 from tests.unit.release_stays import ROWS, account_of, make_table, schema_of
 
-GROUPED = "(SELECT city, COUNT(*) AS n FROM people GROUP BY city)"
-HOSTILE = [
-    f"SELECT n, READ_TEXT('/etc/passwd') FROM {GROUPED} g",
-    f"SELECT * FROM {GROUPED} g, READ_CSV('/etc/passwd')",
-    f"SELECT * FROM {GROUPED} g, '/etc/passwd'",
-    f"SELECT * FROM {GROUPED} g, information_schema.tables",
-    f"SELECT * FROM {GROUPED} g, duckdb_settings()",
-    f"SELECT GETENV('HOME'), n FROM {GROUPED} g",
-    f"SELECT CURRENT_SETTING('memory_limit'), n FROM {GROUPED} g",
-    f"SELECT n, UUID() FROM {GROUPED} g",
-    f"SELECT n, RANDOM() FROM {GROUPED} g",
-    f"SELECT n, NOW(), CURRENT_DATE FROM {GROUPED} g",
-    f"SELECT REPEAT(city, 1000000000), n FROM {GROUPED} g",
-    f"SELECT LPAD(city, 1000000000, 'x'), n FROM {GROUPED} g",
-    f"SELECT n, RANGE(1000000000) FROM {GROUPED} g",
-    f"SELECT UNNEST(RANGE(1000000000)), n FROM {GROUPED} g",
-    f"SELECT STRING_AGG(city, 'x'), COUNT(*) FROM {GROUPED} g",
-    f"SELECT LIST(n) FROM {GROUPED} g",
-    f"SELECT n FROM {GROUPED} g WHERE city SIMILAR TO '(a*)*b'",
-    f"SELECT REGEXP_REPLACE(city, '(a*)*b', ''), n FROM {GROUPED} g",
-    f"WITH RECURSIVE r AS (SELECT n FROM {GROUPED} g UNION ALL SELECT n + 1 FROM r) SELECT * FROM r",
-    f"SELECT n FROM {GROUPED} g TABLESAMPLE 10%",
-    f"SELECT n FROM {GROUPED} g; DROP TABLE released",
-    f"SELECT n AS released, (SELECT COUNT(*) FROM released) FROM {GROUPED} g",
-    "WITH g AS (SELECT age, COUNT(*) AS n FROM people GROUP BY age) SELECT a.n FROM g a, g b, g c, g d",
-]
-
-
-@pytest.mark.parametrize("sql", HOSTILE, ids=lambda sql: sql[:60])
-def test_hostile_queries_are_refused_before_anything_is_charged(sql: str) -> None:
-    with pytest.raises(QueryError):
-        plan_query(sql, SCHEMA)
+SCHEMA = find_schema("people")
 
 
 def test_texts_that_double_are_refused_before_they_are_long() -> None:

@@ -18,6 +18,7 @@ import pytest
 from dosimeter import Dataset, Ledger, Schema
 from dosimeter.cli import main
 from dosimeter.schema import digest_schema
+from tests.known import known
 
 if TYPE_CHECKING:
     from tests.web.web_site import Site
@@ -72,9 +73,7 @@ def test_the_ledger_verifies_and_repeats_every_answer_without_charge(kept: str) 
         for sql, options, rows in RELEASED:
             answer = people.release(sql, ledger=ledger, **options)
             assert (answer.repeated, answer.answer) == (True, rows)
-        account = ledger.account("people")
-        assert account is not None
-        assert str(account.reading.epsilon) == "3.75"
+        assert str(known(ledger.account("people")).reading.epsilon) == "3.75"
         assert ledger.verify().records == 23
         assert people.release("SELECT COUNT(*) FROM people", ledger=ledger, epsilon=0.25).status == "released"
         assert people.release("SELECT SUM(age) FROM people", ledger=ledger, epsilon=0.25).status == "denied"
@@ -83,11 +82,9 @@ def test_the_ledger_verifies_and_repeats_every_answer_without_charge(kept: str) 
 
 def test_an_account_over_patients_whose_rows_are_cut_goes_on(kept: str) -> None:
     with Ledger.open(kept, create=False) as ledger, open_kept("stays") as stays:
-        before = ledger.account("hospital")
-        assert before is not None
+        before = known(ledger.account("hospital"))
         answer = stays.release("SELECT COUNT(*) AS n FROM stays WHERE days > 7", ledger=ledger, epsilon=0.1)
-        after = ledger.account("hospital")
-        assert after is not None
+        after = known(ledger.account("hospital"))
         assert (answer.status, answer.repeated) == ("released", False)
         assert (len(before.entries), len(after.entries)) == (3, 4)
         assert after.reading.epsilon > before.reading.epsilon

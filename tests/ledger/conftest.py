@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-import os
+import itertools
+import json
 import shutil
-import sqlite3
+import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dosimeter.ledger.backends import SQLite
-from tests.waiting import LONGEST_WAIT
-
-WORKER = Path(__file__).with_name("ledger_worker.py")
-SOURCES = Path(__file__).parents[2] / "src"
+from tests.ledger.processes import run_program
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a ledger may be created: every test that takes it runs on both databases."""
-    if request.param == "sqlite":
-        return str(tmp_path / "ledger.db")
-    create: Callable[[], str] = request.getfixturevalue("create_database")
-    return create()
+def new_target(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Gives places where a ledger may be created: every test that takes it runs on both databases."""
+    if request.param == "postgresql":
+        create: Callable[[], str] = request.getfixturevalue("create_database")
+        return create
+    names = (f"ledger{number or ''}.db" for number in itertools.count())
+    return lambda: str(tmp_path / next(names))
+
+
+@pytest.fixture
+def target(new_target: Callable[[], str]) -> str:
+    """Where one ledger may be created."""
+    return new_target()
 
 
 @pytest.fixture
 def run_worker() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs tests/ledger/ledger_worker.py in a process of its own."""
+    return partial(run_program, "ledger_worker.py")
 
-    def run(*arguments: str, timeout: float = LONGEST_WAIT, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, str(WORKER), *arguments],
-            env={**os.environ, "PYTHONPATH": str(SOURCES)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-            **options,
-        )
+
+@pytest.fixture
+def kill(run_worker: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[[list[list[str]]], None]:
+    """Runs jobs of ledger_worker.py, each of which must be killed at its step."""
+
+    def run(jobs: list[list[str]]) -> None:
+        ended = run_worker("kill", *map(json.dumps, jobs))
+        assert json.loads(ended.stdout or "[]") == [-signal.SIGKILL] * len(jobs), ended.stderr
 
     return run
 
@@ -56,16 +58,3 @@ def open_directory() -> Iterator[Path]:
     yield directory
     directory.chmod(0o755)
     shutil.rmtree(directory)
-
-
-@pytest.fixture
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What survives a power cut is not tested here, and many small commits are slow to sync."""
-    connect = SQLite._connect
-
-    def connect_unsynced(self: SQLite) -> sqlite3.Connection:
-        connection = connect(self)
-        connection.execute("PRAGMA synchronous = OFF")
-        return connection
-
-    monkeypatch.setattr(SQLite, "_connect", connect_unsynced)

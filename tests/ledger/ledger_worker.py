@@ -1,9 +1,11 @@
 """What tests do to a ledger, in this process or in one that is killed. Not a test.
 
-ledger_worker.py crash TARGET STEP OUTBOX [POLICY]   one request, killed with SIGKILL at STEP
-ledger_worker.py incident TARGET STEP         a stop, then its end, killed with SIGKILL at STEP
+ledger_worker.py kill JOB …                   each in a process of its own, killed with SIGKILL at a step; prints how
+                                              each ended. A job is JSON: ["crash", STEP, TARGET, OUTBOX, POLICY] for one
+                                              request, ["incident", STEP, TARGET] for a stop and then its end
 ledger_worker.py loop TARGET OUTBOX           one request after the other, until killed from outside
 ledger_worker.py crowd TARGET PROCESSES EACH EPSILON   many processes at once; prints one line of JSON
+ledger_worker.py measure TARGET DATASET       be measuring until standard input ends; prints "measuring"
 ledger_worker.py hold TARGET SECONDS          hold the write lock; prints "holding" when it has it
 ledger_worker.py try TARGET VERB              one call; prints ok, or the message of the LedgerError
 """
@@ -176,6 +178,31 @@ def kill_at(step: str) -> Callable[[str], None]:
     return reached
 
 
+def kill_each(jobs: list[list[str]]) -> None:
+    """Fork once everything is imported; every child opens the ledger for itself."""
+    import psycopg  # noqa: F401
+
+    import dosimeter.ledger.postgresql
+    import dosimeter.ledger.store  # noqa: F401
+
+    outcomes = []
+    for kind, step, target, *more in jobs:
+        child = os.fork()
+        if child == 0:
+            try:
+                reached = kill_at(step)
+                with Ledger.open(target) as ledger:
+                    if kind == "crash":
+                        outbox, policy = more
+                        release_one(ledger, Path(outbox), 1, reached, policy)
+                    else:
+                        stop_and_clear(ledger, reached)
+            finally:
+                os._exit(1)
+        outcomes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    sys.stdout.write(json.dumps(outcomes) + "\n")
+
+
 def run_crowd(target: str, processes: int, each: int, epsilon: str) -> None:
     """Fork once everything is imported; every child opens the ledger for itself."""
     import psycopg  # noqa: F401
@@ -273,20 +300,19 @@ def try_call(target: str, verb: str) -> None:
 
 def main(arguments: list[str]) -> None:
     match arguments:
-        case ["crash", target, step, outbox, *policy]:
-            reached = kill_at(step)
-            with Ledger.open(target) as ledger:
-                release_one(ledger, Path(outbox), 1, reached, *policy)
-        case ["incident", target, step]:
-            reached = kill_at(step)
-            with Ledger.open(target) as ledger:
-                stop_and_clear(ledger, reached)
+        case ["kill", *jobs]:
+            kill_each([json.loads(job) for job in jobs])
         case ["loop", target, outbox]:
             with Ledger.open(target) as ledger:
                 for number in range(1_000_000):
                     release_one(ledger, Path(outbox), number, lambda step: None)
         case ["crowd", target, processes, each, epsilon]:
             run_crowd(target, int(processes), int(each), epsilon)
+        case ["measure", target, dataset]:
+            with Ledger.open(target) as ledger, measure(ledger, dataset, None, frozenset({"data-1"})):
+                sys.stdout.write("measuring\n")
+                sys.stdout.flush()
+                sys.stdin.read()
         case ["hold", target, seconds]:
             hold_lock(target, float(seconds))
         case ["try", target, verb]:

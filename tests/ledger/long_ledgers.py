@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from dosimeter.ledger import AccountSummary, Charge, Entry, Ledger, Request, Reservation
+from tests.known import known
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request
 
 NAMES = ("clinic", "Süd", "third")
@@ -16,8 +17,7 @@ BENCHMARK = Path(__file__).parents[2] / "bench" / "ledgers.py"
 
 
 def _load_benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bench_ledgers", BENCHMARK)
-    assert spec is not None
+    spec = known(importlib.util.spec_from_file_location("bench_ledgers", BENCHMARK))
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,26 +1,48 @@
-"""Writes a record into a ledger's table past the ledger, as nothing of ours does; and reads its JSON document."""
+"""Reads and writes records past the ledger, as nothing of ours does; and reads its export and JSON document."""
 
 from __future__ import annotations
 
+import io
+import json
 import sqlite3
+from dataclasses import replace
 from typing import Any
 
 from dosimeter.ledger import Ledger, Record
+from dosimeter.ledger.store import COLUMNS
+
+GUARDS = ["no_update", "no_delete", "in_order", "format_no_update"]
 
 
-def insert_raw(raw: sqlite3.Connection, record: Record) -> None:
-    values = (
-        record.seq,
-        record.dataset,
-        record.kind,
-        record.version,
-        record.at,
-        record.entry,
-        record.payload,
-        record.previous,
-        record.digest,
-    )
-    raw.execute("INSERT INTO dosimeter_ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+def drop_guards(raw: sqlite3.Connection) -> None:
+    """Let records be changed and deleted."""
+    for guard in GUARDS:
+        raw.execute(f"DROP TRIGGER dosimeter_ledger_{guard}")
+
+
+def put_record(raw: sqlite3.Connection, record: Record) -> None:
+    """Write a record, in the place of the one that has its number."""
+    values = [getattr(record, column) for column in COLUMNS]
+    raw.execute(f"INSERT OR REPLACE INTO dosimeter_ledger VALUES ({', '.join('?' * len(values))})", values)
+
+
+def seal(record: Record, **changes: Any) -> Record:
+    """Return a changed record with the digest that belongs to it."""
+    changed = replace(record, **changes)
+    return replace(changed, digest=changed.compute_digest())
+
+
+def read_last(raw: sqlite3.Connection, condition: str = "TRUE", *values: object) -> Record:
+    """Return the last record that fulfils a condition."""
+    query = f"SELECT * FROM dosimeter_ledger WHERE {condition} ORDER BY seq DESC LIMIT 1"
+    return Record(*raw.execute(query, values).fetchone())
+
+
+def export_records(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return every record as it is exported."""
+    stream = io.StringIO()
+    ledger.export(stream)
+    return [json.loads(line) for line in stream.getvalue().rstrip("\n").split("\n") if line]
 
 
 def describe_datasets(ledger: Ledger) -> list[Any]:

@@ -1,7 +1,7 @@
 """What tests do to a ledger through whole releases, in processes that are killed or that crowd. Not a test.
 
 release_worker.py crash TARGET OUTBOX REPEATS          every step, each killed with SIGKILL that many times, while
-                                                       five other processes release from datasets of their own
+                                                       two other processes release from datasets of their own
 release_worker.py crowd TARGET PROCESSES EACH POLICY   many processes at once; each asks for its own list of ε's
 release_worker.py interrupt TARGET TIMES               a release is interrupted (SIGINT) at that many of its moments
 
@@ -27,7 +27,7 @@ from sqlglot import exp
 
 from dosimeter.dataset import Dataset
 from dosimeter.engines.duckdb import DuckDBEngine
-from dosimeter.engines.few_rows import FewRows
+from dosimeter.engines.engine import FewRows
 from dosimeter.ledger import Ledger, Record
 from dosimeter.ledger.store import Transaction
 from dosimeter.release import run as releasing
@@ -59,7 +59,7 @@ STEPS = {
 }
 
 
-OTHERS = 5
+OTHERS = 2
 
 
 def name_dataset(step: str, turn: int = 0) -> str:

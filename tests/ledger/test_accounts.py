@@ -1,4 +1,4 @@
-"""Accounts and entries: what goes into the ledger comes out of it, on both databases."""
+"""Accounts and entries: what goes in comes out, on both databases; what must not go in leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import AccountSummary, Continuation, Identification, Ledger, Reservation
 from dosimeter.ledger.readings import Charge
-from dosimeter.ledger.records import seal_record
+from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
-from tests.ledger.raw_records import describe_datasets, insert_raw
+from tests.ledger.raw_records import describe_datasets, put_record, read_last, seal
 
 
 def decide_always(reservation: Reservation) -> Callable[[AccountSummary | None], Reservation]:
@@ -130,8 +130,7 @@ def test_the_account_keeps_its_terms(target: str) -> None:
     charge = Charge(Decimal("0.2"), Decimal(1), Decimal("1e-6"))
     with Ledger.open(target) as ledger:
         entry = ledger.reserve("clinic", lambda _: Reservation(request=asked, charge=charge, opening=opening))
-        account = ledger.account("clinic")
-        assert account is not None
+        account = known(ledger.account("clinic"))
         assert (account.policy, account.algorithm, account.individuals) == (opening.policy, "find-and-release", 1000)
         assert (account.delta_total, account.max_epsilon) == (Decimal("2e-6"), Decimal("0.5"))
         assert account.is_of(SCHEMA, SOURCE)
@@ -170,16 +169,6 @@ def test_a_denial_after_the_noisy_test_costs_epsilon_svt(target: str) -> None:
             ledger.settle(tested.id, status="released", answer=[])
 
 
-def test_a_settled_denial_keeps_its_charge(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.3"))
-        denied = ledger.settle(entry.id, status="denied")
-        assert (denied.status, denied.charge, denied.answer) == ("denied", Decimal("0.3"), None)
-        account = ledger.account("clinic")
-        assert account is not None
-        assert account.reading.epsilon == Decimal("0.3")
-
-
 def test_an_overspent_delta_reads_infinity_and_null(tmp_path: Path) -> None:
     """The ledger admits no such charge; a record of one, however it came there, must still be readable."""
     path = tmp_path / "ledger.db"
@@ -187,17 +176,7 @@ def test_an_overspent_delta_reads_infinity_and_null(tmp_path: Path) -> None:
         ledger.reserve("clinic", decide_on("0.1", delta="1e-6"))
         before = ledger.verify().head
     with closing(sqlite3.connect(path)) as raw:
-        (payload,) = raw.execute("SELECT payload FROM dosimeter_ledger WHERE seq = 2").fetchone()
-        record = seal_record(
-            seq=3,
-            dataset="clinic",
-            kind="reserve",
-            at="2026-11-15T10:00:00Z",
-            entry="e",
-            payload=json.loads(payload),
-            previous=before,
-        )
-        insert_raw(raw, record)
+        put_record(raw, seal(read_last(raw), seq=3, entry="e", previous=before))
         raw.commit()
     with Ledger.open(path) as ledger:
         (dataset,) = describe_datasets(ledger)
@@ -216,9 +195,7 @@ def test_the_latest_answer_to_the_same_request_is_found(target: str) -> None:
         ledger.settle(ledger.reserve("clinic", decide_on("0.1")).id, status="denied")
         ledger.reserve("clinic", decide_on("0.1"))
         ledger.reserve("clinic", decide_on("0.1", request=make_request("request-2")))
-        found = ledger.find_answer("clinic", "request-1")
-        assert found is not None
-        assert found.answer == [{"count": 2}]
+        assert known(ledger.find_answer("clinic", "request-1")).answer == [{"count": 2}]
         assert ledger.find_answer("clinic", "request-2") is None
         assert ledger.find_answer("other", "request-1") is None
 
@@ -260,8 +237,7 @@ def test_changed_data_never_open_a_fresh_account(target: str) -> None:
         agreed = Continuation(schema_digest=SCHEMA, source_digest="source-2", by="Ada")
         entry = ledger.reserve("clinic", lambda _: Reservation(request=changed, charge=charge, continuation=agreed))
         assert entry.reading == Decimal("0.4")
-        account = ledger.account("clinic")
-        assert account is not None
+        account = known(ledger.account("clinic"))
         assert account.is_of(SCHEMA, "source-2")
         assert account.agreed == ((SCHEMA, SOURCE), (SCHEMA, "source-2"))
         assert [(c.by, c.source_digest) for c in account.continuations] == [("Ada", "source-2")]
@@ -327,8 +303,7 @@ def test_stored_data_that_two_accounts_share_are_refused(target: str) -> None:
         with pytest.raises(LedgerError, match="declares public holds people whom the account 'clinic' protects"):
             ledger.check_holder("clinic", "may", public=frozenset({"bytes:2"}))
         assert ledger.verify() == before
-        account = ledger.account("clinic")
-        assert account is not None
+        account = known(ledger.account("clinic"))
         assert account.identities == {"bytes:1", "bytes:2", "bytes:3"}
         assert account.identified == {(SCHEMA, "may"), (SCHEMA, "june")}
         ledger.reserve("copy", identified("read otherwise", "bytes:7"))
@@ -345,8 +320,7 @@ def test_data_are_identified_once(target: str) -> None:
         for _ in range(2):
             ledger.identify("clinic", found)
         assert ledger.verify().records == 3
-        account = ledger.account("clinic")
-        assert account is not None
+        account = known(ledger.account("clinic"))
         assert (account.identities, account.overlaps) == ({"bytes:1"}, ())
 
 
@@ -367,3 +341,98 @@ def test_the_same_data_have_one_account(target: str) -> None:
         ledger.check_holder("clinic", "may")
         ledger.check_holder("copy", "july")
         ledger.reserve("clinic", open_with("may", "0.1"))  # its own data again
+
+
+# ---------------------------------------------------------------- refused
+
+
+def refuse(account: AccountSummary | None) -> Reservation:
+    raise RuntimeError("decided against it")
+
+
+def test_nothing_is_written_when_the_decision_raises(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        with pytest.raises(RuntimeError, match="decided against it"):
+            ledger.reserve("clinic", refuse)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.reserve("clinic", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert ledger.verify().records == 0
+        ledger.reserve("clinic", decide_on("0.1"))  # and the lock is free
+
+
+@pytest.mark.parametrize(
+    ("reservation", "message"),
+    [
+        (lambda: Reservation(request=make_request(), charge=Charge(Decimal("0.8"))), "does not admit"),
+        (
+            lambda: Reservation(request=make_request(), charge=Charge(Decimal("0.1"), delta=Decimal("2e-6"))),
+            "does not admit",
+        ),
+        (lambda: Reservation(request=make_request(), charge=Charge(Decimal("0.6"))), "does not admit"),
+        (lambda: Reservation(request=make_request(algorithm="find"), charge=Charge(Decimal("0.1"))), "one algorithm"),
+        (
+            lambda: Reservation(request=make_request(schema_digest="other"), charge=Charge(Decimal("0.1"))),
+            "continued=True",
+        ),
+        (lambda: Reservation(request=make_request(), charge=Charge(Decimal(0))), "larger than 0"),
+        (lambda: Reservation(request=make_request(), charge=Charge(Decimal(1)), status="denied"), "nothing but"),
+        (
+            lambda: Reservation(request=make_request(settings={"rows": [1]}), charge=Charge(Decimal("0.1"))),
+            "never lists",
+        ),
+        (lambda: Reservation(request=make_request(analyst="\udcff"), charge=Charge(Decimal("0.1"))), "valid text"),
+    ],
+)
+def test_the_ledger_itself_refuses(tmp_path: Path, reservation: Callable[[], Reservation], message: str) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        opening = make_opening("budget:1", max_epsilon=Decimal("0.5"))
+        ledger.reserve(
+            "clinic", lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.3")), opening=opening)
+        )
+        with pytest.raises(LedgerError, match=message):
+            ledger.reserve("clinic", lambda _: reservation())
+        assert ledger.verify().records == 2
+
+
+def test_an_account_must_be_opened_first(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        with pytest.raises(LedgerError, match="policy="):
+            ledger.reserve("clinic", lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1"))))
+        continuation = Continuation(schema_digest=SCHEMA, source_digest=SOURCE)
+        with pytest.raises(LedgerError, match="no account"):
+            ledger.reserve(
+                "clinic",
+                lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1")), continuation=continuation),
+            )
+        assert ledger.verify().records == 0
+
+
+def test_an_entry_is_settled_once_and_properly(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.1"))
+        with pytest.raises(LedgerError, match="no entry"):
+            ledger.settle("unknown", status="denied")
+        with pytest.raises(LedgerError, match="has an answer"):
+            ledger.settle(entry.id, status="released")
+        with pytest.raises(LedgerError, match="same columns"):
+            ledger.settle(entry.id, status="released", answer=[{"a": 1}, {"b": 1}])
+        with pytest.raises(LedgerError, match="finite numbers"):
+            ledger.settle(entry.id, status="released", answer=[{"a": float("nan")}])
+        ledger.settle(entry.id, status="released", answer=[])
+        for status in ("released", "denied"):
+            with pytest.raises(LedgerError, match="settled once"):
+                ledger.settle(entry.id, status=status, answer=[] if status == "released" else None)
+        assert ledger.verify().records == 3
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "a\0b", "\udcff"])
+def test_names_that_no_database_compares_alike_are_refused(tmp_path: Path, name: str) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger, pytest.raises(LedgerError, match="dataset's name"):
+        ledger.reserve(name, decide_on("0.1"))
+
+
+def test_values_show_no_private_numbers(tmp_path: Path) -> None:
+    """An ε of algorithm 1, and the reading it adds to, are private: no repr shows them."""
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.777", request=make_request(algorithm="find")))
+        assert "0.777" not in f"{entry!r} {ledger.account('clinic')!r} {ledger!r}"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from dosimeter.ledger import Ledger
+from tests.known import known
 from tests.ledger.ledger_worker import decide_on
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "ledger.md"
@@ -94,9 +95,7 @@ def test_a_database_is_dumped_and_restored(create_database: Callable[[], str], t
         assert restored.verify(before.head) == before
         assert restored.describe() == described
         spend(restored, 1)
-        account = restored.account("clinic")
-        assert account is not None
-        assert account.reading.epsilon == Decimal("0.03")
+        assert known(restored.account("clinic")).reading.epsilon == Decimal("0.03")
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the sqlite3 program is not installed")

@@ -8,17 +8,16 @@ from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Charge, Ledger, Record, Request, Reservation
-from dosimeter.ledger.records import COLUMNS
+from dosimeter.ledger.store import COLUMNS
+from tests.known import known
 from tests.ledger.long_ledgers import NAMES, release, use_all
-
-pytestmark = pytest.mark.usefixtures("unsynced")
+from tests.ledger.raw_records import drop_guards, put_record, read_last, seal
 
 
 @pytest.fixture
@@ -30,25 +29,13 @@ def tampered(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, Ledger]]:
             release(ledger, number, NAMES[number % 20 == 3])
         ledger.record_view("clinic", "digest-late", "risk")
         with closing(sqlite3.connect(path, isolation_level=None)) as raw:
-            for guard in ("no_update", "no_delete", "in_order"):
-                raw.execute(f"DROP TRIGGER dosimeter_ledger_{guard}")
+            drop_guards(raw)
             yield raw, ledger
 
 
 def last_of(raw: sqlite3.Connection, kind: str, *, before: int = 10**6) -> Record:
     """Return the last record of a kind that bears on the account of the clinic."""
-    query = "SELECT * FROM dosimeter_ledger WHERE kind = ? AND seq < ? AND dataset <> 'Süd' ORDER BY seq DESC LIMIT 1"
-    return Record(*raw.execute(query, (kind, before)).fetchone())
-
-
-def put(raw: sqlite3.Connection, record: Record) -> None:
-    values = [getattr(record, column) for column in COLUMNS]
-    raw.execute(f"INSERT OR REPLACE INTO dosimeter_ledger VALUES ({', '.join('?' * len(values))})", values)
-
-
-def sealed(record: Record, **changes: Any) -> Record:
-    changed = replace(record, **changes)
-    return replace(changed, digest=changed.compute_digest())
+    return read_last(raw, "kind = ? AND seq < ? AND dataset <> 'Süd'", kind, before)
 
 
 @pytest.mark.parametrize("kind", ["state", "checkpoint"])
@@ -76,7 +63,7 @@ def test_what_was_followed_a_moment_ago_is_no_excuse(tampered: tuple[sqlite3.Con
     for _ in range(2):
         with pytest.raises(LedgerError, match=f"altered at record {record.seq}"):
             ledger.summary("clinic")
-    put(raw, record)
+    put_record(raw, record)
     assert ledger.summary("clinic") == before[0]
 
 
@@ -86,7 +73,7 @@ def test_a_resealed_checkpoint_does_not_fit_what_follows(
 ) -> None:
     raw, ledger = tampered
     record = last_of(raw, kind)
-    put(raw, sealed(record, at="2020-01-01T00:00:00Z"))
+    put_record(raw, seal(record, at="2020-01-01T00:00:00Z"))
     for use in use_all(ledger)[1:3]:
         with pytest.raises(LedgerError, match="altered at record"):
             use()
@@ -110,9 +97,8 @@ def test_an_older_record_is_found_by_verify_and_by_a_repeat(tampered: tuple[sqli
     first = last_of(raw, "checkpoint", before=last_of(raw, "checkpoint").seq)
     old = last_of(raw, "settle", before=first.seq - 10)
     raw.execute("UPDATE dosimeter_ledger SET payload = replace(payload, '[[', '[[9') WHERE seq = ?", (old.seq,))
-    before = ledger.summary("clinic")
-    assert before is not None
-    assert release(ledger, 1000).reading == before.reading.epsilon + Decimal("0.001")
+    before = known(ledger.summary("clinic")).reading.epsilon
+    assert release(ledger, 1000).reading == before + Decimal("0.001")
     assert ledger.verify().first_bad == (old.seq, "its content does not match its digest")
     for use in (
         lambda: ledger.entry(old.entry),
@@ -129,19 +115,18 @@ def test_a_forged_checkpoint_at_the_end_is_named_by_verify(tampered: tuple[sqlit
     """Whoever can write to the database can append anything, as ever; a cheaper state contradicts the records."""
     raw, ledger = tampered
     head = ledger.verify().head
-    last = Record(*raw.execute("SELECT * FROM dosimeter_ledger ORDER BY seq DESC LIMIT 1").fetchone())
+    last = read_last(raw)
     old = last_of(raw, "state")
     reading = old.payload.replace('"reading":{"delta":"0","epsilon":"0.', '"reading":{"delta":"0","epsilon":"0.000')
     assert reading != old.payload
-    forged = sealed(old, seq=last.seq + 1, previous=last.digest, payload=reading)
-    put(raw, forged)
+    forged = seal(old, seq=last.seq + 1, previous=last.digest, payload=reading)
+    put_record(raw, forged)
     names = last_of(raw, "checkpoint").payload.replace(
         f'"clinic",{old.seq},"{old.digest}"', f'"clinic",{forged.seq},"{forged.digest}"'
     )
-    checkpoint = sealed(last_of(raw, "checkpoint"), seq=forged.seq + 1, previous=forged.digest, payload=names)
-    put(raw, checkpoint)
-    summary = ledger.summary("clinic")
-    assert summary is not None
+    checkpoint = seal(last_of(raw, "checkpoint"), seq=forged.seq + 1, previous=forged.digest, payload=names)
+    put_record(raw, checkpoint)
+    summary = known(ledger.summary("clinic"))
     assert summary.reading.epsilon < Decimal("0.01")  # it is believed until somebody verifies
     result = ledger.verify(head)
     assert result.first_bad == (forged.seq, "it does not state what the records before it add up to")
@@ -152,9 +137,9 @@ def test_a_forged_checkpoint_at_the_end_is_named_by_verify(tampered: tuple[sqlit
 
 def test_a_checkpoint_that_hides_a_dataset_is_named_by_verify(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
     raw, ledger = tampered
-    last = Record(*raw.execute("SELECT * FROM dosimeter_ledger ORDER BY seq DESC LIMIT 1").fetchone())
+    last = read_last(raw)
     for payload in ('{"states":[]}', "{}", '{"states":[["clinic",1]]}'):
-        put(raw, sealed(last_of(raw, "checkpoint"), seq=last.seq + 1, previous=last.digest, payload=payload))
+        put_record(raw, seal(last_of(raw, "checkpoint"), seq=last.seq + 1, previous=last.digest, payload=payload))
         assert (ledger.verify().first_bad or (0,))[0] == last.seq + 1
         raw.execute("DELETE FROM dosimeter_ledger WHERE seq > ?", (last.seq,))
     assert ledger.verify().intact
@@ -164,14 +149,13 @@ def test_a_checkpoint_beyond_the_end_is_seen(tampered: tuple[sqlite3.Connection,
     raw, ledger = tampered
     record = last_of(raw, "checkpoint")
     count = ledger.verify().records
-    put(raw, sealed(record, seq=record.seq + 1000, previous="p"))
+    put_record(raw, seal(record, seq=record.seq + 1000, previous="p"))
     assert (ledger.verify().first_bad or (0,))[0] == count + 1
 
 
 def test_an_index_that_hides_an_answer_costs_a_charge_and_no_more(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
     raw, ledger = tampered
-    before = ledger.find_answer("clinic", "request-1")
-    assert before is not None
+    before = known(ledger.find_answer("clinic", "request-1"))
     index = "dosimeter_ledger_by_request"
     (honest,) = raw.execute("SELECT sql FROM sqlite_master WHERE name = ?", (index,)).fetchone()
     raw.execute(f"DROP INDEX {index}")
@@ -193,8 +177,8 @@ def test_an_index_that_names_another_record_is_not_believed(tampered: tuple[sqli
     invented = reserve.payload.replace("request-", "invented-")
     assert '"invented-' in invented
     digest = invented.partition('"request_digest":"')[2].partition('"')[0]
-    put(raw, sealed(reserve, seq=-7, previous="p", entry="invented", payload=invented))
-    put(raw, sealed(settle, seq=-6, previous="q", entry="invented"))
+    put_record(raw, seal(reserve, seq=-7, previous="p", entry="invented", payload=invented))
+    put_record(raw, seal(settle, seq=-6, previous="q", entry="invented"))
     with pytest.raises(LedgerError, match="altered at record 1"):
         ledger.find_answer(reserve.dataset, digest)
     assert not ledger.verify().intact
@@ -207,8 +191,7 @@ def test_tampering_with_checkpoints_is_seen_on_postgresql(create_database: Calla
             release(ledger, number)
         raw.execute("ALTER TABLE dosimeter_ledger DISABLE TRIGGER USER")
         for kind in ("state", "checkpoint"):
-            found = raw.execute(f"SELECT max(seq) FROM dosimeter_ledger WHERE kind = '{kind}'").fetchone()
-            assert found is not None
+            found = known(raw.execute(f"SELECT max(seq) FROM dosimeter_ledger WHERE kind = '{kind}'").fetchone())
             raw.execute(f"UPDATE dosimeter_ledger SET payload = payload || ' ' WHERE seq = {found[0]}")
             for use in use_all(ledger):
                 with pytest.raises(LedgerError, match=f"altered at record {found[0]}"):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import sqlite3
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import fields, replace
@@ -28,16 +26,17 @@ from dosimeter.ledger import (
     Ledger,
     Record,
     Reservation,
+    Verification,
 )
 from dosimeter.ledger.checked_chain import FEW_FOLLOWING, MOST_FOLLOWING, CheckedChain
 from dosimeter.ledger.store import Transaction
 from dosimeter.release import save_answer
 from dosimeter.release.run import recall_answer
+from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, decide_on, make_request
 from tests.ledger.long_ledgers import NAMES, read_kinds, release, use_all
 
-Worker = Callable[..., subprocess.CompletedProcess[str]]
-pytestmark = pytest.mark.usefixtures("unsynced")
+Kill = Callable[[list[list[str]]], None]
 
 
 # ---------------------------------------------------------------- the same as the whole chain
@@ -168,9 +167,7 @@ def test_an_infinite_reading_stays_infinite(tmp_path: Path) -> None:
             for number in range(MOST_FOLLOWING):
                 writer.append("view", {"digest": f"d{number}", "what": "risk", "analyst": None})
             writer.finish()
-        summary, account = ledger.summary("clinic"), ledger.account("clinic")
-        assert summary is not None
-        assert account is not None
+        summary, account = known(ledger.summary("clinic")), known(ledger.account("clinic"))
         assert summary.reading.infinite
         assert summary.reading == account.reading
         assert ledger.verify().intact
@@ -275,60 +272,52 @@ def test_many_datasets_share_a_checkpoint(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- killed, and ledgers of earlier versions
 
 STATE = "account, agreed, entries, identities, open, overlaps, stops, views"
-STEPS = {
-    "after insert reserved": "nothing",
-    f"after inserting {STATE}": "nothing",
-    "after inserting states": "nothing",
-    "before commit 2": "nothing",
-    "after the reservation": "reserved",
-}
+WRITING = [f"after inserting {STATE}", "after inserting states"]
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_killed_while_a_checkpoint_is_written(target: str, tmp_path: Path, step: str, run_worker: Worker) -> None:
+def test_killed_while_a_checkpoint_is_written(new_target: Callable[[], str], tmp_path: Path, kill: Kill) -> None:
     """A checkpoint is committed with the reservation that made it due, or neither is."""
-    with Ledger.open(target) as ledger:
-        fill_up(ledger, FEW_FOLLOWING - 1)
-        before = ledger.verify()
-    killed = run_worker("crash", target, step, str(tmp_path / "outbox"))
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    with Ledger.open(target) as ledger:
-        assert ledger.verify().intact
-        kinds = [kind for _, kind, _ in read_kinds(ledger)]
-        if STEPS[step] == "nothing":
-            assert ledger.verify() == before
-        else:
-            assert kinds[-3:] == ["reserve", "state", "checkpoint"]
-        summary, whole = ledger.summary("clinic"), ledger.account("clinic")
-        assert summary is not None
-        assert whole is not None
-        assert summary.reading == whole.reading
-        assert ledger.reserve("clinic", decide_on("0.001")).reading == whole.reading.epsilon + Decimal("0.001")
+    steps = ["after insert reserved", *WRITING, "before commit 2", "after the reservation"]
+    jobs = [["crash", step, new_target(), str(tmp_path / "outbox"), "budget:1000"] for step in steps]
+    befores = [fill_up(target, FEW_FOLLOWING - 1) for _, _, target, _, _ in jobs]
+    kill(jobs)
+    for (_, step, target, _, _), before in zip(jobs, befores, strict=True):
+        with Ledger.open(target) as ledger:
+            assert ledger.verify().intact
+            if step != "after the reservation":
+                assert ledger.verify() == before, step
+            else:
+                assert [kind for _, kind, _ in read_kinds(ledger)][-3:] == ["reserve", "state", "checkpoint"]
+            summary, whole = known(ledger.summary("clinic")), known(ledger.account("clinic"))
+            assert summary.reading == whole.reading
+            assert ledger.reserve("clinic", decide_on("0.001")).reading == whole.reading.epsilon + Decimal("0.001")
 
 
-@pytest.mark.parametrize("step", ["after insert released", f"after inserting {STATE}", "after inserting states"])
 def test_killed_while_a_settlement_writes_a_checkpoint(
-    target: str, tmp_path: Path, step: str, run_worker: Worker
+    new_target: Callable[[], str], tmp_path: Path, kill: Kill
 ) -> None:
-    with Ledger.open(target) as ledger:
-        fill_up(ledger, FEW_FOLLOWING - 2)
-    killed = run_worker("crash", target, step, str(tmp_path / "outbox"))
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    with Ledger.open(target) as ledger:
-        assert ledger.verify().intact
-        account = ledger.account("clinic")
-        assert account is not None
-        assert account.entries[-1].status == "reserved"
-        settled = ledger.settle(account.entries[-1].id, status="denied")  # it can still be settled, and a new one due
-        assert settled.status == "denied"
-        assert read_kinds(ledger)[-1][1] == "checkpoint"
+    """The entry can still be settled, and a new checkpoint is due."""
+    steps = ["after insert released", *WRITING]
+    jobs = [["crash", step, new_target(), str(tmp_path / "outbox"), "budget:1000"] for step in steps]
+    for _, _, target, _, _ in jobs:
+        fill_up(target, FEW_FOLLOWING - 2)
+    kill(jobs)
+    for _, step, target, _, _ in jobs:
+        with Ledger.open(target) as ledger:
+            assert ledger.verify().intact
+            entry = known(ledger.account("clinic")).entries[-1]
+            assert entry.status == "reserved", step
+            assert ledger.settle(entry.id, status="denied").status == "denied"
+            assert read_kinds(ledger)[-1][1] == "checkpoint"
 
 
-def fill_up(ledger: Ledger, records: int) -> None:
+def fill_up(target: str, records: int) -> Verification:
     """Write that many records, the first of which open an account."""
-    ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
-    for number in range(records - 2):
-        ledger.record_view("clinic", f"digest-{number}", "risk")
+    with Ledger.open(target) as ledger:
+        ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
+        for number in range(records - 2):
+            ledger.record_view("clinic", f"digest-{number}", "risk")
+        return ledger.verify()
 
 
 def forget_checkpoints(target: str, monkeypatch: pytest.MonkeyPatch, entries: int = 50) -> None:
@@ -367,9 +356,7 @@ def test_a_ledger_without_checkpoints_gets_one_at_its_next_use(
         counted[0] = 0
         assert ledger.summary("clinic") == summary
         assert counted[0] <= 6
-        found = ledger.find_answer("clinic", "request-3")
-        assert found is not None
-        assert found.answer == [{"n": 3}]
+        assert known(ledger.find_answer("clinic", "request-3")).answer == [{"n": 3}]
         release(ledger, 1000)
         assert ledger.verify(head).intact
 
@@ -380,9 +367,7 @@ def test_a_ledger_without_checkpoints_that_cannot_be_written_is_read(
     forget_checkpoints(str(tmp_path / "ledger.db"), monkeypatch)
     with Ledger.open(tmp_path / "ledger.db", create=False) as ledger:
         monkeypatch.setattr(Transaction, "append", refuse_to_append)
-        summary = ledger.summary("clinic")
-        assert summary is not None
-        assert summary.entry_count == 50
+        assert known(ledger.summary("clinic")).entry_count == 50
         assert ledger.find_answer("clinic", "request-3") is not None
         assert ledger.verify().records == 101
 

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import AccountSummary, Ledger, Reservation
+from dosimeter.ledger import Account, AccountSummary, Ledger, Reservation
 from dosimeter.ledger.readings import Charge
+from tests.known import known
 from tests.ledger.ledger_worker import decide_on, make_request
+from tests.ledger.processes import run_releases, start_program
+from tests.ledger.release_worker import EPSILON
 from tests.waiting import LONGEST_WAIT, wait_until
-
-WORKER = Path(__file__).with_name("ledger_worker.py")
-SOURCES = Path(__file__).parents[2] / "src"
 
 Worker = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def crowd(run_worker: Worker, target: str, processes: int, each: int, epsilon: str) -> None:
     """All at once on a ledger that does not exist yet, against a budget of 1."""
-    result = run_worker("crowd", target, str(processes), str(each), epsilon, timeout=1200)
+    result = run_worker("crowd", target, str(processes), str(each), epsilon)
     assert result.returncode == 0, result.stderr
     outcomes = json.loads(result.stdout)
     assert len(outcomes) == processes * each
@@ -79,9 +77,7 @@ def test_threads_share_a_ledger(target: str) -> None:
         for thread in threads:
             thread.join()
         assert failures == []
-        account = ledger.account("clinic")
-        assert account is not None
-        assert account.reading.epsilon == Decimal("0.12")
+        assert known(ledger.account("clinic")).reading.epsilon == Decimal("0.12")
 
 
 def test_nobody_decides_while_another_does(target: str) -> None:
@@ -122,12 +118,7 @@ def test_nobody_decides_while_another_does(target: str) -> None:
 def test_a_busy_ledger_ends_in_a_clear_error(target: str) -> None:
     with Ledger.open(target) as ledger:
         ledger.reserve("clinic", decide_on("0.1"))
-    holder = subprocess.Popen(
-        [sys.executable, str(WORKER), "hold", target, "86400"],
-        env={**os.environ, "PYTHONPATH": str(SOURCES)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    holder = start_program("ledger_worker.py", "hold", target, "86400")
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "holding\n"
@@ -141,3 +132,64 @@ def test_a_busy_ledger_ends_in_a_clear_error(target: str) -> None:
         holder.communicate()
     with Ledger.open(target, busy_timeout=LONGEST_WAIT) as ledger:
         assert ledger.reserve("clinic", decide_on("0.1")).reading == Decimal("0.2")
+
+
+# ---------------------------------------------------------------- whole releases
+
+
+PROCESSES = 16  # as many again take part in test_concurrency.py, where each does less
+
+
+def crowd_releases(target: str, each: int, policy: str) -> tuple[list[dict[str, Any]], Account]:
+    """All at once on a ledger that does not exist yet."""
+    outcomes: list[Any] = run_releases("crowd", target, str(PROCESSES), str(each), policy)
+    assert len(outcomes) == PROCESSES * each
+    with Ledger.open(target, create=False) as ledger:
+        assert ledger.verify().intact
+        account = ledger.account("crowded")
+    assert account is not None
+    assert {entry.id: entry.status for entry in account.entries} == {o["entry"]: o["status"] for o in outcomes}
+    before = Decimal(0)
+    for entry in account.entries:  # every entry was decided on the reading that the one before it left
+        assert entry.charge == (entry.epsilon or 0)
+        assert entry.reading == before + entry.charge
+        before = entry.reading
+    assert account.reading.epsilon == before
+    return outcomes, account
+
+
+def share_a_budget(target: str, each: int, budget: str) -> None:
+    outcomes, account = crowd_releases(target, each, f"budget:{budget}")
+    granted = [entry for entry in account.entries if entry.status == "released"]
+    assert len(granted) == min(int(Decimal(budget) / Decimal(str(EPSILON))), PROCESSES * each)
+    assert account.reading.epsilon == Decimal(str(EPSILON)) * len(granted) <= Decimal(budget)
+    assert len(outcomes) > len(granted)  # some were denied, at no charge
+
+
+def climb_by_the_papers_rule(target: str, each: int) -> None:
+    outcomes, account = crowd_releases(target, each, "paper")
+    readings = [Decimal(0), *(entry.reading for entry in account.entries)]
+    asked = {outcome["entry"]: Decimal(str(outcome["epsilon"])) for outcome in outcomes}
+    for before, entry in zip(itertools.islice(readings, len(account.entries)), account.entries, strict=True):
+        assert (asked[entry.id] > before) == (entry.status == "released")  # granted where it may be, and only there
+    granted = [entry for entry in account.entries if entry.status == "released"]
+    assert 1 <= len(granted) <= 13
+    assert account.reading.epsilon == sum(asked[entry.id] for entry in granted)
+
+
+def test_16_processes_share_a_budget(target: str) -> None:
+    share_a_budget(target, each=1, budget="1.1")
+
+
+def test_16_processes_climb_by_the_papers_rule(target: str) -> None:
+    climb_by_the_papers_rule(target, each=1)
+
+
+@pytest.mark.long
+def test_16_processes_share_a_budget_many_times(target: str) -> None:
+    share_a_budget(target, each=20, budget="30.1")
+
+
+@pytest.mark.long
+def test_16_processes_climb_by_the_papers_rule_many_times(target: str) -> None:
+    climb_by_the_papers_rule(target, each=20)

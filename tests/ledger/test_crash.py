@@ -1,14 +1,14 @@
-"""Killed at any instant, a ledger opens and verifies, and no answer is out that was not charged."""
+"""Killed or interrupted at any instant, a ledger verifies, and no answer is out that was not charged."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -17,20 +17,25 @@ from pathlib import Path
 
 import pytest
 
+from dosimeter import Answer, Dataset
+from dosimeter.cli import main
+from dosimeter.errors import DatasetStopped
 from dosimeter.ledger import Ledger, Verification
 from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon
+from tests.known import known
 from tests.ledger.ledger_worker import NOBODY, decide_on
+from tests.ledger.processes import run_releases, start_program
+from tests.ledger.release_worker import EPSILON, OTHERS, QUERY, STEPS, name_dataset, open_table
 from tests.waiting import wait_until
 
-WORKER = Path(__file__).with_name("ledger_worker.py")
-SOURCES = Path(__file__).parents[2] / "src"
-CHARGE = Decimal("0.001")
+SMALL = Decimal("0.001")
 
 Worker = Callable[..., subprocess.CompletedProcess[str]]
+Kill = Callable[[list[list[str]]], None]
 
 # step at which the process dies → the status of the one entry afterwards, None where there is none.
 # The commits of a first release: opening for reading, creating the tables, the reservation, the settlement.
-STEPS = {
+RESERVATION_STEPS = {
     "before commit 1": None,
     "before commit 2": None,
     "before the reservation": None,
@@ -53,38 +58,32 @@ def check_ledger_options(target: str, outbox: Path) -> list[str]:
         assert ledger.verify().intact
         account = ledger.account("clinic")
     entries = () if account is None else account.entries
-    assert answered <= {entry.id for entry in entries if entry.spent.total == CHARGE}
+    assert answered <= {entry.id for entry in entries if entry.spent.total == SMALL}
     assert {entry.id for entry in entries if entry.status == "released"} <= answered
     if account is not None and account.reading.rho is not None:
-        assert account.reading.rho == CHARGE**2 / 2 * len(entries)
+        assert account.reading.rho == SMALL**2 / 2 * len(entries)
         assert account.reading.epsilon == exact_zcdp_epsilon(account.reading.rho, Decimal("0.001"))
     elif account is not None:
-        assert account.reading.epsilon == CHARGE * len(entries)  # what was only reserved counts in full
+        assert account.reading.epsilon == SMALL * len(entries)  # what was only reserved counts in full
     return [entry.status for entry in entries]
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_killed_at_every_step(target: str, tmp_path: Path, step: str, run_worker: Worker) -> None:
-    outbox = tmp_path / "outbox"
-    killed = run_worker("crash", target, step, str(outbox))
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    expected = STEPS[step]
-    assert check_ledger_options(target, outbox) == ([] if expected is None else [expected])
-    with Ledger.open(target) as ledger:  # and the next one is not held up
-        entry = ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
-        assert entry.reading == (CHARGE if expected is None else 2 * CHARGE)
-
-
-@pytest.mark.parametrize("step", ["after insert reserved", "after the reservation", "before commit 4"])
-def test_an_account_in_zcdp_is_killed_as_well(target: str, tmp_path: Path, step: str, run_worker: Worker) -> None:
-    outbox, policy = tmp_path / "outbox", "budget:1000@0.001"
-    killed = run_worker("crash", target, step, str(outbox), policy)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    expected = STEPS[step]
-    assert check_ledger_options(target, outbox) == ([] if expected is None else [expected])
-    with Ledger.open(target) as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.001", policy))
-        assert entry.after.rho == CHARGE**2 / 2 * (1 if expected is None else 2)
+@pytest.mark.parametrize("policy", ["budget:1000", "budget:1000@0.001"])
+def test_killed_at_every_step(new_target: Callable[[], str], tmp_path: Path, kill: Kill, policy: str) -> None:
+    jobs = [
+        ["crash", step, new_target(), str(tmp_path / f"outbox{at}"), policy]
+        for at, step in enumerate(RESERVATION_STEPS)
+    ]
+    kill(jobs)
+    for _, step, target, outbox, _ in jobs:
+        entries = 0 if RESERVATION_STEPS[step] is None else 1
+        assert check_ledger_options(target, Path(outbox)) == [RESERVATION_STEPS[step]][:entries], step
+        with Ledger.open(target) as ledger:  # and the next one is not held up
+            after = ledger.reserve("clinic", decide_on("0.001", policy)).after
+        if after.rho is None:
+            assert after.epsilon == (entries + 1) * SMALL
+        else:
+            assert after.rho == (entries + 1) * SMALL**2 / 2
 
 
 # step at which the process dies → the entry's status and whether the dataset is stopped. A failed entry is settled and
@@ -101,25 +100,20 @@ INCIDENT_STEPS = {
 }
 
 
-@pytest.mark.parametrize("step", INCIDENT_STEPS)
-def test_killed_at_every_step_of_an_incident(target: str, step: str, run_worker: Worker) -> None:
-    killed = run_worker("incident", target, step)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    with Ledger.open(target) as ledger:
-        assert ledger.verify().intact
-        account = ledger.account("clinic")
-        assert account is not None
-        assert account.reading.epsilon == CHARGE
-        assert (account.entries[0].status, account.stopped is not None) == INCIDENT_STEPS[step]
+def test_killed_at_every_step_of_an_incident(new_target: Callable[[], str], kill: Kill) -> None:
+    jobs = [["incident", step, new_target()] for step in INCIDENT_STEPS]
+    kill(jobs)
+    for _, step, target in jobs:
+        with Ledger.open(target) as ledger:
+            assert ledger.verify().intact
+            account = known(ledger.account("clinic"))
+            assert account.reading.epsilon == SMALL
+            assert (account.entries[0].status, account.stopped is not None) == INCIDENT_STEPS[step], step
 
 
 def kill_in_the_middle(target: str, outbox: Path, after: float) -> None:
     """Let a process release one answer after the other; kill it a moment after the first."""
-    process = subprocess.Popen(
-        [sys.executable, str(WORKER), "loop", target, str(outbox)],
-        env={**os.environ, "PYTHONPATH": str(SOURCES)},
-        stderr=subprocess.PIPE,
-    )
+    process = start_program("ledger_worker.py", "loop", target, str(outbox))
     size = outbox.stat().st_size if outbox.exists() else 0
     try:
         wait_until(
@@ -202,3 +196,138 @@ def test_half_a_commit_that_may_not_be_undone_is_explained(open_directory: Path,
     half.chmod(0o600)
     with Ledger.open(half, create=False) as ledger:
         assert ledger.verify() == before
+
+
+# ---------------------------------------------------------------- whole releases
+
+
+CHARGE = Decimal(str(EPSILON))
+
+
+def list_names(repeats: int) -> list[tuple[str, str | None]]:
+    """Return every dataset that was killed once, and what must be left of it."""
+    return [(name_dataset(step, turn), left) for step, left in STEPS.items() for turn in range(repeats)]
+
+
+def kill_everywhere(target: str, outbox: Path, repeats: int) -> None:
+    """Each kill has a dataset of its own in one ledger, in which other processes release meanwhile."""
+    outcomes, others = run_releases("crash", target, str(outbox), str(repeats))
+    assert outcomes == [[step, -signal.SIGKILL] for step in STEPS for _ in range(repeats)]
+    assert len(others) == OTHERS
+    assert {status for statuses in others for status in statuses} == {"released"}
+    printed = [json.loads(line) for line in outbox.read_text(encoding="utf-8").splitlines()]
+    assert [line["dataset"] for line in printed] == [name_dataset("after printing", turn) for turn in range(repeats)]
+    with Ledger.open(target) as ledger:
+        assert ledger.verify().intact
+        for line in printed:  # never an answer without a charge
+            entry = known(ledger.entry(line["entry"]))
+            assert (entry.status, entry.charge, entry.answer) == ("released", CHARGE, line["answer"])
+        killed = {name for name, left in list_names(repeats) if left == "killed"}
+        assert {incident.dataset for incident in ledger.stopped_datasets()} == killed  # exactly these
+        for name, left in list_names(repeats):
+            account = ledger.account(name)
+            if left in (None, "killed"):
+                assert account is None  # nothing was charged
+                continue
+            assert account is not None
+            assert [entry.status for entry in account.entries] == [left]
+            assert account.reading.epsilon == CHARGE  # what was only reserved counts in full
+
+
+def ask_again_everywhere(target: str, repeats: int) -> None:
+    """Ask the same again: what was answered is repeated, what was reserved is taken up, what was killed is stopped.
+
+    Nothing is charged twice, and never is there a retry of a killed measurement before a controller clears it.
+    """
+    for name, left in list_names(repeats):
+        with open_table(name) as table, Ledger.open(target) as ledger:
+
+            def ask(table: Dataset = table, ledger: Ledger = ledger, name: str = name) -> Answer:
+                return table.release(QUERY.format(name), ledger=ledger, epsilon=EPSILON, policy="budget:1000")
+
+            if left == "killed":
+                for _ in range(2):
+                    with pytest.raises(DatasetStopped):
+                        ask()
+                (incident,) = ledger.incidents(name)
+                assert (incident.kind, incident.entry) == ("killed", None)
+                ledger.clear(name, by="Carol", reason="the machine was short of memory")
+            before = ledger.account(name)
+            answer = ask()
+            assert answer.status == "released"
+            assert answer.repeated == (left == "released")
+            after = known(ledger.account(name))
+            assert after.reading.epsilon == CHARGE
+            assert [entry.id for entry in after.entries] == [answer.entry]
+            assert before is None or [entry.id for entry in before.entries] == [answer.entry]
+            assert ask().answer == answer.answer
+    with Ledger.open(target) as ledger:
+        assert ledger.verify().intact
+
+
+def check_what_is_shown(target: str, repeats: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reservation left behind is shown as reserved, and counts; a killed measurement is shown as a stop."""
+    capsys.readouterr()
+    assert main(["ledger", target, "--json"]) == 0
+    datasets = {line["dataset"]: line for line in json.loads(capsys.readouterr().out)["datasets"]}
+    for name, left in list_names(repeats):
+        if left is None:
+            assert name not in datasets
+            continue
+        shown = datasets[name]
+        assert (shown["stopped"] and shown["stopped"]["kind"]) == ("killed" if left == "killed" else None)
+        assert shown["epsilon"] == (0 if left == "killed" else EPSILON)
+        assert [entry["status"] for entry in shown["entries"]] == ([] if left == "killed" else [left])
+        assert [entry["answer"] is None for entry in shown["entries"]] == (
+            [] if left == "killed" else [left == "reserved"]
+        )
+    assert main(["ledger", target]) == 0
+    text = capsys.readouterr().out
+    lefts = [left for _, left in list_names(repeats)]
+    assert text.count("reserved and never settled") == lefts.count("reserved")
+    assert "".join(text.split()).count("waskilledbeforeithadfinished") == lefts.count("killed")
+
+
+def test_killed_at_every_step_of_a_release(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kill_everywhere(target, tmp_path / "outbox", 1)
+    check_what_is_shown(target, 1, capsys)
+    ask_again_everywhere(target, 1)
+
+
+@pytest.mark.long
+def test_killed_at_every_step_many_times(target: str, tmp_path: Path) -> None:
+    kill_everywhere(target, tmp_path / "outbox", 20)
+    ask_again_everywhere(target, 20)
+
+
+def interrupt_everywhere(target: str, times: int) -> None:
+    """An interrupt ends quietly at any moment: nothing is charged, or the charge is named; and nothing is stopped."""
+    (_, first, _), *outcomes = run_releases("interrupt", target, str(times))
+    assert first == "released"
+    assert len(outcomes) == times
+    kinds = [kind for _, kind, _ in outcomes]
+    assert set(kinds) <= {"interrupted", "Interrupted", "released"}, outcomes
+    assert kinds.count("interrupted") > times // 4
+    assert kinds.count("Interrupted") > times // 5  # after the charge
+    with Ledger.open(target) as ledger, open_table("turns") as table:
+        assert ledger.stopped_datasets() == ()
+        assert ledger.verify().intact
+        account = known(ledger.account("turns"))
+        entries = {entry.query: entry for entry in account.entries}
+        assert len(entries) == len(account.entries)
+        for sql, kind, told in outcomes:
+            assert (sql in entries) == (kind != "interrupted")
+            if sql in entries:  # what was charged is named, and answered without another charge
+                assert entries[sql].id in told
+                answer = table.release(sql, ledger=ledger, epsilon=EPSILON)
+                assert (answer.entry, answer.status) == (entries[sql].id, "released")
+        assert known(ledger.account("turns")).reading == account.reading
+
+
+def test_interrupted_at_moments_of_every_part(target: str) -> None:
+    interrupt_everywhere(target, 25)
+
+
+@pytest.mark.long
+def test_interrupted_at_many_moments(target: str) -> None:
+    interrupt_everywhere(target, 1000)

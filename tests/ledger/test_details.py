@@ -1,9 +1,10 @@
-"""What newer records have room for: kept exactly on both databases, and refused where it is nonsense."""
+"""What records hold beside the charge: kept exactly on both databases, refused where it is nonsense, read of old."""
 
 from __future__ import annotations
 
-import io
 import json
+import sqlite3
+from contextlib import closing
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -11,15 +12,109 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dosimeter import Dataset, Ledger
+from dosimeter import Dataset
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Details, KeptNumber, Reservation
+from dosimeter.ledger import Details, KeptNumber, Ledger, Record, Reservation
+from dosimeter.ledger.entries import write_measured
 from dosimeter.ledger.readings import Charge
 from dosimeter.release.run import recall_answer
+from tests.known import known
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request
-from tests.ledger.raw_records import describe_datasets
-from tests.ledger.test_measured import PLAIN, write_settlement
+from tests.ledger.raw_records import describe_datasets, export_records, put_record, seal
+from tests.schemas import declare, whole
+
+NUMBERS = [[Fraction(741), Fraction(-35569, 2)], [Fraction("0.01"), Fraction(37, 2**20)]]
+TEXTS = (("741", "-17784.5"), ("0.01", "37/1048576"))
+
+
+def test_measured_numbers_are_kept_and_given_back(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+        assert entry.measured is None
+        settled = ledger.settle(entry.id, status="released", answer=[{"avg": 1.5}], measured=NUMBERS)
+        assert settled.measured == TEXTS
+        assert [[Fraction(text) for text in row] for row in settled.measured] == NUMBERS
+    with Ledger.open(target) as again:
+        assert again.entry(entry.id) == settled
+        assert "measured" not in json.dumps(again.describe())
+        last = export_records(again)[-1]
+    assert (last["kind"], last["version"]) == ("settle", 3)
+    assert last["payload"]["measured"] == [[list(row) for row in TEXTS]]
+
+
+def test_a_denial_has_none(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+        with pytest.raises(LedgerError, match="no measured numbers"):
+            ledger.settle(entry.id, status="denied", measured=NUMBERS)
+        assert ledger.settle(entry.id, status="denied").measured is None
+
+
+def write_settlement(path: Path, entry_id: str, version: int, payload: dict[str, object]) -> None:
+    """A sealed settlement, as another version of the program would have written it."""
+    with Ledger.open(path) as ledger:
+        head, records = ledger.verify().head, ledger.verify().records
+    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
+    record = Record(records + 1, "clinic", "settle", version, "2026-11-15T10:00:00Z", entry_id, text, head, "")
+    with closing(sqlite3.connect(path)) as raw:
+        put_record(raw, seal(record))
+        raw.commit()
+
+
+PLAIN: dict[str, object] = {
+    "status": "released",
+    "answer": {"columns": ["n"], "rows": [[3]]},
+    "guarantee": "g",
+    "error_95": [1.0],
+}
+
+
+def test_settlements_of_the_second_version_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+    write_settlement(path, entry.id, 2, {**PLAIN, "measured": [list(row) for row in TEXTS]})
+    with Ledger.open(path) as ledger:
+        old = known(ledger.entry(entry.id))
+        assert (old.measured, old.blocks, old.errors, old.about) == (TEXTS, (TEXTS,), None, None)
+
+
+def test_settlements_of_the_first_version_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+    write_settlement(path, entry.id, 1, PLAIN)
+    with Ledger.open(path) as ledger:
+        assert ledger.verify().intact
+        old = known(ledger.entry(entry.id))
+        assert (old.status, old.answer, old.measured) == ("released", [{"n": 3}], None)
+        newer = ledger.reserve("clinic", decide_on("0.3"))
+        assert ledger.settle(newer.id, status="released", answer=[], measured=[]).measured == ()
+
+
+@pytest.mark.parametrize("measured", [[[1, 2]], "text", [["1"], [None]], 7])
+def test_what_is_no_list_of_numbers_as_text_is_refused(tmp_path: Path, measured: object) -> None:
+    path = tmp_path / "ledger.db"
+    with Ledger.open(path) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+    write_settlement(path, entry.id, 2, {**PLAIN, "measured": measured})
+    with Ledger.open(path) as ledger:
+        assert ledger.verify().first_bad == (3, "its payload is not that of a record of kind settle")
+
+
+@given(st.fractions() | st.decimals(allow_nan=False, allow_infinity=False, places=9).map(Fraction) | st.integers())
+def test_every_number_is_written_exactly(number: Fraction) -> None:
+    ((text,),) = write_measured([[Fraction(number)]])
+    assert Fraction(text) == number
+    assert "e" not in text.lower()
+    assert ("/" in text) == (10**9 % Fraction(number).denominator != 0)
+
+
+# ---------------------------------------------------------------- what newer records have room for
+
 
 BLOCK = [[Fraction(3), Fraction(1, 3)]]
 DETAILS = Details(
@@ -39,15 +134,13 @@ def test_everything_that_is_written_is_given_back(target: str) -> None:
     with Ledger.open(target, create=False) as again:
         assert again.entry(entry.id) == settled
         shown = json.dumps(again.describe())
-        stream = io.StringIO()
-        again.export(stream)
+        record = export_records(again)[-1]
     assert settled.measured == (("3", "1/3"),)
     assert settled.blocks == ((("3", "1/3"),), (("7",),), (("1/7",), ("2",)))
     assert settled.errors == ({"n": 1.5, "m": None},)
     assert settled.rank_errors == {"m": 12}
     assert settled.about == tuple(DETAILS.about or ())
     assert "1/7" not in shown  # not for a screen
-    record = json.loads(stream.getvalue().splitlines()[-1])
     assert (record["kind"], record["version"]) == ("settle", 3)
 
 
@@ -55,9 +148,7 @@ def test_what_is_not_given_is_not_written(target: str) -> None:
     with Ledger.open(target) as ledger:
         entry = ledger.reserve("clinic", decide_on("0.3"))
         ledger.settle(entry.id, status="released", answer=[{"n": 3}], measured=BLOCK)
-        stream = io.StringIO()
-        ledger.export(stream)
-    reserved, settled = (json.loads(line) for line in stream.getvalue().splitlines()[1:])
+        reserved, settled = export_records(ledger)[1:]
     assert sorted(settled["payload"]) == ["answer", "error_95", "guarantee", "measured", "salt", "status"]
     assert (reserved["kind"], reserved["version"]) == ("reserve", 3)
     assert {"reason", "kept", "rho", "lock"}.isdisjoint(reserved["payload"])
@@ -154,12 +245,7 @@ def test_a_reason_belongs_to_a_denial(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- why a release was denied
 
-SCHEMA = {
-    "table": "t",
-    "individuals": 40,
-    "reviewed": True,
-    "columns": {"x": {"type": "integer", "bounds": [0, 9]}},
-}
+SCHEMA = declare("t", 40, {"x": whole(0, 9)})
 COUNT = "SELECT COUNT(*) FROM t WHERE x > {}"
 
 
@@ -186,9 +272,7 @@ def test_the_controller_sees_why(tmp_path: Path, way: dict[str, Any], terms: dic
             assert (entry["status"], entry["reason"]) == ("denied", reason)
             return
         assert (ledger.accounts(), answer.entry) == ((), None)
-        stream = io.StringIO()
-        ledger.export(stream)
-        last = json.loads(stream.getvalue().splitlines()[-1])
+        last = export_records(ledger)[-1]
         assert (last["kind"], last["payload"]["reason"]) == ("end", reason)
         assert last["payload"]["request"]["query"] == COUNT.format(4)
         other = {"epsilon": 0.25} if "epsilon" in way else {"prefer": "ratio:0.1"} if "prefer" in way else way

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dosimeter.dataset import Dataset
+from dosimeter.options import LookOptions
 from dosimeter.planning import digest_measured, knows_earlier_looks, plan_query
-from dosimeter.planning.options import LookOptions
 from dosimeter.release import Fixed, read_way
 from dosimeter.release.account_terms import digest_request
 from dosimeter.release.order import ReleaseOrder

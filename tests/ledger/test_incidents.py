@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +15,15 @@ from dosimeter.cli import main
 from dosimeter.errors import DataError, DatasetStopped, Interrupted, LedgerError, OptionError, SourceUnreachable
 from dosimeter.ledger import Incident
 from dosimeter.release import run as releasing
+from tests.known import known
 from tests.ledger.ledger_worker import decide_on
-from tests.ledger.raw_records import describe_datasets
+from tests.ledger.raw_records import describe_datasets, export_records
+from tests.schemas import declare, plain, whole
 
 SOUND = "SELECT COUNT(*) AS n FROM patients WHERE x > 2"
 FAILING = "SELECT COUNT(*) AS n FROM patients WHERE name = 'Ann'"
 WAYS: list[dict[str, Any]] = [{"epsilon": 0.5}, {"prefer": "ratio:0.5"}, {"svt": 1.0, "variance": 0.9}]
-SCHEMA = {
-    "table": "patients",
-    "individuals": 10,
-    "reviewed": True,
-    "columns": {"x": {"type": "integer", "bounds": [0, 5]}, "name": {"type": "text"}},
-}
+SCHEMA = declare("patients", 10, {"x": whole(0, 5), "name": plain("text")})
 
 
 def write_bad_bytes(path: Path) -> Path:
@@ -59,9 +54,7 @@ def test_a_stop_and_its_end(target: str) -> None:
         assert (incident.dataset, incident.kind, incident.request_digest) == ("clinic", "measuring", "request-9")
         assert ledger.stopped("clinic") == incident
         assert ledger.stopped("other") is None
-        account = ledger.account("clinic")
-        assert account is not None
-        assert account.stopped == incident
+        assert known(ledger.account("clinic")).stopped == incident
         for _ in range(2):
             with pytest.raises(DatasetStopped, match=r"Ledger\.clear"):
                 ledger.reserve("clinic", lambda _: pytest.fail("nothing is decided about a stopped dataset"))
@@ -77,9 +70,7 @@ def test_a_stop_and_its_end(target: str) -> None:
         assert ledger.verify().intact
         assert ledger.verify().records == 5
     with Ledger.open(target, create=False) as again:
-        stream = io.StringIO()
-        again.export(stream)
-        records = [json.loads(line) for line in stream.getvalue().splitlines()]
+        records = export_records(again)
     stopped, ended = (next(r for r in records if r["kind"] == kind) for kind in ("stop", "clear"))
     assert stopped["payload"].pop("salt") != ended["payload"].pop("salt")
     assert stopped["payload"] == {"kind": "measuring", "request_digest": "request-9", "software": "dosimeter 0"}
@@ -119,8 +110,7 @@ def test_an_entry_that_fails_after_its_charge_keeps_it_and_stops_the_dataset(tar
             ledger.settle(entry.id, status="released", answer=[], incident="noise")
         denied = ledger.settle(entry.id, status="denied", incident="noise")
         assert (denied.status, str(denied.charge)) == ("denied", "0.3")
-        incident = ledger.stopped("clinic")
-        assert incident is not None
+        incident = known(ledger.stopped("clinic"))
         assert (incident.kind, incident.entry, incident.request_digest) == ("noise", entry.id, "request-1")
         assert ledger.verify().records == 4
 
@@ -157,13 +147,11 @@ def test_what_fails_while_it_is_measured_stops_everything(target: str, patients:
     with Ledger.open(target) as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
         before = dataset.release(SOUND, ledger=ledger, policy="budget:90", **way)
         assert before.status == "released"
-        account = ledger.account("patients")
-        assert account is not None
+        account = known(ledger.account("patients"))
         for sql in (FAILING, FAILING, SOUND, "SELECT COUNT(*) AS n FROM patients"):  # the third is on record
             with pytest.raises(DatasetStopped):
                 dataset.release(sql, ledger=ledger, **way)
-        after = ledger.account("patients")
-        assert after is not None
+        after = known(ledger.account("patients"))
         assert (after.reading, after.entries) == (account.reading, account.entries)  # no charge, and no denial
         assert len(ledger.incidents("patients")) == 1
         assert after.stopped is not None
@@ -174,16 +162,6 @@ def test_what_fails_while_it_is_measured_stops_everything(target: str, patients:
         with pytest.raises(DatasetStopped):
             dataset.release(FAILING, ledger=ledger, **way)
         assert ledger.verify().intact
-
-
-def test_a_first_release_that_fails_opens_no_account(target: str, patients: Path) -> None:
-    with Ledger.open(target) as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
-        with pytest.raises(DatasetStopped):
-            dataset.release(FAILING, ledger=ledger, epsilon=0.5, policy="budget:1")
-        assert ledger.accounts() == ()
-        assert ledger.stopped("patients") is not None
-        with pytest.raises(DatasetStopped):
-            dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
 
 
 def test_another_name_does_not_get_round_a_stop(target: str, patients: Path) -> None:
@@ -254,9 +232,7 @@ def test_an_error_that_nobody_foresaw_stops_the_dataset_too(
             patched.setattr(releasing, "_measure", fail)
             with pytest.raises(MemoryError):
                 dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
-        incident = ledger.stopped("patients")
-        assert incident is not None
-        assert incident.kind == "unexpected"
+        assert known(ledger.stopped("patients")).kind == "unexpected"
         with pytest.raises(DatasetStopped):
             dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
 
@@ -271,8 +247,7 @@ def test_noise_that_fails_is_charged_and_stops_the_dataset(
     with Ledger.open(target) as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
         with pytest.raises(DatasetStopped):
             dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
-        account = ledger.account("patients")
-        assert account is not None
+        account = known(ledger.account("patients"))
         assert account.reading.epsilon == account.entries[0].charge > 0
         assert account.entries[0].status == "denied"
         assert account.stopped is not None
@@ -342,12 +317,3 @@ def test_the_command_says_stopped_and_no_more(
     capsys.readouterr()
     assert main(["ledger", ledger, "verify", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["records"] == 9  # with two dry runs, and two that were measured
-
-
-def test_options_of_clear_go_with_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "ledger.db"
-    with Ledger.open(path) as ledger:
-        stop(ledger)
-    for arguments in (["--by", "Carol"], ["--reason", "r"], ["verify", "clinic"]):
-        assert main(["ledger", str(path), *arguments]) == 2
-        assert re.search("go with clear|--dataset clinic", capsys.readouterr().err)

@@ -12,24 +12,15 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.cli import main
 from dosimeter.errors import DatasetStopped
-from dosimeter.planning.options import LookOptions
 from dosimeter.release import Fixed, write_record
-from dosimeter.release.dry_run import preview_release
-from dosimeter.release.order import ReleaseOrder, Terms
-from dosimeter.release.run import release
+from tests.known import known
 from tests.ledger.raw_records import describe_datasets
 from tests.ledger.test_incidents import FAILING, SCHEMA, SOUND, write_bad_bytes
+from tests.schemas import category, declare, plain, whole
 
-WARDS: dict[str, Any] = {
-    "table": "wards",
-    "individuals": 40,
-    "reviewed": True,
-    "columns": {
-        "age": {"type": "integer", "bounds": [0, 99]},
-        "smoker": {"type": "boolean"},
-        "ward": {"type": "category", "values": ["north", "south"]},
-    },
-}
+WARDS: dict[str, Any] = declare(
+    "wards", 40, {"age": whole(0, 99), "smoker": plain("boolean"), "ward": category("north", "south")}
+)
 ROWS: dict[str, list[object]] = {
     "age": [at * 3 % 97 for at in range(30)],
     "smoker": [at % 3 == 0 for at in range(30)],
@@ -52,9 +43,7 @@ def wards() -> Any:
 
 
 def look(dataset: Dataset, ledger: Ledger, sql: str, analyst: str | None = None) -> None:
-    preview_release(
-        dataset, sql, LookOptions(), ReleaseOrder(Fixed(0.01), terms=Terms("budget:9"), analyst=analyst), ledger
-    )
+    dataset.query(sql).dry_run(ledger, Fixed(0.01), policy="budget:9", analyst=analyst)
 
 
 def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> str:
@@ -81,9 +70,7 @@ def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> str:
 def test_other_words_do_not_lose_a_look(wards: Dataset, ledger: Ledger, wording: str) -> None:
     look(wards, ledger, SMOKERS)
     assert REMARK in ask(wards, ledger, wording)
-    account = ledger.account("wards")
-    assert account is not None
-    assert account.entries[-1].viewed
+    assert known(ledger.account("wards")).entries[-1].viewed
 
 
 @pytest.mark.parametrize(
@@ -111,8 +98,7 @@ def test_a_look_for_one_analyst_tells_another_nothing(wards: Dataset, ledger: Le
     look(wards, ledger, SMOKERS, analyst="anna")
     assert REMARK not in ask(wards, ledger, SMOKERS, analyst="eve", again=True)
     assert REMARK in ask(wards, ledger, SMOKERS, analyst="anna", again=True)
-    account = ledger.account("wards")
-    assert account is not None
+    account = known(ledger.account("wards"))
     assert [(entry.viewed, entry.told) for entry in account.entries] == [(True, False), (True, True)]
 
 
@@ -126,8 +112,7 @@ def test_a_record_does_not_contradict_the_ledger(
         look(wards, ledger, SMOKERS, analyst=analyst)
     policy = "paper" if "prefer" in way else "budget:9"
     answer = wards.release(SMOKERS, ledger=ledger, policy=policy, analyst="anna", **way)
-    entry = ledger.entry(answer.entry or "")
-    assert entry is not None
+    entry = known(ledger.entry(answer.entry or ""))
     assert entry.status == "released"
     page, private = (write_record(entry, None, None, controller=each) for each in (False, True))
     own = looked_for in (("anna",), (None,))
@@ -172,10 +157,9 @@ def test_the_record_names_who_said_that_the_people_are_the_same(ledger: Ledger) 
     for at, people in enumerate((("anna", None), ("anna", "carol"), ("anna", None))):
         rows = {name: values[at:] for name, values in ROWS.items()}
         with Dataset.open(pa.table(rows), schema=WARDS) as dataset:
-            order = ReleaseOrder(
-                Fixed(0.01), terms=Terms("budget:9"), analyst=people[0], approved_by=people[1], continued=True
+            dataset.query(SMOKERS).release(
+                ledger, Fixed(0.01), policy="budget:9", analyst=people[0], approved_by=people[1], continued=True
             )
-            release(dataset, SMOKERS, LookOptions(), order, ledger)
     shown = describe_datasets(ledger)[0]["continuations"]
     assert [line["by"] for line in shown] == ["carol", "anna"]
     assert all(line["at"].endswith("Z") and len(line["source_digest"]) == 64 for line in shown)
@@ -193,9 +177,8 @@ def test_what_cannot_be_measured_is_not_continued(ledger: Ledger, tmp_path: Path
     ):
         dataset.release(FAILING, ledger=ledger, epsilon=0.1, continued=True)
     ledger.clear("patients", by="Carol", reason="the good file is back")
-    after = ledger.account("patients")
+    after = known(ledger.account("patients"))
     assert account is not None
-    assert after is not None
     assert (after.agreed, after.continuations, after.identities) == (account.agreed, (), account.identities)
     with Dataset.open(good, schema=SCHEMA) as dataset:
         assert dataset.release(SOUND, ledger=ledger, epsilon=0.1, again=True).status == "released"
@@ -209,9 +192,7 @@ def test_released_answers_are_listed_without_who_and_why(wards: Dataset, ledger:
         SMOKERS, ledger=ledger, epsilon=0.5, policy="budget:1", analyst="anna", purpose="the trial of May"
     )
     wards.release("SELECT COUNT(*) FROM wards", ledger=ledger, epsilon=3.0, analyst="anna")  # denied
-    account = ledger.account("wards")
-    assert account is not None
-    (released,) = account.released_answers()
+    (released,) = known(ledger.account("wards")).released_answers()
     listed = released.describe()
     assert (listed["query"], listed["answer"], listed["guarantee"]) == (SMOKERS, first.answer, first.guarantee)
     assert (listed["epsilon"], listed["error_95"]) == (0.5, list(first.error_95 or ()))
@@ -221,9 +202,7 @@ def test_released_answers_are_listed_without_who_and_why(wards: Dataset, ledger:
 
 def test_under_algorithm_1_no_epsilon_and_no_error_is_listed(wards: Dataset, ledger: Ledger) -> None:
     wards.release(SMOKERS, ledger=ledger, prefer="ratio:0.5", policy="paper")
-    account = ledger.account("wards")
-    assert account is not None
-    (listed,) = account.released_answers()
+    (listed,) = known(ledger.account("wards")).released_answers()
     assert [listed.epsilon, listed.epsilon_svt, listed.error_95] == [None, None, None]
     assert listed.describe().items() >= {"epsilon": None, "epsilon_svt": None, "error_95": None}.items()
     assert listed.rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -12,15 +13,11 @@ from dosimeter import Dataset, Ledger
 from dosimeter.engines.postgres import PostgresEngine
 from dosimeter.errors import ConnectionLost, DatasetStopped, SourceUnreachable
 from dosimeter.release import run as releasing
+from tests.schemas import declare, whole
 
 SQL = "SELECT COUNT(*) AS n FROM visits WHERE x > 2"
 WAYS: list[dict[str, Any]] = [{"epsilon": 0.5}, {"prefer": "ratio:0.1"}, {"svt": 1.0, "variance": 0.9}]
-SCHEMA = {
-    "table": "visits",
-    "individuals": 10,
-    "reviewed": True,
-    "columns": {"x": {"type": "integer", "bounds": [0, 5]}},
-}
+SCHEMA = declare("visits", 10, {"x": whole(0, 5)})
 
 
 @pytest.fixture
@@ -83,15 +80,17 @@ def test_lost_in_any_query_of_the_measuring(
         assert ledger.verify().intact
 
 
-def test_a_table_that_changes_meanwhile_is_no_excuse(target: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_changes_meanwhile_is_no_excuse(
+    tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What fails in a snapshot fails by what is in it, whatever others write since."""
-    with Ledger.open(target) as ledger, Dataset.open(source, schema=SCHEMA, table="visits") as dataset:
+    with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(source, schema=SCHEMA, table="visits") as dataset:
         run = PostgresEngine._run
 
         def run_out_of_memory(engine: PostgresEngine, _: str) -> Any:
             with psycopg.connect(source, autocommit=True) as raw:
                 raw.execute("INSERT INTO visits VALUES (1)")
-            return run(engine, "SELECT repeat(repeat('x', 1000000000), 2)")
+            return run(engine, "SELECT repeat('x', 2000000000)")
 
         measure = releasing._measure
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -21,29 +17,16 @@ from dosimeter.ledger import Ledger
 from dosimeter.ledger.backends import choose_backend
 from dosimeter.ledger.checked_chain import MOST_FOLLOWING
 from dosimeter.ledger.store import Transaction
+from tests.known import known
 from tests.ledger.ledger_worker import NOBODY, decide_on, measure
-
-SOURCES = Path(__file__).parents[2] / "src"
-MEASURE = """
-import sys
-from dosimeter.ledger import Ledger
-from tests.ledger.ledger_worker import measure
-with Ledger.open(sys.argv[1]) as ledger, measure(ledger, sys.argv[2], None, frozenset({"data-1"})):
-    print("measuring", flush=True)
-    sys.stdin.read()
-"""
+from tests.ledger.processes import start_program
+from tests.ledger.raw_records import export_records
 
 
 @contextmanager
 def measure_elsewhere(target: str, dataset: str = "clinic") -> Iterator[subprocess.Popen[str]]:
     """Yield another process that is measuring; killed at the end of the block, if it was not before."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", MEASURE, target, dataset],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), str(SOURCES.parent)])},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = start_program("ledger_worker.py", "measure", target, dataset, stdin=subprocess.PIPE)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "measuring\n"
@@ -62,12 +45,6 @@ def list_locks(target: str) -> list[Path]:
     return [] if "://" in target else list(Path(target).parent.glob("ledger.db-measuring-*"))
 
 
-def export(ledger: Ledger) -> list[dict[str, Any]]:
-    stream = io.StringIO()
-    ledger.export(stream)
-    return [json.loads(line) for line in stream.getvalue().splitlines()]
-
-
 # ---------------------------------------------------------------- who lives, and who died
 
 
@@ -80,20 +57,19 @@ def test_a_measurement_that_runs_elsewhere_is_no_incident_and_a_killed_one_is(ta
                 ledger.stop_killed("clinic")
                 assert ledger.stopped_datasets() == ()
             kill_one(target)  # a third
-            incident = ledger.stopped("clinic")
-            assert incident is not None
+            incident = known(ledger.stopped("clinic"))
             assert (incident.kind, incident.request_digest) == ("killed", "request-1")
             assert [each.dataset for each in ledger.stopped_datasets()] == ["clinic"]
-            summary, account = ledger.summary("clinic"), ledger.account("clinic")
-            assert summary is not None
-            assert account is not None
+            summary, account = known(ledger.summary("clinic")), known(ledger.account("clinic"))
             assert summary.stopped == account.stopped == incident
-            assert [record["kind"] for record in export(ledger)].count("stop") == 0  # seen, and not recorded yet
+            assert [record["kind"] for record in export_records(ledger)].count(
+                "stop"
+            ) == 0  # seen, and not recorded yet
             with pytest.raises(DatasetStopped):
                 ledger.reserve("clinic", decide_on("0.1"))
             ledger.stop_killed("clinic")
             ledger.stop_killed("clinic")
-            assert [record["kind"] for record in export(ledger)].count("stop") == 1
+            assert [record["kind"] for record in export_records(ledger)].count("stop") == 1
             assert len(ledger.incidents("clinic")) == 1  # not for those that still run
             cleared = ledger.clear("clinic", by="Carol", reason="the machine was short of memory")
             assert (cleared.kind, cleared.cleared_by) == ("killed", "Carol")
@@ -106,7 +82,7 @@ def test_an_incident_that_nobody_recorded_can_be_cleared(target: str) -> None:
     with Ledger.open(target) as ledger:
         kill_one(target)
         ledger.clear("clinic", by="Carol", reason="r")
-        assert [record["kind"] for record in export(ledger)] == ["measure", "stop", "clear"]
+        assert [record["kind"] for record in export_records(ledger)] == ["measure", "stop", "clear"]
         assert ledger.stopped("clinic") is None
         assert list_locks(target) == []
         with pytest.raises(LedgerError, match="not stopped"):
@@ -142,7 +118,7 @@ def test_threads_of_one_process_do_not_take_each_other_for_dead(target: str) -> 
         for thread in threads:
             thread.join()
         assert ledger.stopped("clinic") is None
-        assert sorted(record["kind"] for record in export(ledger)) == ["end"] * 3 + ["measure"] * 3
+        assert sorted(record["kind"] for record in export_records(ledger)) == ["end"] * 3 + ["measure"] * 3
     assert list_locks(target) == []
 
 
@@ -179,9 +155,7 @@ def test_a_second_name_of_the_ledger_is_refused(tmp_path: Path) -> None:
         with pytest.raises(LedgerError, match=r"second name \(a hard link\).*Remove the other name"):
             choose_backend(each, 1).take_lock("0" * 32)
     other.unlink()
-    lock = choose_backend(path, 1).take_lock("0" * 32)
-    assert lock is not None
-    lock.release(forget=True)
+    known(choose_backend(path, 1).take_lock("0" * 32)).release(forget=True)
 
 
 def test_a_link_to_the_ledger_is_the_same_ledger(tmp_path: Path) -> None:
@@ -203,7 +177,7 @@ def test_an_interrupt_writes_an_end(target: str, error: BaseException) -> None:
     with Ledger.open(target) as ledger:
         with pytest.raises(type(error)), measure(ledger):
             raise error
-        assert [record["kind"] for record in export(ledger)] == ["measure", "end"]
+        assert [record["kind"] for record in export_records(ledger)] == ["measure", "end"]
         assert (ledger.stopped("clinic"), ledger.accounts()) == (None, ())
         ledger.reserve("clinic", decide_on("0.1"))
     assert list_locks(target) == []
@@ -225,9 +199,8 @@ def test_an_incident_that_cannot_be_written_is_not_ended_instead(target: str) ->
             mock.patch.object(Transaction, "append", side_effect=LedgerError("The disk is full.")),
         ):
             ledger.stop("clinic", "measuring", software="dosimeter 0", measuring=measuring)
-        incident = ledger.stopped("clinic")
-        assert incident is not None
-        assert [record["kind"] for record in export(ledger)] == ["measure"]
+        assert ledger.stopped("clinic") is not None
+        assert [record["kind"] for record in export_records(ledger)] == ["measure"]
 
 
 def test_an_interrupt_after_the_charge_names_it(target: str) -> None:
@@ -250,11 +223,11 @@ def test_an_interrupt_after_the_charge_names_it(target: str) -> None:
 # ---------------------------------------------------------------- the chain
 
 
-def test_open_measurements_stand_in_checkpoints(target: str, unsynced: None) -> None:
+def test_open_measurements_stand_in_checkpoints(target: str) -> None:
     with Ledger.open(target) as ledger, measure(ledger, identities=frozenset({"data-1"})) as measuring:
         for number in range(2 * MOST_FOLLOWING):
             ledger.record_view("clinic", f"digest-{number}", "risk")
-        kinds = [record["kind"] for record in export(ledger)]
+        kinds = [record["kind"] for record in export_records(ledger)]
         assert kinds.count("checkpoint") >= 2
         with Ledger.open(target) as other:
             assert other.stopped("clinic") is None
@@ -266,15 +239,13 @@ def test_open_measurements_stand_in_checkpoints(target: str, unsynced: None) -> 
         assert [incident.dataset for incident in ledger.stopped_datasets()] == ["other"]
 
 
-def test_a_killed_measurement_is_found_behind_a_checkpoint(target: str, unsynced: None) -> None:
+def test_a_killed_measurement_is_found_behind_a_checkpoint(target: str) -> None:
     with Ledger.open(target) as ledger:
         kill_one(target)
         for number in range(2 * MOST_FOLLOWING):
             ledger.record_view("other", f"digest-{number}", "risk")
     with Ledger.open(target) as ledger:
-        incident = ledger.stopped("clinic")
-        assert incident is not None
-        assert incident.identities == {"data-1"}
+        assert known(ledger.stopped("clinic")).identities == {"data-1"}
         ledger.stop_killed("clinic")
         assert ledger.stopped("clinic") is not None
         assert ledger.verify().intact

@@ -23,6 +23,8 @@ from dosimeter import Dataset, Ledger
 from dosimeter.engines.identities import identify_files
 from dosimeter.errors import LedgerError, SchemaError
 from dosimeter.schema.toml import digest_schema, dump_schema, parse_schema, read_schema
+from tests.known import known
+from tests.schemas import declare, plain, whole
 
 Way = tuple[Any, dict[str, Any], dict[str, Any]]  # a source, what its schema says otherwise, and how it is opened
 
@@ -31,27 +33,22 @@ LABS: dict[str, Any] = {
     "max_rows_per_unit": 2,
     "row_key": "lid",
     "columns": {
-        "pid": {"type": "text"},
-        "lid": {"type": "integer"},
-        "score": {"type": "integer", "bounds": [0, 10]},
+        "pid": plain("text"),
+        "lid": plain("integer"),
+        "score": whole(0, 10),
     },
 }
 
 
 def visits(table: str = "visits", **changes: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "table": table,
-        "individuals": 200,
-        "unit": "pid",
-        "max_rows_per_unit": 4,
-        "row_key": "vid",
-        "reviewed": True,
-        "columns": {
-            "pid": {"type": "text"},
-            "vid": {"type": "integer"},
-            "mins": {"type": "integer", "bounds": [0, 120]},
-        },
-    }
+    facts: dict[str, Any] = declare(
+        table,
+        200,
+        {"pid": plain("text"), "vid": plain("integer"), "mins": whole(0, 120)},
+        unit="pid",
+        max_rows_per_unit=4,
+        row_key="vid",
+    )
     return facts | changes
 
 
@@ -275,7 +272,7 @@ def test_a_private_table_is_not_declared_public_in_its_own_schema(
     """Not under another name, and not by a view: after the noise its rows would be handed out as they are."""
     path = f"duckdb:{world / source}" if source.endswith("duckdb") else str(world / source)
     facts = visits(table)
-    facts["columns"] = {**facts["columns"], "vid": {"type": "integer", "bounds": [0, 20]}}
+    facts["columns"] = {**facts["columns"], "vid": whole(0, 20)}
     beside = public if path.startswith("duckdb:") else str(world / public)
     facts["tables"] = {"names": {"public": True, "key": "vid", "source": beside, "columns": facts["columns"]}}
     asked = (
@@ -347,8 +344,7 @@ def test_schemas_with_one_account_share_one_budget(world: Path) -> None:
                     "released" if source == shared[0][0] and how == {} and "tables" in facts else "denied"
                 )
         assert total_spent(ledger) == 1
-        account = ledger.account("hospital")
-        assert account is not None
+        account = known(ledger.account("hospital"))
         assert len(account.agreed) == len(account.identified) == 3
         shown: dict[str, Any] = account.describe()
         assert [line["by"] for line in shown["continuations"]] == ["anna1", "anna2"]

@@ -1,9 +1,9 @@
-"""The ledger's records: their digests and JSON, kinds that are not known, and triggers against accidents."""
+"""The ledger's records: their digests and JSON, kinds that are not known, accidents, and what they tell of the data."""
 
 from __future__ import annotations
 
-import io
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -17,10 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dosimeter import Dataset
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger, Record, write_canonical_json
+from dosimeter.release import write_record
+from tests.known import known
 from tests.ledger.ledger_worker import decide_on, make_request
-from tests.ledger.raw_records import insert_raw
+from tests.ledger.raw_records import export_records, put_record, seal
+from tests.schemas import declare, plain
 
 # ---------------------------------------------------------------- records
 
@@ -32,10 +36,7 @@ def test_the_export_can_be_verified_by_others(target: str) -> None:
             "clinic", decide_on("0.30", delta="1e-7", request=make_request(analyst='Zoë "Z" 雪\u2028'))
         )
         ledger.settle(entry.id, status="released", answer=[{"count": 1.5, "a": "é"}], guarantee="ε")
-        stream = io.StringIO()
-        ledger.export(stream)
-        head = ledger.verify().head
-    lines = [json.loads(line) for line in stream.getvalue().rstrip("\n").split("\n")]
+        lines, head = export_records(ledger), ledger.verify().head
     assert [line["kind"] for line in lines] == ["view", "account", "reserve", "settle"]
     assert lines[2]["payload"]["charge"] == {"epsilon": "0.3", "epsilon_svt": "0", "delta": "1E-7"}
     previous = "0" * 64
@@ -103,21 +104,9 @@ def test_unknown_kinds_and_newer_versions_are_refused(tmp_path: Path, change: di
     with Ledger.open(path) as ledger:
         ledger.reserve("clinic", decide_on("0.1"))
         head = ledger.verify().head
-    values = {
-        "seq": 3,
-        "dataset": "clinic",
-        "kind": "view",
-        "version": 1,
-        "at": "2027-01-01T00:00:00Z",
-        "entry": "",
-        "payload": "{}",
-        "previous": head,
-        "digest": "",
-        **change,
-    }
-    record = Record(**{**values, "digest": Record(**values).compute_digest()})  # type: ignore[arg-type]
+    view = Record(3, "clinic", "view", 1, "2027-01-01T00:00:00Z", "", "{}", head, "")
     with closing(sqlite3.connect(path)) as raw:
-        insert_raw(raw, record)
+        put_record(raw, seal(view, **change))
         raw.commit()
     with Ledger.open(path) as ledger:
         for call in (
@@ -178,3 +167,43 @@ def test_triggers_prevent_accidents_on_postgresql(create_database: Callable[[], 
             with psycopg.connect(url) as raw, pytest.raises(psycopg.errors.RaiseException, match="append-only"):
                 raw.execute(accident)
         assert ledger.verify() == before
+
+
+# ---------------------------------------------------------------- what is published says nothing of the data
+
+
+SCHEMA = declare("t", 100, {"name": {"type": "text", "identifying": True}, "ill": plain("boolean")}, unit="row")
+
+
+def publish(folder: Path, ill: str) -> tuple[str, str, str, list[dict[str, object]]]:
+    """Release one answer at a moment that is always the same. Gives its name, head, page and all records."""
+    folder.mkdir()
+    (folder / "t.csv").write_text(f"name,ill\nAnn,true\nBob,{ill}\n")
+    with (
+        Dataset.open(folder / "t.csv", schema=SCHEMA) as dataset,
+        Ledger.open(folder / "ledger.db", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)) as ledger,
+    ):
+        answer = dataset.release("SELECT COUNT(*) FROM t", epsilon=0.01, ledger=ledger, policy="budget:1")
+        assert answer.entry is not None
+        entry = known(ledger.entry(answer.entry))
+        page = write_record(entry, ledger.account("t"), ledger.verify())
+        return entry.id, ledger.verify().head, page, export_records(ledger)
+
+
+def test_names_and_heads_cannot_be_worked_out_from_the_data(tmp_path: Path) -> None:
+    """Whoever has the same file, moment and program gets other digests from the first record on."""
+    first, second = (publish(tmp_path / name, "true") for name in ("one", "two"))
+    assert first[0] != second[0]  # the entry's name comes after the record that opened the account
+    assert first[1] != second[1]
+    for one, other in zip(first[3], second[3], strict=True):
+        assert (one["kind"], one["at"]) == (other["kind"], other["at"])
+        assert one["digest"] != other["digest"]
+
+
+def test_the_page_for_everybody_has_no_digest_of_the_data(tmp_path: Path) -> None:
+    _, head, page, records = publish(tmp_path / "one", "true")
+    others = set(re.findall(r"[0-9a-f]{64}", json.dumps([record["payload"] for record in records])))
+    shown = set(re.findall(r"[0-9a-f]{64}", page)) - {head}
+    schema = set(re.findall(r'"schema_digest": "([0-9a-f]{64})"', json.dumps(records)))
+    assert shown == schema  # public facts
+    assert len(others - schema) >= 2  # the data's own, and the request's

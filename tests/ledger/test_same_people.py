@@ -6,7 +6,6 @@ import json
 import random
 import sqlite3
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ from dosimeter.errors import DatasetStopped, LedgerError
 from dosimeter.ledger import people as kept_people
 from dosimeter.ledger.people import People, SharedPeople, compare_people
 from dosimeter.release import account_terms, write_record
+from tests.known import known
+from tests.ledger.raw_records import export_records
 
-pytestmark = pytest.mark.usefixtures("unsynced")
 COUNT = "SELECT COUNT(*) FROM {}"
 
 
@@ -164,7 +164,7 @@ def test_the_controller_says_that_they_are_others(target: str) -> None:
         assert release(ledger, table_of("b", "c", "a"), "second", continued=True) == "released"
         assert release(ledger, table_of("a", "b", "c", ages=7), "first", continued=True) == "released"
         assert release(ledger, table_of("c"), "third").startswith("1 of 1 individuals")
-        records = export(ledger)
+        records = export_records(ledger)
         assert [each["payload"]["apart"] for each in records if each["kind"] == "account"] == [[], ["first"]]
         assert ledger.verify().intact
 
@@ -177,9 +177,7 @@ def test_the_controller_says_that_they_are_the_same(tmp_path: Path) -> None:
         assert "continued=True" in said
         account_of = {"account": "first"}
         assert release(ledger, table_of("b", "c"), "second", continued=True, schema=account_of) == "released"
-        account = ledger.account("first")
-        assert account is not None
-        assert account.reading.epsilon == 2
+        assert known(ledger.account("first")).reading.epsilon == 2
 
 
 def test_going_on_with_somebody_elses_people_is_told_and_remembered(target: str) -> None:
@@ -218,22 +216,20 @@ def test_two_first_releases_at_once_do_not_both_open_an_account(
 # ---------------------------------------------------------------- what is kept, and who can see it
 
 
-def export(ledger: Ledger) -> list[dict[str, Any]]:
-    stream = StringIO()
-    ledger.export(stream)
-    return [json.loads(line) for line in stream.getvalue().splitlines()]
-
-
 def test_digests_are_in_nothing_that_leaves_the_ledger(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     with Ledger.open(path) as ledger:
         with Dataset.open(table_of("a", "b"), schema=facts("first")) as dataset:
             answer = dataset.release(COUNT.format("first"), ledger=ledger, epsilon=1, policy="budget:1")
-        entry = ledger.entry(answer.entry or "")
-        assert entry is not None
+        entry = known(ledger.entry(answer.entry or ""))
         key, account = ledger.people_key(), ledger.account("first")
         pages = [write_record(entry, account, ledger.verify(), controller=each) for each in (False, True)]
-        told = [json.dumps(export(ledger)), json.dumps(ledger.describe()), json.dumps(answer.describe()), *pages]
+        told = [
+            json.dumps(export_records(ledger)),
+            json.dumps(ledger.describe()),
+            json.dumps(answer.describe()),
+            *pages,
+        ]
         with sqlite3.connect(path) as raw:
             (digests,) = raw.execute("SELECT digests FROM dosimeter_ledger_people WHERE dataset = 'first'").fetchone()
         hidden = [key, digests, *(str(each) for each in People.from_text(digests).digests)]

@@ -16,6 +16,7 @@ from dosimeter.errors import DatasetStopped, LedgerError
 from dosimeter.ledger import Account, Record
 from dosimeter.ledger.store import Transaction
 from dosimeter.release import run as releasing
+from tests.known import known
 from tests.ledger.ledger_worker import decide_on, make_request, measure
 from tests.ledger.release_worker import open_table
 
@@ -50,9 +51,7 @@ def table() -> Iterator[Dataset]:
 
 
 def account(ledger: Ledger) -> Account:
-    found = ledger.account("t")
-    assert found is not None
-    return found
+    return known(ledger.account("t"))
 
 
 # ---------------------------------------------------------------- a full disk

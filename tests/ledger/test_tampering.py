@@ -15,16 +15,12 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Identification, Ledger, Record
-from dosimeter.ledger.records import COLUMNS
+from dosimeter.ledger.store import COLUMNS
+from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_request
+from tests.ledger.raw_records import drop_guards, put_record, read_last, seal
 
 TEXTS = [column for column in COLUMNS if column not in ("seq", "version")]
-GUARDS = [
-    "dosimeter_ledger_no_update",
-    "dosimeter_ledger_no_delete",
-    "dosimeter_ledger_in_order",
-    "dosimeter_ledger_format_no_update",
-]
 
 
 RECORDS = 10
@@ -59,14 +55,13 @@ def tampered(sound: Path, tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, 
     shutil.copy(sound, path)
     with closing(sqlite3.connect(path, isolation_level=None)) as raw, Ledger.open(path) as ledger:
         raw.execute("PRAGMA synchronous = OFF")
-        for guard in GUARDS:
-            raw.execute(f"DROP TRIGGER {guard}")
+        drop_guards(raw)
         assert ledger.verify().intact
         yield raw, ledger
 
 
 def read_record(raw: sqlite3.Connection, seq: int) -> Record:
-    return Record(*raw.execute("SELECT * FROM dosimeter_ledger WHERE seq = ?", (seq,)).fetchone())
+    return read_last(raw, "seq = ?", seq)
 
 
 def first_bad(ledger: Ledger) -> int | None:
@@ -165,11 +160,6 @@ def test_swapped_records_are_seen(tampered: tuple[sqlite3.Connection, Ledger], o
     assert first_bad(ledger) == one
 
 
-def write_record(raw: sqlite3.Connection, record: Record) -> None:
-    values = [getattr(record, column) for column in COLUMNS]
-    raw.execute(f"INSERT OR REPLACE INTO dosimeter_ledger VALUES ({', '.join('?' * len(values))})", values)
-
-
 @pytest.mark.parametrize("seq", range(1, RECORDS + 1))
 def test_an_inserted_record_is_seen(tampered: tuple[sqlite3.Connection, Ledger], seq: int) -> None:
     """Even one that is sealed properly: then it is the next one that does not follow."""
@@ -178,16 +168,16 @@ def test_an_inserted_record_is_seen(tampered: tuple[sqlite3.Connection, Ledger],
     for later in range(RECORDS, seq - 1, -1):
         raw.execute("UPDATE dosimeter_ledger SET seq = ? WHERE seq = ?", (later + 1, later))
     raw.execute("UPDATE dosimeter_ledger SET previous = 'moved' WHERE seq = ?", (seq + 1,))
-    forged = replace(here, seq=seq, kind="view", version=1, entry="", payload='{"request_digest":"x","what":"risk"}')
-    write_record(raw, replace(forged, digest=forged.compute_digest()))
-    raw.execute("UPDATE dosimeter_ledger SET previous = ? WHERE seq = ?", (forged.compute_digest(), seq + 1))
+    forged = seal(here, seq=seq, kind="view", version=1, entry="", payload='{"request_digest":"x","what":"risk"}')
+    put_record(raw, forged)
+    raw.execute("UPDATE dosimeter_ledger SET previous = ? WHERE seq = ?", (forged.digest, seq + 1))
     assert first_bad(ledger) == seq + 1
 
 
 @pytest.mark.parametrize("seq", [0, -1, RECORDS + 2])
 def test_a_record_outside_the_count_is_seen(tampered: tuple[sqlite3.Connection, Ledger], seq: int) -> None:
     raw, ledger = tampered
-    write_record(raw, replace(read_record(raw, 3), seq=seq, previous="p", digest="d"))
+    put_record(raw, replace(read_record(raw, 3), seq=seq, previous="p", digest="d"))
     assert first_bad(ledger) == (1 if seq < 1 else RECORDS + 1)
 
 
@@ -197,17 +187,15 @@ def rewrite_from(raw: sqlite3.Connection, seq: int, **changes: object) -> None:
     records = [read_record(raw, number) for number in range(seq, RECORDS + 1)]
     raw.execute("DELETE FROM dosimeter_ledger WHERE seq >= ?", (seq,))
     for record in records:
-        fresh = replace(record, previous=previous, **(changes if record.seq == seq else {}))  # type: ignore[arg-type]
-        fresh = replace(fresh, digest=fresh.compute_digest())
-        write_record(raw, fresh)
+        fresh = seal(record, previous=previous, **(changes if record.seq == seq else {}))
+        put_record(raw, fresh)
         previous = fresh.digest
 
 
 @pytest.mark.parametrize("seq", range(1, RECORDS))
 def test_a_record_that_was_resealed_alone_is_seen(tampered: tuple[sqlite3.Connection, Ledger], seq: int) -> None:
     raw, ledger = tampered
-    record = replace(read_record(raw, seq), at="2020-01-01T00:00:00Z")
-    write_record(raw, replace(record, digest=record.compute_digest()))
+    put_record(raw, seal(read_record(raw, seq), at="2020-01-01T00:00:00Z"))
     assert first_bad(ledger) == seq + 1
     assert ledger.verify().first_bad == (seq + 1, "it does not follow the record before it")
 
@@ -307,8 +295,7 @@ def inspect_file(path: Path) -> list[str] | None:
 
 def flip_file(sound: Path, directory: Path, step: int) -> None:
     """Flip bytes of the file itself: either it is noticed, or no record is any different."""
-    expected = inspect_file(sound)
-    assert expected is not None
+    expected = known(inspect_file(sound))
     content, path = sound.read_bytes(), directory / "flipped.db"
     noticed = 0
     for position in range(0, len(content), step):

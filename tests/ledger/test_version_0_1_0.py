@@ -24,8 +24,10 @@ from dosimeter.errors import LedgerError
 from dosimeter.ledger import Reservation
 from dosimeter.ledger.readings import Charge
 from dosimeter.schema.toml import parse_schema
+from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets
+from tests.schemas import declare, whole
 
 FOLDER = Path(__file__).with_name("version_0_1_0")
 HEAD = "cfd87c13182f4b4776302c31deb43bf8ced0a57c1f7876a304be0e7f1d0a095e"
@@ -72,8 +74,7 @@ def test_it_verifies_and_reads_as_it_did(old: Ledger) -> None:
         ("reserved", 0.125, None),
     ]  # fmt: skip
     assert shown["visits"]["entries"][0]["answer"] == [{"n": 8}]
-    account = old.account("visits")
-    assert account is not None
+    account = known(old.account("visits"))
     assert account.delta_total == Decimal("0.0625")  # what the terms were, whatever the default is now
     assert len(account.agreed) == 2
     assert account.identified == account.identities == frozenset()
@@ -92,8 +93,7 @@ def test_answers_of_people_with_many_rows_are_given_anew_and_the_data_identified
         records = old.verify(HEAD).records
         assert visits.release(COUNT, ledger=old, epsilon=0.25).repeated
         assert old.verify().records == records
-    account = old.account("visits")
-    assert account is not None
+    account = known(old.account("visits"))
     assert (len(account.identified), account.reading.epsilon) == (1, Decimal(1))
     assert old.unidentified() == ("visits_again", "stays")
 
@@ -104,8 +104,7 @@ def test_releases_go_on_without_a_word_on_every_agreed_pair(old: Ledger) -> None
         assert june.release("SELECT SUM(mins) FROM visits", ledger=old, epsilon=0.125, again=True).status == "released"
         denied = june.release("SELECT MAX(mins) FROM visits", ledger=old, epsilon=0.125)
         assert denied.status == "denied"
-    account = old.account("visits")
-    assert account is not None
+    account = known(old.account("visits"))
     assert account.reading.epsilon == 1
     assert len(account.identified) == 2
     assert account.entries[-1].reason == "budget"
@@ -144,8 +143,8 @@ def test_no_account_is_opened_beside_one_that_might_hold_the_same_people(old: Le
 
 def test_other_people_can_be_said_to_be_others(old: Ledger, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("x\n1\n2\n")
-    columns = {"x": {"type": "integer", "bounds": [0, 3]}}
-    facts = {"table": "new", "individuals": 5, "reviewed": True, "columns": columns}
+    columns = {"x": whole(0, 3)}
+    facts = declare("new", 5, columns)
     with Dataset.open(tmp_path / "new.csv", schema=facts) as dataset:
         with pytest.raises(LedgerError, match="other_people=True"):
             dataset.release("SELECT COUNT(*) FROM new", ledger=old, epsilon=0.5, policy="budget:1")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -19,25 +17,16 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError, OptionError
-from dosimeter.ledger import AccountSummary, Charge, Entry, Record, Reservation
-from dosimeter.ledger.records import COLUMNS
+from dosimeter.ledger import AccountSummary, Charge, Entry, Reservation
 from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon
 from dosimeter.release import add_noise, noisy_vector
+from tests.known import known
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request
-from tests.ledger.raw_records import describe_datasets
-
-pytestmark = pytest.mark.usefixtures("unsynced")
+from tests.ledger.raw_records import describe_datasets, drop_guards, export_records, put_record, read_last, seal
+from tests.schemas import declare, plain, whole
 
 PEOPLE = 1000
-SCHEMA: dict[str, Any] = {
-    "table": "t",
-    "individuals": PEOPLE,
-    "reviewed": True,
-    "columns": {
-        "x": {"type": "integer", "bounds": [0, 9]},
-        "word": {"type": "text"},
-    },
-}
+SCHEMA: dict[str, Any] = declare("t", PEOPLE, {"x": whole(0, 9), "word": plain("text")})
 COUNT = "SELECT COUNT(*) FROM t WHERE x > {}"
 POLICY = "budget:3@1e-05"
 
@@ -84,8 +73,7 @@ def test_a_ledger_charges_what_was_drawn(table: Dataset, ledger: Ledger) -> None
     table.release(COUNT.format(2), svt=0.3, variance=1.0, candidates="0.1", **terms)
     found = last(ledger)
     assert found.rho == Decimal("0.045") + (Decimal("0.005") if found.status == "released" else 0)
-    account = ledger.account("t")
-    assert account is not None
+    account = known(ledger.account("t"))
     assert account.reading.rho == sum(entry.rho or 0 for entry in account.entries)
     assert account.reading.epsilon == exact_zcdp_epsilon(account.reading.rho, Decimal("6e-6"))  # 1e-5 less 4e-6
     assert sum(entry.charge for entry in account.entries) == account.reading.epsilon
@@ -139,16 +127,6 @@ def test_everything_that_is_public_may_mix(table: Dataset, ledger: Ledger) -> No
         table.release(COUNT.format(1), epsilon=0.1, ledger=alone)
 
 
-def test_accounts_of_one_algorithm_go_on_as_they_were(ledger: Ledger) -> None:
-    """Accounts that an earlier version opened, budget or not."""
-    ledger.reserve("clinic", decide_on("0.1", "budget:2"))
-    account = ledger.summary("clinic")
-    assert account is not None
-    assert account.algorithm == "fixed"
-    with pytest.raises(LedgerError, match="was opened for a fixed ε"):
-        account.check_terms(algorithm="find-and-release")
-
-
 @pytest.mark.parametrize(
     ("policy", "mechanism"), [("budget:0.5", "laplace"), (POLICY, "laplace"), ("budget:0.4@1e-05", "gaussian")]
 )
@@ -157,8 +135,7 @@ def test_as_many_answers_follow_as_are_said_to_be_left(
 ) -> None:
     options: dict[str, Any] = {"epsilon": 0.1, "mechanism": mechanism, "ledger": ledger, "again": True}
     table.release(COUNT.format(1), policy=policy, **options)
-    account = ledger.summary("t")
-    assert account is not None
+    account = known(ledger.summary("t"))
     described = account.remaining.describe()
     counts = described["gaussian" if mechanism == "gaussian" else "answers"]
     assert isinstance(counts, dict)
@@ -171,8 +148,7 @@ def test_as_many_answers_follow_as_are_said_to_be_left(
     statuses = [table.release(COUNT.format(1), **options).status for _ in range(count + 1)]
     assert statuses == ["released"] * count + ["denied"]
     assert last(ledger).reason == "budget"
-    left = ledger.summary("t")
-    assert left is not None
+    left = known(ledger.summary("t"))
     assert left.remaining.describe()["answers"] is not None
     assert (left.remaining.gaussian if mechanism == "gaussian" else left.remaining.answers)[0.1] == 0
 
@@ -203,43 +179,32 @@ def tampered(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, Ledger]]:
             if number % 7:
                 ledger.settle(entry.id, status="released", answer=[{"n": number}])
         with closing(sqlite3.connect(path, isolation_level=None)) as raw:
-            for guard in ("no_update", "no_delete", "in_order"):
-                raw.execute(f"DROP TRIGGER dosimeter_ledger_{guard}")
+            drop_guards(raw)
             yield raw, ledger
-
-
-def read_last(raw: sqlite3.Connection, kind: str) -> Record:
-    query = "SELECT * FROM dosimeter_ledger WHERE kind = ? ORDER BY seq DESC LIMIT 1"
-    return Record(*raw.execute(query, (kind,)).fetchone())
 
 
 def test_a_checkpoint_holds_rho_and_no_epsilon(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
     raw, ledger = tampered
-    state = json.loads(read_last(raw, "state").payload)
+    state = json.loads(read_last(raw, "kind = 'state'").payload)
     assert sorted(state["account"]["reading"]) == ["delta", "rho"]
-    account, summary = ledger.account("clinic"), ledger.summary("clinic")
-    assert account is not None
-    assert summary is not None
+    account, summary = known(ledger.account("clinic")), known(ledger.summary("clinic"))
     assert account.reading == summary.reading
     assert account.reading.rho == sum(entry.rho or 0 for entry in account.entries)
     opened = [entry for entry in account.entries if entry.status == "reserved"]
     assert len(opened) == 6
     assert [ledger.entry(entry.id) for entry in opened] == opened
-    stream = io.StringIO()
-    ledger.export(stream)
-    written = [json.loads(line)["payload"] for line in stream.getvalue().splitlines()]
+    written = [record["payload"] for record in export_records(ledger)]
     assert [Decimal(each["rho"]) for each in written if "rho" in each] == [entry.rho for entry in account.entries]
 
 
 @pytest.mark.parametrize("kind", ["reserve", "state"])
 def test_whoever_forges_rho_is_found(tampered: tuple[sqlite3.Connection, Ledger], kind: str) -> None:
     raw, ledger = tampered
-    record = read_last(raw, kind)
+    record = read_last(raw, "kind = ?", kind)
     payload = json.loads(record.payload)
     place = payload if kind == "reserve" else payload["account"]["reading"]
     place["rho"] = "0.00001"
-    changed = replace(record, payload=json.dumps(payload, sort_keys=True, separators=(",", ":")))
-    _put(raw, replace(changed, digest=changed.compute_digest()))
+    put_record(raw, seal(record, payload=json.dumps(payload, sort_keys=True, separators=(",", ":"))))
     assert not ledger.verify().intact
     with pytest.raises(LedgerError, match="altered at record"):
         ledger.reserve("clinic", decide_on("0.1"))
@@ -248,23 +213,14 @@ def test_whoever_forges_rho_is_found(tampered: tuple[sqlite3.Connection, Ledger]
 def test_a_charge_without_rho_is_no_record(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
     """Appended at the end and sealed, as only somebody can who writes to the database."""
     raw, ledger = tampered
-    template, end = read_last(raw, "reserve"), Record(*raw.execute(_LAST).fetchone())
+    template, end = read_last(raw, "kind = 'reserve'"), read_last(raw)
     for rho, at in ((None, end.seq + 1), ("-1", end.seq + 1), (0.5, end.seq + 1)):
         payload = json.loads(template.payload)
         payload.pop("rho")
         payload |= {} if rho is None else {"rho": rho}
         text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
-        forged = replace(template, seq=at, entry="f" * 16, payload=text, previous=end.digest)
-        _put(raw, replace(forged, digest=forged.compute_digest()))
+        put_record(raw, seal(template, seq=at, entry="f" * 16, payload=text, previous=end.digest))
         assert ledger.verify().first_bad == (at, "its payload is not that of a record of kind reserve")
-
-
-_LAST = "SELECT * FROM dosimeter_ledger ORDER BY seq DESC LIMIT 1"
-
-
-def _put(raw: sqlite3.Connection, record: Record) -> None:
-    values = [getattr(record, column) for column in COLUMNS]
-    raw.execute(f"INSERT OR REPLACE INTO dosimeter_ledger VALUES ({', '.join('?' * len(values))})", values)
 
 
 def test_the_ledger_refuses_a_charge_that_is_counted_otherwise(ledger: Ledger) -> None:

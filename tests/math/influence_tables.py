@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dosimeter.influence.contributions import Contributions
 from dosimeter.mechanisms import Gaussian, Laplace
+from dosimeter.risk.exposure import Sensitivities
 from dosimeter.risk.rdr import compute_rdr
-from dosimeter.risk.values import Sensitivities
 
 LAPLACE = Laplace()
 GAUSSIAN = Gaussian(1e-6)

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
-from dosimeter.mechanisms.base import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.options import Selection
 from dosimeter.release.selection import SelectionProblem
 from dosimeter.risk.choose import paper_candidates

@@ -18,6 +18,7 @@ from dosimeter.findings import find_notes, word_all
 from dosimeter.measures.counts import CountRows
 from dosimeter.measures.sums import Sum
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
+from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.choose import (
     ExactLimit,
     JudgedCandidates,
@@ -26,9 +27,9 @@ from dosimeter.risk.choose import (
     find_largest,
     parse_candidates,
 )
+from dosimeter.risk.exposure import Sensitivities
 from dosimeter.risk.preference import Verdict, parse_preference
 from dosimeter.risk.rdr import compute_rdr
-from dosimeter.risk.values import Sensitivities
 
 LAPLACE = Laplace()
 ZCDP = Gaussian(1e-6)
@@ -62,33 +63,6 @@ def find_epsilon(exposures, preference):
 
 
 # ---------------------------------------------------------------- the paper's example
-
-
-def test_the_papers_three_patients():
-    """PIS 0, 0, 1; a COUNT with Δ = 1: the ratio is 1/2 at ε = 1, 10/11 at 0.1 and 100/101 at 0.01."""
-    patients = sensitivities_of([0.0, 1.0], [2, 1])
-    expected = {math.inf: [0, 1], 1.0: [1, 2], 0.1: [10, 11], 0.01: [100, 101]}
-    for epsilon, rdrs in expected.items():
-        assert rdrs_at(patients, epsilon).values == pytest.approx(rdrs, rel=1e-15)
-
-    preference = parse_preference("MIN(rdr) / MAX(rdr) >= 0.9")
-    exposures = [(epsilon, rdrs_at(patients, epsilon)) for epsilon in parse_candidates("1, 0.1, 0.01")]
-    found = find_epsilon(exposures, preference)
-    assert found.epsilon == 0.1
-    assert [verdict.satisfied for _, verdict in found.tested] == [False, True, True]
-    ratios = [Fraction(1, 2), Fraction(10, 11), Fraction(100, 101)]
-    assert [verdict.value for _, verdict in found.tested] == pytest.approx([float(r) for r in ratios], rel=1e-15)
-
-    limit = exact_limit(preference, patients, LAPLACE, sensitivity=1.0, indicator="bound", grids=ONE)
-    assert limit.value == pytest.approx(float(Fraction(1, 9)), rel=1e-15)  # 1/(1 + ε) = 9/10
-
-    every, scales = [rdrs for _, rdrs in exposures], [1.0 / epsilon for epsilon, _ in exposures]
-    verdicts = [verdict for _, verdict in found.tested]
-    candidates = build_candidates(every, noise_scales=scales, accuracies=[()] * 3, verdicts=verdicts)
-    assert [candidate.epsilon for candidate in candidates] == [1.0, 0.1, 0.01]
-    assert [candidate.satisfied for candidate in candidates] == [False, True, True]
-    assert candidates[1].rdr.ratio == pytest.approx(10 / 11, rel=1e-15)
-    assert build_candidates(every, noise_scales=scales, accuracies=[()] * 3)[0].satisfied is None
 
 
 # ---------------------------------------------------------------- F3
@@ -142,8 +116,8 @@ def test_the_largest_that_qualifies_is_found_in_any_order_and_without_monotony()
 
 
 def test_private_results_stay_out_of_reprs():
-    assert repr(JudgedCandidates(0.5, ())) == "JudgedCandidates(redacted)"
-    assert repr(ExactLimit(0.5)) == "ExactLimit(redacted)"
+    for value in (JudgedCandidates(0.5, ()), ExactLimit(0.5), Verdict(0.5, True)):
+        assert repr(value) == f"{type(value).__name__}(redacted)"
 
 
 # ---------------------------------------------------------------- F2: met just below, not met just above
@@ -280,14 +254,6 @@ def test_where_there_is_no_limit(source, mechanism, indicator, k):
     assert (limit.value, limit.every) == (None, False)
 
 
-def test_a_callable_has_no_limit():
-    preference = parse_preference(lambda values, counts: values.min() / values.max(), threshold=0.95)
-    limit = exact_limit(
-        preference, sensitivities_of([0.0, 1.0]), LAPLACE, sensitivity=1.0, indicator="bound", grids=ONE
-    )
-    assert (limit.value, limit.every) == (None, False)
-
-
 def test_classes_without_people_do_not_count():
     people = sensitivities_of([0.0, 0.5, 1.0, 9.0], [0, 2, 3, 0])
     preference = parse_preference("ratio:0.9")
@@ -303,9 +269,14 @@ def assessed(sensitivities, *, mechanism=LAPLACE, sensitivity=1.0, indicator="bo
     plan = SimpleNamespace(
         grids=lambda _norm: grids, ranks={}, all_measures=[object.__new__(measure) for measure in measures]
     )
+
+    def own_epsilons(values, shares, epsilon):
+        scale = mechanism.scale(sensitivity, epsilon)
+        return own_epsilon(values, mechanism, sensitivity=sensitivity, scale=scale, epsilon=epsilon, shares=shares)
+
     return SimpleNamespace(
         plan=plan, mechanism=mechanism, indicator=indicator, sensitivities=sensitivities, sensitivity=sensitivity,
-        groups=groups,
+        groups=groups, own_epsilons=own_epsilons,
     )  # fmt: skip
 
 
@@ -409,19 +380,6 @@ def test_each_note_comes_with_its_own_case_only():
         present = {name for name, phrase in phrases.items() if any(phrase in note for note in notes)}
         assert present == expected | {"indicator"}, (number, notes)
         assert len(notes) == len(set(notes))
-
-
-def test_notes_name_the_numbers():
-    assert notes_for(PLAIN, "ratio:0.95")[0].startswith("Everybody's RDR is given as an upper limit, as in")
-    assert notes_for(PLAIN, "ratio:0.95", indicator="exact")[0].startswith("Everybody's RDR is computed exactly")
-    (none,) = [note for note in notes_for(PLAIN, "ratio:0.95", candidates="1") if "weaker preference" in note]
-    assert "0.05263" in none
-    people = sensitivities_of([0.0, 0.5], k=50)
-    (groups,) = [note for note in notes_for(people, "ratio:0.95", groups=50) if "own guarantee" in note]
-    # 50/(50 + ε/2) ≥ 0.95 up to 5.26; ε = 5 is the candidate, and P1 is 5 · 0.5/1.
-    assert "50 groups" in groups
-    assert "At ε = 5 " in groups
-    assert groups.endswith("is ε = 2.5.")
 
 
 @pytest.mark.parametrize("k", [1, 50])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dosimeter.risk.absolute import own_epsilon
-from dosimeter.risk.ex_post import compute_ex_post
+from dosimeter.risk.ex_post_rdr import compute_ex_post
 from tests.math.influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, numbers, sparse_rows
 
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter import Dataset
-from dosimeter.mechanisms.base import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.options import MechanismName, Selection
 from dosimeter.release.selection import (
     SelectionProblem,

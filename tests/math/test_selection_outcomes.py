@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dosimeter.mechanisms.base import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.options import Selection
 from dosimeter.release import selection
 from dosimeter.release.noise import certified_scale

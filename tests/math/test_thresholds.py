@@ -29,7 +29,6 @@ from dosimeter.release.thresholds import draw_shown, find_threshold
 from dosimeter.schema import read_schema
 
 Groups = dict[str, tuple[int, ...]]  # the exact numbers of each observed group, the number of individuals first
-Cell = dict[Any, NDArray[np.float64]]
 
 
 def plan_for(rows: int, *, sums: bool, delta: float) -> QueryPlan:

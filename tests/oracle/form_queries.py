@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.planning import PlanOptions, QueryPlan, plan_query
 from dosimeter.schema import Schema
 
 REFUSED_BY_SIZE = (

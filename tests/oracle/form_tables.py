@@ -7,9 +7,11 @@ at and beyond their bounds, NaN, infinities, texts nobody declared, repeated row
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,39 +23,8 @@ from tests.oracle.unit_oracle import Row
 SLOTS = 20  # declared individuals: more than there are
 WARDS = ("A", "b ", "O'C", "Öst")
 FIRST, LAST = date(2024, 1, 29), date(2024, 4, 2)
-COLUMNS: dict[str, Any] = {
-    "pid": {"type": "text"},
-    "vid": {"type": "integer"},
-    "ward": {"type": "category", "values": list(WARDS)},
-    "code": {"type": "category", "values": ["1", "2", " 3", "x"]},
-    "x": {"type": "integer", "bounds": [-2, 6]},
-    "cost": {"type": "decimal", "bounds": [-2, 10], "resolution": 0.25},
-    "d": {"type": "date", "bounds": [FIRST, LAST]},
-    "at": {"type": "timestamp", "bounds": ["2024-01-29T00:00:00", "2024-04-02T23:59:59"]},
-    "sick": {"type": "boolean"},
-    "note": {"type": "text"},
-    "clinic_id": {"type": "integer", "bounds": [1, 4]},
-}
-LABS: dict[str, Any] = {
-    "unit": "pid",
-    "row_key": "lab",
-    "columns": {
-        "pid": {"type": "text"},
-        "lab": {"type": "integer"},
-        "score": {"type": "integer", "bounds": [0, 5]},
-        "kind": {"type": "category", "values": ["u", "v"]},
-        "taken": {"type": "date", "bounds": [FIRST, LAST]},
-    },
-}
-CLINICS: dict[str, Any] = {
-    "public": True,
-    "key": "clinic_id",
-    "columns": {
-        "clinic_id": {"type": "integer"},
-        "region": {"type": "category", "values": ["north", "south"]},
-        "beds": {"type": "integer", "bounds": [0, 9]},
-    },
-}
+FACTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("forms.toml").read_text(encoding="utf-8"))
+COLUMNS, LABS, CLINICS = FACTS["columns"], *(FACTS["tables"][name] for name in ("labs", "clinics"))
 VISITS_ARROW = pa.schema(
     [
         ("pid", pa.string()), ("vid", pa.int64()), ("ward", pa.string()), ("code", pa.string()), ("x", pa.int64()),

@@ -7,9 +7,11 @@ The two differ only in that the second has the last word on order written out (t
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,38 +23,9 @@ from tests.shared_duckdb import ask_plain_duckdb
 SLOTS = 9
 WARDS = ("A", "B", "O'C")
 FIRST_DAY = date(2024, 1, 1)
-FACTS: dict[str, Any] = {
-    "table": "visits",
-    "individuals": SLOTS,
-    "unit": "pid",
-    "row_key": "vid",
-    "reviewed": True,
-    "columns": {
-        "pid": {"type": "text"},
-        "vid": {"type": "integer"},
-        "ward": {"type": "category", "values": list(WARDS)},
-        "x": {"type": "integer", "bounds": [0, 6]},
-        "cost": {"type": "decimal", "bounds": [-2, 10], "resolution": 0.25},
-        "d": {"type": "date", "bounds": [FIRST_DAY, date(2024, 12, 31)]},
-        "sick": {"type": "boolean"},
-        "clinic_id": {"type": "integer", "bounds": [1, 4]},
-    },
-}
-LABS: dict[str, Any] = {
-    "unit": "pid",
-    "row_key": "lab",
-    "columns": {
-        "pid": {"type": "text"},
-        "lab": {"type": "integer"},
-        "score": {"type": "integer", "bounds": [0, 5]},
-        "kind": {"type": "category", "values": ["u", "v"]},
-    },
-}
-CLINICS: dict[str, Any] = {
-    "public": True,
-    "key": "clinic_id",
-    "columns": {"clinic_id": {"type": "integer"}, "region": {"type": "category", "values": ["north", "south"]}},
-}
+FACTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("people.toml").read_text(encoding="utf-8"))
+LABS, CLINICS = (FACTS["tables"][name] for name in ("labs", "clinics"))
+del FACTS["tables"]  # each drawn table adds them, with limits of its own
 VISITS_ARROW = pa.schema(
     [
         ("pid", pa.string()), ("vid", pa.int64()), ("ward", pa.string()), ("x", pa.int64()), ("cost", pa.float64()),

@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from dosimeter.planning.planner import PlanOptions
-from dosimeter.schema.facts import Column, ColumnType, Schema
+from dosimeter.planning import PlanOptions
+from dosimeter.schema import Column, ColumnType, Schema
 
 Row = dict[str, Any]
 Value = Callable[[Row], Any]

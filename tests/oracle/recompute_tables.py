@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from dosimeter.arrays import FloatArray
-from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.rows.profile import measure_profile
-from dosimeter.mechanisms.base import Norm
-from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.schema.facts import Schema
+from dosimeter.influence.rows.row_profile import measure_profile
+from dosimeter.mechanisms import Norm
+from dosimeter.planning import QueryPlan
+from dosimeter.schema import Schema
 from dosimeter.schema.toml import read_schema
 from dosimeter_paper.recompute.run import recompute_contributions
 from tests.whole_tables import whole_table

@@ -21,13 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter import Dataset
-from dosimeter.influence import measure_exactly, measure_influence
+from dosimeter.influence import measure_influence
 from dosimeter.influence.profiles import JointProfile
 from dosimeter.influence.units import joint_queries
-from dosimeter.mechanisms import Norm
-from dosimeter.planning import QueryPlan, plan_query
+from dosimeter.planning import plan_query
 from dosimeter.sql import column_tree
 from dosimeter_paper.recompute import recompute_risk
+from tests.oracle.exact_answers import measure_weighted
 from tests.oracle.person_queries import FACTS, SLOTS, VISITS_ARROW, Tables, draw_tables
 from tests.oracle.unit_oracle import Row, Vector, assert_same_people, everybody_there, expand, size_of
 
@@ -81,26 +81,18 @@ def draw_blocks(seed: int, source: str) -> str:
     return head + " UNION ALL ".join(part(count, each, at) for at, each in enumerate(groups))
 
 
-def measure(dataset: Dataset, plan: QueryPlan, norm: Norm) -> list[float]:
-    """The exact vector of all blocks, each number in the units of the norm."""
-    found: list[float] = []
-    exact = measure_exactly(plan, dataset.tables, None)
-    for block, part in zip(plan.blocks, exact.blocks, strict=True):
-        weights = [1.0 if len(plan.all_measures) == 1 else 1.0 / each.sensitivity(norm) for each in block.measures]
-        found += [float(value) * weight for row in part.values for value, weight in zip(row, weights, strict=True)]
-    return found
-
-
 def check_deletion(whole: Dataset, without: Iterable[Dataset], sql: str, mechanism: Any) -> None:
     """The closed form gives the vector of really leaving each person out, and none is larger than Δ."""
     risk = whole.risk(sql, mechanism=mechanism, quantiles="noise")
     assert isinstance(risk.profile, JointProfile) == bool(risk.plan.further)
     norm = risk.mechanism.norm
-    before = measure(whole, risk.plan, norm)
+    before = measure_weighted(risk.plan, whole.tables, norm)
     left: list[Vector] = []
     for each in without:
         with each as fewer:
-            left.append(tuple(a - b for a, b in zip(before, measure(fewer, risk.plan, norm), strict=True)))
+            left.append(
+                tuple(a - b for a, b in zip(before, measure_weighted(risk.plan, fewer.tables, norm), strict=True))
+            )
     assert max((size_of(vector, norm) for vector in left), default=0.0) <= risk.sensitivity * (1 + 1e-9)
     assert_same_people(expand(risk.contributions), everybody_there(left, risk))
 

@@ -18,10 +18,9 @@ from hypothesis import HealthCheck, given, note, settings
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.rows.profile import measure_answer, measure_profile
-from dosimeter.mechanisms.base import Norm
-from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
+from dosimeter.mechanisms import Norm
+from dosimeter.planning import PlanOptions, QueryPlan, plan_query
 from tests.oracle.query_meanings import (
     ARROW,
     COLUMNS,
@@ -147,7 +146,7 @@ def check_query(rows: Sequence[Row], query: Query, engine: DuckDBEngine) -> None
                 assert math.isclose(plan.measures[at].sensitivity(norm), float(part.delta), rel_tol=1e-12)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(rows=TABLES, query=queries())
 def test_closed_form_is_deletion(rows: list[Row], query: Query) -> None:
     note(query.sql)

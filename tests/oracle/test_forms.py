@@ -14,12 +14,11 @@ import pytest
 
 from dosimeter import Dataset
 from dosimeter.influence import measure_exactly
-from dosimeter.mechanisms.base import Norm
-from dosimeter.planning import LookOptions
-from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.options import LookOptions
+from tests.oracle.exact_answers import measure_weighted
 from tests.oracle.form_queries import FormQuery, draw_queries
 from tests.oracle.form_tables import draw_tables
-from tests.oracle.unit_oracle import Vector, assert_same_people, everybody_there, expand, size_of
+from tests.oracle.unit_oracle import assert_same_people, everybody_there, expand, size_of
 
 EACH = 10  # queries asked of one table
 OFTEN, AT_LENGTH = 4, 520  # tables of the ordinary run, and of the long one: 40 and 5,200 queries
@@ -33,21 +32,17 @@ FORMS = {
 }  # fmt: skip
 
 
-def measure(dataset: Dataset, plan: QueryPlan, norm: Norm) -> Vector:
-    """The vector that gets noise, each number in the units of the norm (S5), measured anew without a profile."""
-    weights = plan.weights(norm)
-    groups = measure_exactly(plan, dataset.tables, None).values
-    return tuple(float(value) * weight for group in groups for value, weight in zip(group, weights, strict=True))
-
-
 def check_query(whole: Dataset, without: list[Dataset], query: FormQuery, mechanism: Any) -> float:
     """Compare the closed form with the deletions; return the largest distance, as a share of Δ."""
     risk = whole.assess_plan(query.plan, LookOptions(mechanism=mechanism))
     norm = risk.mechanism.norm
-    before = measure(whole, risk.plan, norm)
+    before = measure_weighted(risk.plan, whole.tables, norm)
     queried = measure_exactly(risk.plan, whole.tables, None)
     assert risk.measured() == queried, "what everybody adds is the answer"
-    left = [tuple(a - b for a, b in zip(before, measure(each, risk.plan, norm), strict=True)) for each in without]
+    left = [
+        tuple(a - b for a, b in zip(before, measure_weighted(risk.plan, each.tables, norm), strict=True))
+        for each in without
+    ]
     most = max((size_of(vector, norm) for vector in left), default=0.0)
     assert most <= risk.sensitivity * (1 + 1e-9)
     assert_same_people(expand(risk.contributions), everybody_there(left, risk))

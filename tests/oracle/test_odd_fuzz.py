@@ -18,14 +18,14 @@ import pytest
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import QueryError
 from dosimeter.influence import DeclaredTables, Profile, measure_exactly
-from dosimeter.influence.rows.profile import Measured
-from dosimeter.mechanisms.base import Norm
-from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.influence.rows.row_profile import Measured
+from dosimeter.mechanisms import Norm
+from dosimeter.planning import QueryPlan
 from tests.oracle.odd_fuzz_tables import SOURCES, FuzzWorld, draw_world
 from tests.oracle.odd_grammar import Grammar
 
 OFTEN, BLOCKS = 4, 164  # blocks of the ordinary run, and of all: the long run accepts more than 5,000 queries
-DRAWN, FEW = 36, 12  # queries of each block, and of one in the ordinary run
+DRAWN, FEW = 36, 8  # queries of each block, and of one in the ordinary run
 ACCEPTED = 0.85  # of the queries of a block, at least
 NORMS: tuple[Norm, ...] = (1, 2)
 

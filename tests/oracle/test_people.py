@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 from dosimeter import Dataset
-from dosimeter.risk.values import ExposedPerson
-from dosimeter.schema.facts import Column, ColumnType
+from dosimeter.risk.exposure import ExposedPerson
+from dosimeter.schema import Column, ColumnType
 from tests.oracle.query_meanings import ARROW, CITIES, SCHEMA, SLOTS, TABLES, Query, Row, queries
 
 NUMBERED = replace(SCHEMA, columns={**SCHEMA.columns, "id": Column("id", ColumnType.INTEGER, identifying=True)})
@@ -65,7 +65,7 @@ def check_listing(rows: Sequence[Row], query: Query) -> None:
     assert first == single[:3]
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(rows=TABLES, query=queries())
 def test_everybody_is_listed_once_with_their_own_sensitivity(rows: list[Row], query: Query) -> None:
     note(query.sql)

@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 
 from dosimeter.arrays import FloatArray
 from dosimeter.influence import measure_influence
-from dosimeter.influence.rows.profile import Measured, RowProfile
-from dosimeter.influence.units.profile import UnitProfile
+from dosimeter.influence.rows.row_profile import Measured, RowProfile
+from dosimeter.influence.units.unit_profile import UnitProfile
 from dosimeter.sql import column_tree
-from dosimeter_paper.recompute import recompute_risk
 from tests.oracle.exact_answers import measure_alone
 from tests.oracle.person_queries import FACTS, WARDS, Tables, draw_query, draw_tables
 from tests.oracle.unit_oracle import Vector, assert_same_people, everybody_there, expand, kept_rows, size_of
@@ -69,15 +68,6 @@ def test_nobody_moves_the_answer_by_more_than_its_sensitivity(table: int, query:
         left.append(tuple(a - b for a, b in zip(whole, values, strict=True)))
     assert max((size_of(vector, norm) for vector in left), default=0.0) <= delta * (1 + 1e-9), asked.sql
     assert_same_people(vectors, everybody_there(left, risk))
-
-
-@given(table=SEEDS, query=SEEDS)
-@settings(max_examples=EXAMPLES // 3)
-def test_recomputing_says_the_same(table: int, query: int) -> None:
-    tables, asked = draw_tables(table, odd=True), draw_query(query)
-    with tables.open() as dataset:
-        closed, again = dataset.risk(asked.sql), recompute_risk(dataset, asked.sql)
-        assert_same_people(expand(closed.contributions), expand(again.contributions))
 
 
 @given(table=SEEDS, query=SEEDS)

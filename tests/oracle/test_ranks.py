@@ -124,7 +124,7 @@ def test_rdr_is_that_of_really_leaving_everybody_out(
         assert own <= EPSILON * largest / most * (1 + 1e-12)
         assert most == 1 or own == pytest.approx(EPSILON * largest / most)
         for indicator, wanted in (("bound", bounds), ("exact", exacts)):
-            found = sorted(everybody(dataset.risk(sql, indicator=indicator)))  # type: ignore[arg-type]
+            found = sorted(everybody(dataset.risk(sql, indicator=indicator)))
             assert found == pytest.approx(sorted(wanted), rel=1e-9)
 
 

@@ -15,10 +15,10 @@ import pytest
 
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.errors import DataError
-from dosimeter.influence.rows.profile import measure_profile
+from dosimeter.influence.rows.row_profile import measure_profile
 from dosimeter.measures import CountIndividuals
-from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.schema.facts import Column, ColumnType, Schema
+from dosimeter.planning import PlanOptions, plan_query
+from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.schema.toml import load_schema, read_schema
 from dosimeter_paper.recompute.run import recompute_contributions
 from tests.measure_classes import list_measures

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.planning.planner import plan_query
+from dosimeter.planning import plan_query
 from dosimeter_paper.recompute import run as recompute
 from dosimeter_paper.recompute.run import recompute_contributions
 from tests.oracle.recompute_tables import SMALL_SCHEMA, draw_people, open_table
@@ -89,7 +89,7 @@ def test_a_lost_worker_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 INTERRUPTED = """
 import multiprocessing, sys, time
 import pyarrow as pa
-from dosimeter.engines.base import ReadOptions
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.influence import Rows
 from dosimeter_paper.recompute import recompute_contributions
@@ -102,14 +102,14 @@ def show(done, total):
         sys.stdout.flush()
 
 if __name__ == "__main__":
-    columns = {"x": {"type": "integer", "bounds": [0, 60000]}, "y": {"type": "integer", "bounds": [0, 977]}}
+    columns = {"x": {"type": "integer", "bounds": [0, 30000]}, "y": {"type": "integer", "bounds": [0, 977]}}
     schema = read_schema({"table": "t", "columns": columns})
-    rows = pa.table({"x": list(range(60000)), "y": [at * at % 977 for at in range(60000)]})
+    rows = pa.table({"x": list(range(30000)), "y": [at * at % 977 for at in range(30000)]})
     engine = open_duckdb(rows, ReadOptions(table="t"))
     engine.impose(schema)
     plan = plan_query("SELECT MEDIAN(x), MEDIAN(y) FROM t", schema, PlanOptions(quantiles="noise"))
     try:
-        recompute_contributions(plan, Rows(engine, engine.relation()), 60000, 1, processes=2, progress=show)
+        recompute_contributions(plan, Rows(engine, engine.relation()), 30000, 1, processes=2, progress=show)
     except KeyboardInterrupt:
         sys.exit(130)
 """

@@ -18,21 +18,22 @@ from dosimeter.mechanisms import Laplace, Mechanism
 from dosimeter.planning import QueryPlan, plan_query
 from dosimeter.postprocess import Noise, assemble_answer
 from dosimeter.schema import Schema, read_schema
+from tests.schemas import declare, plain, whole
 
 ALPHA = 1e-4
 """How often a right coverage of 95 % may fail each test."""
 
 COLUMNS: dict[str, Any] = {
-    "x": {"type": "integer", "bounds": [0, 100]},
-    "y": {"type": "integer", "bounds": [0, 20]},
-    "member": {"type": "boolean"},
+    "x": whole(0, 100),
+    "y": whole(0, 20),
+    "member": plain("boolean"),
 }
 
 
 def schema_of(groups: int) -> Schema:
     """Return a schema with a column g of so many groups."""
-    columns = COLUMNS | {"g": {"type": "integer", "bounds": [1, groups]}}
-    return read_schema({"table": "t", "individuals": 10**6, "reviewed": True, "columns": columns})
+    columns = COLUMNS | {"g": whole(1, groups)}
+    return read_schema(declare("t", 10**6, columns))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import pytest
 from scipy.stats import binom
 
 from dosimeter import Dataset, Ledger
-from dosimeter.planning.options import LookOptions
 from dosimeter.release import Selected, outcome_distribution, select_epsilon, violation_share
 from dosimeter.release.dry_run import preview_release
 from dosimeter.release.order import ReleaseOrder, Terms
@@ -21,20 +20,14 @@ from dosimeter.release.selection import violation_probability
 from dosimeter_paper.reproduction.data import load_adult
 from dosimeter_paper.reproduction.queries import QUERIES, Adult, MechanismName, PaperQuery, open_adult
 from dosimeter_paper.reproduction.variance import _spreads, state_problem
+from tests.schemas import category, declare, whole
 
 Q1 = "SELECT COUNT(*) FROM adult WHERE income = '>50K' AND education_num = 13 AND age = 25"
 N = 32_561
 TAU, EPSILON_SVT = 1e-5, 1.0
-SCHEMA: dict[str, Any] = {
-    "table": "adult",
-    "individuals": N,
-    "reviewed": True,
-    "columns": {
-        "age": {"type": "integer", "bounds": [17, 90]},
-        "education_num": {"type": "integer", "bounds": [1, 16]},
-        "income": {"type": "category", "values": ["<=50K", ">50K"]},
-    },
-}
+SCHEMA: dict[str, Any] = declare(
+    "adult", N, {"age": whole(17, 90), "education_num": whole(1, 16), "income": category("<=50K", ">50K")}
+)
 SHARES = {  # of the released ε's, how many violate the preference
     ("laplace", "paper"): 0.8707,
     ("laplace", "sharp"): 0.00035,
@@ -74,7 +67,7 @@ def test_the_dry_run_tells_how_often_the_preference_breaks(
 ) -> None:
     order = ReleaseOrder(Selected(EPSILON_SVT, TAU, selection), terms=Terms("budget:50"))
     with Ledger.open(tmp_path / "ledger.db") as ledger:
-        run = preview_release(adult_dataset, Q1, LookOptions(mechanism=mechanism), order, ledger)
+        run = preview_release(adult_dataset.query(Q1, mechanism=mechanism), order, ledger)
     document: dict[str, Any] = run.describe()
     share = SHARES[mechanism, selection]
     assert document["violation_share"] == pytest.approx(share, rel=0.01)

@@ -17,7 +17,7 @@ import pytest
 from scipy import stats
 
 from dosimeter.mechanisms import Gaussian, Laplace
-from dosimeter.mechanisms.base import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.options import Selection
 from dosimeter.release.noise import draw_discrete_laplace
 from dosimeter.release.selection import (

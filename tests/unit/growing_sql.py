@@ -21,27 +21,27 @@ from dosimeter.planning import explain_plan
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.planner import plan_query
 from dosimeter.schema.toml import read_schema
+from tests.schemas import category, declare, plain, whole
 
 MOST_TEXT = 64_000
-FACTS: dict[str, Any] = {
-    "table": "v",
-    "individuals": 20,
-    "unit": "pid",
-    "max_rows_per_unit": 3,
-    "row_key": "vid",
-    "reviewed": True,
-    "columns": {
+FACTS: dict[str, Any] = declare(
+    "v",
+    20,
+    {
         "pid": {"type": "text", "identifying": True},
-        "vid": {"type": "integer", "bounds": [0, 100]},
-        "hiv": {"type": "boolean"},
-        "ward": {"type": "category", "values": ["eyes", "burns", "hands and feet"]},
+        "vid": whole(0, 100),
+        "hiv": plain("boolean"),
+        "ward": category("eyes", "burns", "hands and feet"),
         "code": {"type": "category", "values": [f"value {at}" for at in range(900)]},
-        "cost": {"type": "integer", "bounds": [0, 100]},
+        "cost": whole(0, 100),
         "day": {"type": "date", "bounds": ["2024-01-01", "2024-01-31"]},
-        "note": {"type": "text"},
+        "note": plain("text"),
         "name": {"type": "text", "max_length": 30},
     },
-}
+    unit="pid",
+    max_rows_per_unit=3,
+    row_key="vid",
+)
 SCHEMA = read_schema(FACTS)
 _LEAVES = [
     "{n}", "{n}", "'x'", "'{long}'", "LEFT({n}, 100)", "UPPER({n})", "TRIM({n})", "SUBSTR({n}, 2)",

@@ -8,24 +8,21 @@ import pyarrow as pa
 
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.ledger import Account
-from dosimeter.planning.options import LookOptions
-from dosimeter.release import read_way
-from dosimeter.release.dry_run import preview_release
-from dosimeter.release.order import ReleaseOrder, Terms
+from tests.known import known
+from tests.schemas import category, decimal, declare, plain, whole
 
 WARDS = ["burns", "eyes", "hands", "nobody"]
-SCHEMA: dict[str, Any] = {
-    "table": "stays",
-    "individuals": 40,
-    "reviewed": True,
-    "columns": {
-        "ward": {"type": "category", "values": WARDS},
-        "nights": {"type": "integer", "bounds": [0, 9]},
-        "cost": {"type": "decimal", "bounds": [0, 100], "resolution": 0.5},
+SCHEMA: dict[str, Any] = declare(
+    "stays",
+    40,
+    {
+        "ward": category(*WARDS),
+        "nights": whole(0, 9),
+        "cost": decimal(0, 100, 0.5),
         "day": {"type": "date", "bounds": ["2026-01-01", "2026-01-03"]},
-        "urgent": {"type": "boolean"},
+        "urgent": plain("boolean"),
     },
-}
+)
 ROWS = 30
 COLUMNS: dict[str, list[Any]] = {
     "ward": [WARDS[row % 3] for row in range(ROWS)],
@@ -56,9 +53,7 @@ def schema_of(**changes: Any) -> dict[str, Any]:
 
 
 def account_of(ledger: Ledger) -> Account:
-    account = ledger.account("stays")
-    assert account is not None
-    return account
+    return known(ledger.account("stays"))
 
 
 def rows_of(answer: Answer) -> list[dict[str, Any]]:
@@ -73,9 +68,4 @@ def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> list[dict
 
 
 def preview(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> dict[str, Any]:
-    looks = {name: options.pop(name) for name in ("mechanism", "candidates") if name in options}
-    terms = Terms(policy=options.pop("policy", None))
-    names = ("epsilon", "prefer", "svt", "variance", "selection", "violation", "chosen")
-    way = read_way(**{name: options.pop(name) for name in names if name in options})
-    order = ReleaseOrder(way, terms=terms, **options)
-    return preview_release(dataset, sql, LookOptions(**looks), order, ledger).describe()
+    return dataset.dry_run(sql, ledger=ledger, **options).describe()

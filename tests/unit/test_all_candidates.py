@@ -10,13 +10,10 @@ import pytest
 
 from dosimeter import Dataset
 from dosimeter.arrays import FloatArray
-from dosimeter.mechanisms import Gaussian, Laplace
-from dosimeter.mechanisms.tails import erf, invert_gamma_tail, invert_small_erf
-from dosimeter.mechanisms.zcdp import zcdp_epsilon, zcdp_epsilons
 from dosimeter.postprocess.propagation import _find_quantile, _find_step
-from dosimeter.risk.absolute import _join_cells
+from dosimeter.risk.exposure import RDRs
 from dosimeter.risk.rdr import summarise_rdrs
-from dosimeter.risk.values import RDRs
+from tests.schemas import category, declare, whole
 
 QUERIES = (
     "SELECT COUNT(*) FROM stays",
@@ -41,11 +38,11 @@ def stays() -> Dataset:
         }
     )
     columns = {
-        "ward": {"type": "category", "values": ["a", "b", "c"]},
-        "sex": {"type": "category", "values": ["f", "m"]},
-        "cost": {"type": "integer", "bounds": [0, 100]},
+        "ward": category("a", "b", "c"),
+        "sex": category("f", "m"),
+        "cost": whole(0, 100),
     }
-    schema = {"table": "stays", "individuals": 300, "reviewed": True, "columns": columns}
+    schema = declare("stays", 300, columns)
     return Dataset.open(rows, schema=schema)
 
 
@@ -53,8 +50,8 @@ def stays() -> Dataset:
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_every_candidate_is_what_it_is_alone(stays: Dataset, sql: str, mechanism: str) -> None:
     with stays:
-        together = stays.risk(sql, mechanism=mechanism).find("advantage:0.5,error:20,own:2")  # type: ignore[arg-type]
-        alone = stays.risk(sql, mechanism=mechanism)  # type: ignore[arg-type]
+        together = stays.risk(sql, mechanism=mechanism).find("advantage:0.5,error:20,own:2")
+        alone = stays.risk(sql, mechanism=mechanism)
         for line in together.candidates[::3]:
             alone.foreseen.clear()
             single = alone.candidate(line.epsilon)
@@ -134,37 +131,3 @@ def test_spreads_are_those_of_everybody_listed(classes: int) -> None:
             },
             rel=1e-12,
         )
-
-
-def test_conversions_and_tails_are_those_of_other_code() -> None:
-    from scipy.special import erf as scipy_erf
-    from scipy.special import erfinv, gammainccinv
-
-    rhos = np.append(np.geomspace(1e-9, 1e3, 200), [0.0, math.inf])
-    assert zcdp_epsilons(rhos, 1e-8).tolist() == pytest.approx(
-        [zcdp_epsilon(r, 1e-8) for r in rhos.tolist()], rel=1e-12
-    )
-    for doubled in (1, 2, 3, 4, 7, 12, 51):
-        for probability in np.geomspace(0.9, 1e-12, 13).tolist():
-            expected = float(gammainccinv(0.5 * doubled, probability))
-            assert invert_gamma_tail(doubled, probability) == pytest.approx(expected, rel=1e-12)
-    small = np.geomspace(1e-9, 1 / 16, 20)
-    assert [invert_small_erf(value) for value in small.tolist()] == pytest.approx(erfinv(small).tolist(), rel=1e-14)
-    wide = np.linspace(-3.0, 3.0, 5000)
-    assert erf(wide[:100]).tolist() == pytest.approx(scipy_erf(wide[:100]).tolist(), rel=1e-14)
-    assert erf(wide).tolist() == pytest.approx([math.erf(value) for value in wide.tolist()], rel=1e-14)
-    assert Laplace().norm_quantile(0.05, 1) == pytest.approx(-math.log(0.05), rel=1e-14)
-    assert Gaussian(1e-6).norm_quantile(0.05, 2) == pytest.approx(math.sqrt(-2.0 * math.log(0.05)), rel=1e-14)
-
-
-def test_connected_cells_are_those_of_a_walk() -> None:
-    random = np.random.default_rng(3)
-    for edges in (0, 10, 30, 60):
-        one, other = random.integers(0, 50, (2, edges))
-        labels = _join_cells(np.arange(50), one, other).tolist()
-        reached = {cell: {cell} for cell in range(50)}
-        for _ in range(50):
-            for a, b in zip(one.tolist(), other.tolist(), strict=True):
-                reached[a] |= reached[b]
-                reached[b] |= reached[a]
-        assert labels == [min(reached[cell]) for cell in range(50)]

@@ -15,25 +15,20 @@ from dosimeter.errors import DataError, SchemaError
 from dosimeter.influence import measure_influence
 from dosimeter.influence.contributions import Contributions
 from dosimeter_paper.recompute import recompute_risk
+from tests.schemas import declare, plain, whole
 
-VISITS: dict[str, Any] = {
-    "table": "visits",
-    "individuals": 5,
-    "reviewed": True,
-    "unit": "pid",
-    "max_rows_per_unit": 2,
-    "row_key": "rk",
-    "columns": {
-        "pid": {"type": "text"},
-        "rk": {"type": "integer"},
-        "clinic": {"type": "text"},
-        "x": {"type": "integer", "bounds": [0, 50]},
-    },
-}
+VISITS: dict[str, Any] = declare(
+    "visits",
+    5,
+    {"pid": plain("text"), "rk": plain("integer"), "clinic": plain("text"), "x": whole(0, 50)},
+    unit="pid",
+    max_rows_per_unit=2,
+    row_key="rk",
+)
 CLINICS = {
     "public": True,
     "key": "clinic",
-    "columns": {"clinic": {"type": "text"}, "beds": {"type": "integer", "bounds": [0, 9]}},
+    "columns": {"clinic": plain("text"), "beds": whole(0, 9)},
 }
 
 
@@ -80,7 +75,7 @@ def test_a_public_table_is_not_the_private_one(tmp_path: Path, database: str) ->
     path.write_text("pid,rk,clinic,x\na,1,north,5\n")
     linked.symlink_to(path)
     for source, beside in ((database, "visits"), (database, "main.Visits"), (path, str(linked))):
-        itself = CLINICS | {"columns": {"clinic": {"type": "text"}}, "source": beside}
+        itself = CLINICS | {"columns": {"clinic": plain("text")}, "source": beside}
         with Dataset.open(source, schema=VISITS | {"tables": {"w": itself}}, table="visits") as visits:
             with pytest.raises(SchemaError) as refused:
                 visits.risk("SELECT COUNT(*) FROM visits JOIN w USING (clinic)")

@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from dosimeter import Dataset, Ledger, OptionError, QueryError
+from dosimeter import Dataset, Ledger, QueryError
 from dosimeter.mechanisms import Laplace
-from dosimeter.planning import PlanOptions, digest_measured, explain_plan, plan_query
+from dosimeter.planning import digest_measured
 from dosimeter.postprocess import Noise, answers, assemble_answer, error_95
-from dosimeter.release.ex_post import ex_post_risk
 from dosimeter.release.noisy_vector import calibrate_plan
 from dosimeter.risk import summarise_rdr
 from dosimeter.sql import EmbeddedError
 from dosimeter_paper.recompute import recompute_risk
-from tests.unit.release_stays import COLUMNS, EXACT, ROWS, WARDS, account_of, rows_of
+from tests.unit.release_stays import EXACT, WARDS, account_of, rows_of
 
 UNION = (
     "SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward UNION ALL SELECT 'urgent', COUNT(*) FROM stays WHERE urgent "
@@ -26,28 +25,6 @@ UNION = (
 )
 SHARE = "SELECT ward, 100.0 * COUNT(*) / (SELECT COUNT(*) FROM stays) AS percent FROM stays GROUP BY ward"
 MEDIANS = "SELECT ward, MEDIAN(nights) AS m, COUNT(*) AS n FROM stays GROUP BY ROLLUP (ward)"
-
-
-def test_at_a_large_epsilon_the_answer_is_sqls(stays: Dataset, ledger: Ledger) -> None:
-    def ask(sql: str) -> Any:
-        return stays.release(sql, ledger=ledger, epsilon=EXACT, policy="budget:1e12").answer
-
-    assert ask(UNION) == [
-        {"ward": "burns", "n": 10},
-        {"ward": "eyes", "n": 10},
-        {"ward": "hands", "n": 10},
-        {"ward": "urgent", "n": 3},
-        {"ward": "nobody", "n": 0},
-    ]
-    assert ask("SELECT (SELECT COUNT(*) FROM stays WHERE urgent) AS c") == [{"c": 3}]
-    assert [row["percent"] for row in ask(SHARE)] == pytest.approx([100 / 3, 100 / 3, 100 / 3, 0.0])
-    totals = ask(MEDIANS)
-    assert [(row["ward"], row["n"]) for row in totals] == [
-        *((ward, 10) for ward in WARDS[:3]),
-        ("nobody", 0),
-        (None, 30),
-    ]
-    assert totals[-1]["m"] in (4, 5)  # every value between the two in the middle is a median
 
 
 def test_one_charge_and_every_number_is_kept(stays: Dataset, ledger: Ledger) -> None:
@@ -77,29 +54,6 @@ def test_the_error_of_a_union_is_its_largest(stays: Dataset, ledger: Ledger) -> 
     sql = "SELECT 'n' AS what, COUNT(*) AS number FROM stays UNION ALL SELECT 'nights', SUM(nights) FROM stays"
     answer = stays.release(sql, ledger=ledger, epsilon=1.0, policy="budget:2")
     assert answer.error_95 == (None, Laplace().error(2.0 * 9, 1.0))  # a text has none
-
-
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-def test_ex_post_losses_are_likelihood_ratios(stays: Dataset, ledger: Ledger, mechanism: Any) -> None:
-    """R2 over both blocks, by really leaving out every person."""
-    stays.release(UNION, ledger=ledger, epsilon=1.5, policy="paper", mechanism=mechanism)
-    entry = account_of(ledger).entries[0]
-    found = ex_post_risk(stays, entry)
-    noisy = [float(Fraction(row[0])) for block in entry.blocks for row in block]
-    scale = calibrate_plan(stays.plan(UNION), found.mechanism, Decimal("1.5"))[0].scale
-
-    def fit(rows: list[int]) -> float:
-        exact = [sum(COLUMNS["ward"][row] == ward for row in rows) for ward in WARDS]
-        exact.append(sum(COLUMNS["urgent"][row] for row in rows))
-        off = [o - q for o, q in zip(noisy, exact, strict=True)]
-        if mechanism == "laplace":
-            return -math.fsum(map(abs, off)) / scale
-        return -math.fsum(each * each for each in off) / (2 * scale * scale)
-
-    everybody = list(range(ROWS))
-    losses = [fit(everybody) - fit([row for row in everybody if row != person]) for person in everybody]
-    listed = [loss for loss, people in zip(found.losses, found.counts, strict=True) for _ in range(people)]
-    assert sorted(listed) == pytest.approx(sorted(losses), rel=1e-3, abs=1e-6)
 
 
 def test_epsilon_can_be_found_privately_for_counts_and_sums_alone(stays: Dataset, ledger: Ledger) -> None:
@@ -133,20 +87,6 @@ def test_equal_selects_are_measured_once(stays: Dataset) -> None:
     assert plan.further == ()
     assert plan.sensitivity(1) == 1.0
     assert [str(output.formula) for output in plan.outputs] == ["CASE block WHEN 0 THEN g0 END", "None"]
-
-
-def test_explain_says_that_the_numbers_share_epsilon(stays: Dataset) -> None:
-    found = explain_plan(stays.plan(UNION))
-    assert (found.groups, found.k, found.sensitivity["laplace"]) == (5, 5, 2.0)
-    assert found.post_processing == ("arithmetic over the released numbers", "UNION ALL", "ORDER BY")
-    assert "2 noisy numbers per group share ε" in found.notes[0]
-
-
-def test_what_is_for_study_takes_one_select(stays: Dataset) -> None:
-    with pytest.raises(OptionError, match="one SELECT"):
-        plan_query(UNION, stays.schema, PlanOptions(groups="observed"))
-    with pytest.raises(OptionError, match="several"):
-        plan_query(SHARE, stays.schema, PlanOptions(sensitivity=1.0))
 
 
 def test_too_many_blocks_are_refused(stays: Dataset) -> None:

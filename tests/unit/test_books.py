@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -20,18 +18,13 @@ from hypothesis import strategies as st
 
 from dosimeter import Dataset, Ledger
 from dosimeter.ledger import Account, Entry
-from dosimeter.ledger.accounting import Policy, remaining_candidates
-from dosimeter.ledger.backends import SQLite
+from dosimeter.ledger.accounting import Policy, RequestCharges
 from dosimeter.ledger.readings import Charge
 from dosimeter.risk.choose import paper_candidates
+from tests.schemas import category, declare, whole
 
 PEOPLE = 6
-SCHEMA: dict[str, Any] = {
-    "table": "tiny",
-    "individuals": PEOPLE,
-    "reviewed": True,
-    "columns": {"x": {"type": "integer", "bounds": [0, 3]}, "y": {"type": "category", "values": ["a", "b"]}},
-}
+SCHEMA: dict[str, Any] = declare("tiny", PEOPLE, {"x": whole(0, 3), "y": category("a", "b")})
 TABLE = pa.table({"x": [0, 1, 2, 3, 3], "y": ["a", "b", "a", "b", "a"]})
 QUERIES = [
     "SELECT COUNT(*) FROM tiny WHERE x > 1",
@@ -48,19 +41,7 @@ def tiny() -> Iterator[Dataset]:
 
 @contextmanager
 def fresh_ledger() -> Iterator[Ledger]:
-    """A ledger that does not wait for the disk: what survives a power cut is not the question here."""
-    connect = SQLite._connect
-
-    def connect_carelessly(backend: SQLite) -> sqlite3.Connection:
-        connection = connect(backend)
-        connection.execute("PRAGMA synchronous = OFF")
-        return connection
-
-    with (
-        mock.patch.object(SQLite, "_connect", connect_carelessly),
-        tempfile.TemporaryDirectory() as directory,
-        Ledger.open(Path(directory) / "ledger.db") as ledger,
-    ):
+    with tempfile.TemporaryDirectory() as directory, Ledger.open(Path(directory) / "ledger.db") as ledger:
         yield ledger
 
 
@@ -213,8 +194,8 @@ def check_ledger_options(account: Account, terms: Terms) -> None:
     over = account.reading.after(Charge(Decimal(0), delta=account.delta_total + Decimal("1e-9")))
     assert over.infinite
     assert over.after(Charge(Decimal("0.1"))).infinite
-    rules = {"epsilon_svt": 0, "delta": 0, "max_epsilon": None}
-    assert remaining_candidates(Policy.parse("budget:1000"), over, paper_candidates(), **rules) == ()  # type: ignore[arg-type]
+    charges = RequestCharges(Policy.parse("budget:1000"), None, over, Decimal(0), Decimal(0))
+    assert charges.remaining(paper_candidates()) == ()
 
 
 @given(sequences())
@@ -231,36 +212,3 @@ def test_the_books_always_add_up(tiny: Dataset, sequence: tuple[str, Terms, list
 
 
 # ---------------------------------------------------------------- the ends of the rules
-
-
-def test_the_papers_rule_gives_thirteen_answers_at_most(tiny: Dataset) -> None:
-    """Asking for the smallest first is the most that can be had: by then every further ε is below the reading."""
-    with fresh_ledger() as ledger:
-        granted = [
-            epsilon
-            for epsilon in sorted(paper_candidates())
-            if tiny.release(QUERIES[0], ledger=ledger, epsilon=epsilon, policy="paper", again=True).status == "released"
-        ]
-        assert granted == [0.001, 0.002, 0.004, 0.008, 0.02, 0.04, 0.08, 0.2, 0.4, 0.8, 2.0, 4.0, 8.0]
-        account = ledger.account("tiny")
-        assert account is not None
-        assert account.reading.epsilon == Decimal("15.555")
-
-
-def test_the_same_preference_on_the_same_kind_of_query_is_answered_once(tiny: Dataset) -> None:
-    """O2: the largest suitable candidate is taken, and then it is below the reading for good."""
-    with fresh_ledger() as ledger:
-        statuses = [
-            tiny.release(sql, ledger=ledger, prefer="ratio:0.5", policy="paper", again=True).status
-            for sql in (QUERIES[0], "SELECT COUNT(*) FROM tiny WHERE x = 1", QUERIES[0])
-        ]
-    assert statuses == ["released", "denied", "denied"]
-
-
-def test_a_delta_that_no_longer_fits_is_denied_before_the_noisy_test(tiny: Dataset) -> None:
-    options: dict[str, Any] = {"mechanism": "gaussian", "delta": 0.001, "delta_total": 0.0005, "policy": "budget:50"}
-    with fresh_ledger() as ledger:
-        answer = tiny.release(QUERIES[0], ledger=ledger, svt=0.5, variance=0.5, **options)
-        assert answer.status == "denied"
-        assert ledger.accounts() == ()  # nothing was charged, so that none was opened
-        assert answer.entry is None

@@ -12,23 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dosimeter import Answer, Dataset, Ledger
-from dosimeter.errors import DataError, LedgerError, SchemaError
-from dosimeter.planning.options import LookOptions
-from dosimeter.release import Fixed
-from dosimeter.release.dry_run import preview_release
-from dosimeter.release.order import ReleaseOrder, Terms
+from dosimeter.errors import DataError, SchemaError
+from tests.schemas import decimal, declare, plain, whole
 
 EXACT = 1e9  # noise of a whole step has a probability below e⁻⁹⁰⁰⁰⁰
-ONE_ROW_EACH: dict[str, Any] = {
-    "table": "visits",
-    "individuals": 60,
-    "reviewed": True,
-    "columns": {
-        "pid": {"type": "integer", "bounds": [0, 99]},
-        "vid": {"type": "integer", "bounds": [0, 9999]},
-        "cost": {"type": "decimal", "bounds": [0, 10], "resolution": 0.5},
-    },
-}
+ONE_ROW_EACH: dict[str, Any] = declare(
+    "visits", 60, {"pid": whole(0, 99), "vid": whole(0, 9999), "cost": decimal(0, 10, 0.5)}
+)
 TWO_ROWS_EACH = ONE_ROW_EACH | {"unit": "pid", "max_rows_per_unit": 2, "row_key": "vid"}
 COUNT = "SELECT COUNT(*) FROM visits"
 
@@ -95,7 +85,7 @@ def test_a_joined_table_is_read_again(tmp_path: Path, ledger: Ledger) -> None:
     path = write(tmp_path / "visits.csv", FIFTY)
     wards = tmp_path / "wards.csv"
     wards.write_text("pid,beds\n" + "".join(f"{pid},2\n" for pid in range(50)))
-    beds = {"pid": {"type": "integer"}, "beds": {"type": "integer", "bounds": [0, 9]}}
+    beds = {"pid": plain("integer"), "beds": whole(0, 9)}
     tables = {"wards": {"public": True, "source": str(wards), "key": "pid", "columns": beds}}
     sql = "SELECT SUM(beds) AS count FROM visits JOIN wards USING (pid)"
     with Dataset.open(path, schema=TWO_ROWS_EACH | {"tables": tables}) as dataset:
@@ -127,25 +117,6 @@ def test_data_that_change_while_they_are_measured_are_not_released(
         assert count(release(dataset, ledger)) == 49
 
 
-def test_changed_data_need_to_be_said_to_go_on(tmp_path: Path, ledger: Ledger) -> None:
-    path = write(tmp_path / "visits.csv", FIFTY)
-    with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:
-        release(dataset, ledger)
-        write(path, FIFTY[:-1])
-        with pytest.raises(LedgerError, match="continued=True"):
-            release(dataset, ledger)
-
-
-@pytest.mark.parametrize("rows", [[*FIFTY, (50, 50, "inf")], [(pid, pid, 1.5) for pid in range(61)]])
-def test_a_dry_run_grants_what_a_release_grants(
-    tmp_path: Path, ledger: Ledger, rows: list[tuple[int, int, Any]]
-) -> None:
-    with Dataset.open(write(tmp_path / "visits.csv", rows), schema=ONE_ROW_EACH) as dataset:
-        order = ReleaseOrder(Fixed(1.0), terms=Terms("budget:9"))
-        assert preview_release(dataset, COUNT, LookOptions(), order, ledger).granted
-        assert release(dataset, ledger).status == "released"
-
-
 def test_a_kept_risk_of_a_join_never_reads_another_table(tmp_path: Path) -> None:
     """Two joined tables of the same shape and opposite weights: who stands out by one does not by the other."""
     path = write(tmp_path / "visits.csv", [(0, 0, 1), (1, 1, 1)])
@@ -153,7 +124,7 @@ def test_a_kept_risk_of_a_join_never_reads_another_table(tmp_path: Path) -> None
     for name, weights in (("r", (1, 9)), ("j", (9, 1))):
         beside = tmp_path / f"{name}.csv"
         beside.write_text(f"pid,w\n0,{weights[0]}\n1,{weights[1]}\n")
-        columns = {"pid": {"type": "integer"}, "w": {"type": "integer", "bounds": [0, 9]}}
+        columns = {"pid": plain("integer"), "w": whole(0, 9)}
         tables[name] = {"public": True, "source": str(beside), "key": "pid", "columns": columns}
     with Dataset.open(path, schema=ONE_ROW_EACH | {"tables": tables}) as dataset:
         kept = dataset.risk("SELECT SUM(w) FROM visits JOIN r USING (pid)")
@@ -205,13 +176,3 @@ def test_a_link_that_was_moved_is_refused(tmp_path: Path, ledger: Ledger, kind: 
             release(dataset, ledger, continued=True)
     with Dataset.open(link, schema=ONE_ROW_EACH) as dataset:
         assert count(release(dataset, ledger, continued=True)) == 49, "and nothing was stopped"
-
-
-def test_a_table_in_memory_is_taken_as_it_was_opened() -> None:
-    frame = pd.DataFrame(FIFTY, columns=["pid", "vid", "cost"])
-    with Dataset.open(frame, schema=ONE_ROW_EACH) as dataset:
-        before = dataset.engine.fingerprint()
-        frame.loc[:, "cost"] = 9.0
-        dataset.engine.refresh()
-        assert dataset.risk("SELECT SUM(cost) FROM visits").measured().values == ((75,),)
-        assert dataset.engine.fingerprint() == before

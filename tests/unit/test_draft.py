@@ -18,22 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dosimeter import Dataset
-from dosimeter.engines.duckdb import open_duckdb
-from dosimeter.inspection.compare import SchemaCheck, check_schema
-from dosimeter.inspection.draft import describe_odd_cells, draft_schema
-from dosimeter.inspection.written_draft import WrittenDraft, write_draft
+from dosimeter.inspection.compare import SchemaCheck
+from dosimeter.inspection.written_draft import WrittenDraft
 from dosimeter.schema.facts import Column, ColumnType
 from dosimeter.schema.toml import parse_schema
+from tests.unit.drafts import check, draft
 
 NAN, INFINITY = float("nan"), float("inf")
-
-
-def draft(source: str | pa.Table) -> WrittenDraft:
-    engine = open_duckdb(source)
-    try:
-        return write_draft(engine)
-    finally:
-        engine.close()
 
 
 def check_draft(source: str | pa.Table) -> tuple[WrittenDraft, SchemaCheck]:
@@ -41,11 +32,7 @@ def check_draft(source: str | pa.Table) -> tuple[WrittenDraft, SchemaCheck]:
     written = draft(source)
     schema = parse_schema(written.text)
     assert schema == written.schema
-    engine = open_duckdb(source)
-    try:
-        return written, check_schema(engine, schema)
-    finally:
-        engine.close()
+    return written, check(source, schema)
 
 
 def check_column(values: pa.Array | Sequence[Any]) -> tuple[Column, SchemaCheck]:
@@ -163,9 +150,7 @@ def test_check_tells_numbers_that_would_be_rounded(
     resolution: str, bounds: tuple[int, int], values: list[float], rounded: int
 ) -> None:
     facts = f'table = "data"\n[columns.x]\ntype = "decimal"\nbounds = {list(bounds)}\nresolution = {resolution}\n'
-    engine = open_duckdb(pa.table({"x": values}))
-    found = check_schema(engine, parse_schema(facts))
-    engine.close()
+    found = check(pa.table({"x": values}), parse_schema(facts))
     said = "values that are no multiple of its resolution, and would be rounded"
     assert [finding.problem for finding in found.findings] == ([f"{said}: {rounded}"] if rounded else [])
 
@@ -223,7 +208,7 @@ def test_nan_in_a_parquet_file(library: str, tmp_path: Path) -> None:
     assert found.odd_cells == {"t": 60}
     (remark,) = found.remarks
     assert (remark.column, remark.remark) == ("t", "60 cells are odd (no finite numbers) and count as NULL")
-    assert "t: 60 cells are odd (no finite numbers) and count as NULL." in written.remarks
+    assert any(each.startswith("t: 60 cells are odd") for each in written.remarks)
     with Dataset.open(path) as dataset:
         assert dataset.risk("SELECT COUNT(t) FROM k").measured().values == ((40,),)
 
@@ -267,15 +252,3 @@ def test_moments_with_a_zone_in_a_csv(tmp_path: Path) -> None:
 def test_other_columns_agree_with_their_draft(values: pa.Array, kind: ColumnType) -> None:
     column, found = check_column(values)
     assert (column.type, found.odd_cells) == (kind, {})
-
-
-def test_drafting_in_memory_leaves_individuals_alone() -> None:
-    engine = open_duckdb(pa.table({"x": [1.0, 2.0]}))
-    schema = draft_schema(engine)
-    engine.close()
-    assert (schema.unit, schema.individuals) == ("row", 2)
-
-
-def test_words_for_odd_cells() -> None:
-    assert describe_odd_cells(ColumnType.DATE, 1) == "1 cell is odd (no days of the years 1 to 9999) and counts as NULL"
-    assert describe_odd_cells(ColumnType.BOOLEAN, 1200).startswith("1,200 cells are odd (neither true nor false)")

@@ -15,6 +15,8 @@ from dosimeter.planning.identity import digest_measured
 from dosimeter.release.selection import SelectionProblem, outcome_distribution
 from tests.unit.release_stays import COLUMNS, ROWS, WAYS, account_of, make_table, preview, schema_of
 
+COUNT = "SELECT COUNT(*) FROM stays"
+
 
 @pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
 def test_a_dry_run_charges_nothing_and_is_recorded(stays: Dataset, ledger: Ledger, way: dict[str, Any]) -> None:
@@ -47,22 +49,6 @@ def test_a_dry_run_tells_every_fact_that_does_not_depend_on_the_numbers(
     answer = stays.release(sql, ledger=ledger, policy="budget:30", clamp=True, **way)
     if answer.status == "released":
         assert list(answer.about) == seen["about"]
-
-
-def test_explain_says_what_becomes_of_errors(stays: Dataset) -> None:
-    notes = stays.explain("SELECT ward, AVG(nights) AS n FROM stays GROUP BY ward ORDER BY n LIMIT 1").notes
-    assert any("every 95 % error is widened to hold for all " in note for note in notes)
-    assert any("too few people are left to divide by" in note for note in notes)
-    assert not any("error" in note for note in stays.explain("SELECT COUNT(*) FROM stays").notes)
-
-
-def test_numbers_beside_each_other_are_explained_and_released(stays: Dataset, ledger: Ledger) -> None:
-    """A SELECT without a FROM of its own chooses no rows."""
-    sql = "SELECT (SELECT COUNT(*) FROM stays WHERE urgent) AS u, (SELECT AVG(nights) FROM stays) AS n"
-    assert not any("chooses rows" in note for note in stays.explain(sql).notes)
-    answer = stays.release(sql, ledger=ledger, epsilon=5.0, policy="budget:30")
-    assert answer.status == "released"
-    assert not any("chooses rows" in fact for fact in answer.about)
 
 
 def test_a_dry_run_refuses_what_the_release_would_refuse(stays: Dataset, ledger: Ledger) -> None:
@@ -151,43 +137,36 @@ def test_a_dry_run_of_what_was_answered_shows_that_answer(stays: Dataset, ledger
 
 
 def test_a_dry_run_says_why_it_would_be_denied(stays: Dataset, ledger: Ledger, tmp_path: Path) -> None:
-    sql, other = "SELECT COUNT(*) FROM stays", "SELECT COUNT(*) FROM stays WHERE urgent"
+    """By the numbers of the rule that refuses: what is spent, what this needs, and what is left."""
+    other = "SELECT COUNT(*) FROM stays WHERE urgent"
     for epsilon in (0.4, 0.5):
-        stays.release(sql, ledger=ledger, epsilon=epsilon, policy="budget:1", max_epsilon=0.8)
+        stays.release(COUNT, ledger=ledger, epsilon=epsilon, policy="budget:1", max_epsilon=0.8)
     for epsilon, reason in (
         (0.3, "0.9 of the budget of 1 is spent; this needs 0.3, 0.1 is left."),
-        (10.0, "ε = 10 is above the account's cap of 0.8 for one query."),
+        (10.0, "cap of 0.8"),
     ):
         document = preview(stays, ledger, other, epsilon=epsilon)
-        assert (document["reason"], document["granted"]) == (reason, False)
-        assert document["analyst_sees"] == {"status": "denied"}
+        assert (document["granted"], document["analyst_sees"]) == (False, {"status": "denied"})
+        assert reason in document["reason"]
         assert stays.release(other, ledger=ledger, again=True, epsilon=epsilon).status == "denied"
     with Ledger.open(tmp_path / "paper.db") as books:
-        stays.release(
-            sql, ledger=books, epsilon=0.5, policy="paper", mechanism="gaussian", delta=1e-3, delta_total=1e-3
-        )
-        assert preview(stays, books, other, epsilon=0.5)["reason"] == (
-            "Under the policy paper ε must be larger than the reading, which is 0.5; 0.5 is not."
-        )
-        assert preview(stays, books, other, epsilon=2.0, mechanism="gaussian")["reason"].startswith(
-            "0.001 of the account's δ = 0.001 is spent; this needs 6.25·10⁻⁴ more"
-        )
+        delta: dict[str, Any] = {"mechanism": "gaussian", "delta": 1e-3, "delta_total": 1e-3}
+        stays.release(COUNT, ledger=books, epsilon=0.5, policy="paper", **delta)
+        assert "larger than the reading, which is 0.5" in preview(stays, books, other, epsilon=0.5)["reason"]
+        assert "needs 6.25·10⁻⁴ more" in preview(stays, books, other, epsilon=2.0, mechanism="gaussian")["reason"]
 
 
 def test_a_dry_run_of_a_search_says_why_it_would_be_denied(stays: Dataset, tmp_path: Path) -> None:
     sql, other = "SELECT COUNT(*) FROM stays WHERE urgent", "SELECT COUNT(*) FROM stays WHERE nights = 7"
     with Ledger.open(tmp_path / "find.db") as books:
         reason = preview(stays, books, sql, prefer="ratio:0.99999", policy="budget:1")["reason"]
-        assert reason.startswith("No candidate meets the preference")
-        assert reason == "No candidate meets the preference: even the smallest, ε = 0.001, gives 0.999."  # 1/(1 + ε)
+        assert "even the smallest, ε = 0.001, gives 0.999" in reason  # 1/(1 + ε)
         stays.release(sql, ledger=books, prefer="ratio:0.5", policy="budget:1")
         reason = preview(stays, books, other, prefer="ratio:0.4", candidates=[1.0, 0.25])["reason"]
-        assert reason.endswith("which some candidates meet. 1 of the budget of 1 is spent; this needs 0.25, 0 is left.")
+        assert "1 of the budget of 1 is spent; this needs 0.25, 0 is left" in reason
     with Ledger.open(tmp_path / "svt.db") as books:
         document = preview(stays, books, sql, svt=1.0, variance=0.1, candidates=[1.0, 0.25], policy="budget:1.2")
-        assert document["reason"] == (
-            "0 of the budget of 1.2 is spent; this needs 1.25 (ε = 0.25 and 1 for finding it), 1.2 is left."
-        )
+        assert "this needs 1.25 (ε = 0.25 and 1 for finding it), 1.2 is left" in document["reason"]
         assert (document["denial"], document["cost"]) == (1.0, None)
 
 
@@ -203,7 +182,7 @@ def test_a_dry_run_tells_the_controller_what_is_wrong_with_the_data(
         for name in ("fetch", "fetch_few"):
             monkeypatch.setattr(stays.engine, name, fail)
         document = preview(stays, ledger, "SELECT COUNT(*) FROM stays", policy="budget:20", **way)
-    assert document["reason"] == "stays: not enough memory for this query."
+    assert "not enough memory" in document["reason"]
     assert ledger.accounts() == ()
 
 

@@ -1,11 +1,13 @@
-"""The embedded engine: every source gives the same rows, types are the schema's, and no message quotes a cell."""
+"""The embedded engine: every source gives the same rows, no message quotes a cell, and it reads nothing else."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 
-from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.duckdb import open_duckdb
-from dosimeter.engines.opening import open_engine
-from dosimeter.errors import DataError, DosimeterError, OptionError
+from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.engines.engine import ReadOptions
+from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError
 from dosimeter.influence.measured_rows import count_individuals
-from dosimeter.influence.rows.profile import measure_answer, measure_profile
+from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from tests.unit.duckdb_sources import (
@@ -32,7 +33,9 @@ from tests.unit.duckdb_sources import (
     SOURCES,
     arrow_table,
     make_csv,
+    make_database,
     make_gzip,
+    make_parquet,
     only,
     read_rows,
 )
@@ -146,60 +149,12 @@ def run_everything(source: str | pa.Table, schema: Schema, sql: str, options: Re
     engine.fetch(exp.select("*").from_(engine.relation()))
 
 
-def read_odd(path: Path, name: str, kind: ColumnType) -> list[Any]:
-    """The cells of a CSV's column. Those that are not of its type are NULL, are counted, and make it doubtful."""
-    engine = open_duckdb(str(path))
-    engine.impose(only(name, kind))
-    values: list[Any] = engine.fetch(exp.select("*").from_(engine.relation())).column(name).to_pylist()
-    assert engine.odd_cells([name]) == {name: values.count(None)}
-    assert engine.doubtful_columns() <= {name}
-    engine.close()
-    return values
-
-
-@pytest.mark.parametrize("kind", [ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.BOOLEAN, ColumnType.DATE,
-                                  ColumnType.TIMESTAMP])  # fmt: skip
-@pytest.mark.parametrize("bad", [SECRET, f"{SECRET} {DIGITS}", f"x{DIGITS}", f"{DIGITS}{DIGITS}{DIGITS}x"])
-def test_wrong_type_in_csv(kind: ColumnType, bad: str, tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_text(f"age,other\n{bad},{SECRET}\n{bad},{DIGITS}\n")
-    assert read_odd(path, "age", kind) == [None, None]
-
-
-@pytest.mark.parametrize(
-    "number", ["12.5", f"{DIGITS}.25", "1e-1", "92233720368547758080", "0x1F", "1 2", "nan", "inf"]
-)
-def test_an_integer_column_is_never_rounded(number: str, tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_text(f"age\n1\n{number}\n3\n")
-    assert read_odd(path, "age", ColumnType.INTEGER) == [1, None, 3]
-
-
-@pytest.mark.parametrize(
-    "day", ["31/12/2020", "12/31/2020", "01/02/2020", "2020-13-01", "20-01-01", f"2020-01-01 {SECRET}"]
-)
-def test_dates_are_iso_and_never_guessed(day: str, tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_text(f"born\n{day}\n{day}\n")
-    assert read_odd(path, "born", ColumnType.DATE) == [None, None]
-
-
 def test_line_of_a_malformed_row(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("age,pay\n" + "1,2\n" * 50 + f"{SECRET},{DIGITS},{DIGITS},{SECRET}\n" + "1,2\n" * 10)
     assert "people.csv, line 52: the row has more fields than the header" in fail(
         str(path), only("age", ColumnType.INTEGER)
     )
-
-
-@pytest.mark.parametrize(
-    "moment", [f"2020-01-01 10:00:00 {SECRET}", "2020-01-01 10:00:00+02", "2020-13-01 10:00:00", "01.02.2020 10:00"]
-)
-def test_moments_are_utc_and_never_guessed(moment: str, tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_text(f"seen\n2020-01-01T10:00:00Z\n{moment}\n2020-01-01 10:00:00+00:00\n")
-    moments = read_odd(path, "seen", ColumnType.TIMESTAMP)
-    assert moments == [datetime.fromisoformat("2020-01-01T10:00:00"), None, moments[0]]
 
 
 def test_a_connection_is_closed_whatever_stops_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,20 +176,6 @@ def test_a_connection_is_closed_whatever_stops_the_opening(tmp_path: Path, monke
     for connection in opened:
         with pytest.raises(duckdb.ConnectionException):
             connection.execute("SELECT 1")
-
-
-def test_forms_of_a_moment(tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_text("seen\n2020-01-02\n2020-01-02 03:04\n2020-01-02T03:04:05Z\n2020-01-02 03:04:05.25\n")
-    engine = open_duckdb(str(path))
-    engine.impose(only("seen", ColumnType.TIMESTAMP))
-    moments = engine.fetch(exp.select("*").from_(engine.relation())).column("seen").to_pylist()
-    assert [moment.isoformat() for moment in moments] == [
-        "2020-01-02T00:00:00",
-        "2020-01-02T03:04:00",
-        "2020-01-02T03:04:05",
-        "2020-01-02T03:04:05.250000",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -333,26 +274,6 @@ def test_what_is_no_whole_number_of_64_bits_is_null(column: pa.Array) -> None:
     assert engine.odd_cells(["age"]) == {"age": 2 - column.null_count}
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-@pytest.mark.parametrize(
-    "aggregate", ["SUM(pay)", "AVG(pay)", "MEDIAN(pay)", "MIN(pay)", "SUM(CASE WHEN age > 0 THEN pay * 2 END)"]
-)
-def test_nan_and_infinities_are_missing(aggregate: str, bad: float) -> None:
-    schema = Schema("people", {name: SCHEMA.columns[name] for name in ("age", "pay")}, individuals=10)
-    plan = plan_query(f"SELECT {aggregate} FROM people", schema)
-    measured = []
-    for cell in (bad, None):
-        engine = open_duckdb(pa.table({"age": [1, 2, 2], "pay": [1.0, cell, 3.5]}))
-        engine.impose(schema)
-        measured.append(
-            (
-                measure_answer(plan, whole_table(engine)).values,
-                measure_answer(plan, whole_table(engine), measure_profile(plan, whole_table(engine))).values,
-            )
-        )
-    assert measured[0] == measured[1]
-
-
 def test_overflow_in_an_expression_of_the_engine_quotes_no_cell() -> None:
     """No query of an analyst can overflow any more; whatever else fails in the engine must not quote a cell."""
     engine = open_duckdb(pa.table({"age": [int(DIGITS) * 10**9]}))
@@ -438,21 +359,6 @@ def test_moments_for_days_are_refused_with_a_remedy_that_works(tmp_path: Path) -
     assert engine.fetch(exp.select("*").from_(engine.relation())).column("age").null_count == 1
 
 
-def test_whole_numbers_with_gaps_in_pandas_are_read(tmp_path: Path) -> None:
-    table = pd.DataFrame({"age": [1.0, None, 3.0]})
-    table.to_parquet(tmp_path / "people.parquet")
-    for source in (pa.Table.from_pandas(table), str(tmp_path / "people.parquet")):
-        engine = open_duckdb(source)
-        engine.impose(only("age", ColumnType.INTEGER))
-        assert engine.fetch(exp.select("*").from_(engine.relation())).column("age").to_pylist() == [1, None, 3]
-
-
-def test_a_number_beyond_64_bits_in_pandas_is_one_clear_error() -> None:
-    with pytest.raises(DataError, match="Give every column one type first") as refused:
-        open_engine(pd.DataFrame({"age": [1, 2**70]}), None, ReadOptions())
-    assert str(2**70) not in str(refused.value)
-
-
 def test_a_column_whose_name_has_a_line_break(tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text('"a,\nb"\n1\n2\n')
@@ -460,3 +366,101 @@ def test_a_column_whose_name_has_a_line_break(tmp_path: Path) -> None:
     assert dict(engine.describe()) == {"a,\nb": ColumnType.INTEGER}
     assert count_individuals(engine) == 2
     engine.close()
+
+
+# ---------------------------------------------------------------- what it cannot do
+
+
+@pytest.mark.parametrize("make", [make_csv, make_parquet, make_database])
+def test_a_locked_connection_reads_and_writes_nothing_else(make: Callable[[Path], str], tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("a\n1\n")
+    engine = open_duckdb(make(tmp_path))
+    engine.impose(SCHEMA)
+    connection = engine._connection
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for statement in (
+        f"SELECT * FROM read_csv('{other}')",
+        f"SELECT * FROM '{other}'",
+        f"SELECT * FROM read_text('{other}')",
+        f"SELECT * FROM glob('{tmp_path}/*')",
+        f"COPY (SELECT 1) TO '{tmp_path / 'new.csv'}'",
+        f"EXPORT DATABASE '{tmp_path / 'export'}'",
+        f"ATTACH '{tmp_path / 'new.db'}'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SELECT * FROM 'https://example.org/x.csv'",
+        "SET enable_external_access = true",
+        f"SET allowed_paths = ['{other}']",
+        "SET lock_configuration = false",
+        "RESET enable_external_access",
+        "PRAGMA enable_external_access",
+        "SELECT * FROM SCHEMA",
+    ):
+        with pytest.raises(duckdb.Error):
+            connection.execute(statement)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert read_rows(engine) == ROWS
+
+
+@pytest.mark.parametrize("fetch", [DuckDBEngine.fetch, DuckDBEngine.fetch_few])
+def test_only_selects_run(fetch: Any) -> None:
+    engine = open_duckdb(arrow_table())
+    refused: list[Any] = [exp.Drop(this=exp.to_table("x"), kind="TABLE"), exp.Command(this="CHECKPOINT"), "SELECT 1"]
+    for tree in refused:
+        with pytest.raises(TypeError, match="only SELECT trees"):
+            fetch(engine, tree)
+
+
+def test_few_rows_hold_what_arrow_holds() -> None:
+    """Every type that a group or a total can have, and NULL; totals beyond 64 bits stay exact."""
+    kinds = ["HUGEINT", "DOUBLE", "BOOLEAN", "VARCHAR", "DATE", "TIMESTAMP", "BIGINT", "DECIMAL(38, 0)"]
+    values = ["100000000000000000001", "1.5", "true", "'é'", "'2024-02-29'", "'2024-02-29 23:59:59.000001'", "-7", "12"]
+    cells = [f"CAST({value} AS {kind}) AS c{at}" for at, (kind, value) in enumerate(zip(kinds, values, strict=True))]
+    nulls = [f"CAST(NULL AS {kind}) AS n{at}" for at, kind in enumerate(kinds)]
+    engine = open_duckdb(arrow_table())
+    query = exp.select(*cells, *nulls, dialect="duckdb").from_(engine.relation())
+    few, many = engine.fetch_few(query), engine.fetch(query)
+    assert engine.rows_fetched == 6
+    assert few.num_rows == many.num_rows == 3
+    assert few.column_names == many.column_names
+    assert few.column("c0") == [100000000000000000001] * 3
+    for name in few.column_names[1:]:
+        assert few.column(name) == many.column(name).to_pylist()
+
+
+@pytest.mark.parametrize("fetch", [DuckDBEngine.fetch, DuckDBEngine.fetch_few])
+def test_python_variables_are_no_tables(fetch: Any) -> None:
+    hidden = arrow_table()
+    engine = open_duckdb(arrow_table())
+    with pytest.raises(DataError):
+        fetch(engine, exp.select("*").from_("hidden"))
+    assert hidden.num_rows == 3
+
+
+@pytest.mark.parametrize("fetch", [DuckDBEngine.fetch, DuckDBEngine.fetch_few])
+def test_a_query_can_be_interrupted(fetch: Any) -> None:
+    engine = open_duckdb(pa.table({"age": range(3000)}))
+    engine.impose(only("age", ColumnType.INTEGER))
+    endless = exp.select("COUNT(*)").from_(exp.alias_(engine.relation(), "t0", table=True))
+    for at in range(1, 5):
+        endless = endless.join(exp.alias_(engine.relation(), f"t{at}", table=True), join_type="cross")
+    endless = endless.where("(t0.age + t1.age + t2.age * t3.age + t4.age) % 7 = 1")
+    stop = threading.Event()
+
+    def interrupt() -> None:
+        while not stop.is_set():
+            time.sleep(0.05)
+            engine.interrupt()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(Interrupted):
+            fetch(engine, endless)
+    finally:
+        stop.set()
+        thread.join()
+    assert count_individuals(engine) == 3000
+    progress = engine.progress()
+    assert progress is None or 0 <= progress <= 100

@@ -13,59 +13,57 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError
-from dosimeter.planning import LookOptions, plan_query
+from dosimeter.options import LookOptions
+from dosimeter.planning import build_mechanism, plan_options, plan_query
+from dosimeter.query import Query
 from dosimeter.release import Fixed, ReleaseOrder, Terms, prepare_release, release
 from dosimeter.release.ex_post import ex_post_risk, recall_look, recall_plan_options
 from dosimeter.release.noisy_vector import calibrate_plan
 from dosimeter.risk import parse_candidates
 from tests.unit.release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, schema_of
 
+AVERAGES = "SELECT ward, AVG(nights) FROM stays GROUP BY ward HAVING COUNT(nights) > 1000"  # shows no group
+UNION = (
+    "SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward UNION ALL SELECT 'urgent', COUNT(*) FROM stays WHERE urgent"
+)
 
+
+def measure(sql: str, rows: list[int]) -> list[tuple[Fraction, Fraction]]:
+    """Return every number that is measured of these rows, and how far an individual moves it."""
+    in_wards = [[row for row in rows if COLUMNS["ward"][row] == ward] for ward in WARDS]
+    counts = [(Fraction(len(own)), Fraction(1)) for own in in_wards]
+    if sql == UNION:
+        return [*counts, (Fraction(sum(COLUMNS["urgent"][row] for row in rows)), Fraction(1))]
+    middle = Fraction(9, 2)
+    sums = [(sum((COLUMNS["nights"][row] - middle for row in own), Fraction(0)), middle) for own in in_wards]
+    return [number for pair in zip(counts, sums, strict=True) for number in pair]
+
+
+@pytest.mark.parametrize("sql", [AVERAGES, UNION], ids=["one SELECT", "two SELECTs"])
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-def test_ex_post_losses_are_likelihood_ratios(stays: Dataset, ledger: Ledger, mechanism: Any) -> None:
+def test_ex_post_losses_are_likelihood_ratios(stays: Dataset, ledger: Ledger, mechanism: Any, sql: str) -> None:
     """R1 and R2 by really leaving out every person and comparing how likely the released numbers are."""
-    sql = "SELECT ward, AVG(nights) FROM stays GROUP BY ward HAVING COUNT(nights) > 1000"
-    answer = stays.release(sql, ledger=ledger, epsilon=1.5, policy="paper", mechanism=mechanism)
-    assert answer.answer == []  # every group is left out, and the numbers are still known
+    stays.release(sql, ledger=ledger, epsilon=1.5, policy="paper", mechanism=mechanism)
     entry = account_of(ledger).entries[0]
     found = ex_post_risk(stays, entry)
     assert (found.n, found.declared) == (30, 40)  # ten slots are empty, and nobody is counted for them (N5)
-    assert entry.measured is not None
-    noisy = [[Fraction(text) for text in row] for row in entry.measured]
+    noisy = [Fraction(text) for block in entry.blocks for row in block for text in row]
     scale = calibrate_plan(stays.plan(sql), found.mechanism, Decimal("1.5"))[0].scale  # COUNT: steps of 1, Δ = 1
-
-    def measured(rows: list[int]) -> list[list[Fraction]]:
-        totals = [[Fraction(0), Fraction(0)] for _ in WARDS]
-        for row in rows:
-            group = totals[WARDS.index(COLUMNS["ward"][row])]
-            group[0] += 1
-            group[1] += COLUMNS["nights"][row] - Fraction(9, 2)
-        return totals
-
     everybody = list(range(ROWS))
 
     def fit(rows: list[int]) -> tuple[float, float]:
         """The distance of the noisy numbers from these rows' answer, and their log-likelihood."""
-        distances = [
-            float(abs(o - q) / delta)
-            for seen, true in zip(noisy, measured(rows), strict=True)
-            for o, q, delta in zip(seen, true, (Fraction(1), Fraction(9, 2)), strict=True)
-        ]
+        distances = [float(abs(o - q) / delta) for o, (q, delta) in zip(noisy, measure(sql, rows), strict=True)]
         if mechanism == "laplace":
             return math.fsum(distances), -math.fsum(distances) / scale
         return math.hypot(*distances), -math.fsum(d * d for d in distances) / (2 * scale * scale)
 
     here = fit(everybody)
-    expected = []
-    for person in everybody:
-        there = fit([row for row in everybody if row != person])
-        expected.append((there[0], here[1] - there[1]))
-    listed = [
-        (rdr, loss)
-        for rdr, loss, count in zip(found.rdr, found.losses, found.counts, strict=True)
-        for _ in range(int(count))
-    ]
-    for (rdr, loss), (true_rdr, true_loss) in zip(sorted(listed), sorted(expected), strict=True):
+    without = [fit([row for row in everybody if row != person]) for person in everybody]
+    expected = sorted((distance, here[1] - likely) for distance, likely in without)
+    each = zip(found.rdr, found.losses, found.counts, strict=True)
+    listed = sorted((rdr, loss) for rdr, loss, count in each for _ in range(int(count)))
+    for (rdr, loss), (true_rdr, true_loss) in zip(listed, expected, strict=True):
         assert rdr == pytest.approx(true_rdr, rel=1e-9)
         assert loss == pytest.approx(true_loss, rel=1e-9, abs=1e-9)
     if mechanism == "laplace":
@@ -128,15 +126,15 @@ def test_every_option_of_a_release_is_recalled(ledger: Ledger, sql: str, given: 
     with Dataset.open(make_table(), schema=schema, table="stays", tables={"floors": FLOORS}) as dataset:
         asked = LookOptions(**given)
         order = ReleaseOrder(Fixed(0.5), terms=Terms("budget:9", delta_total=1e-2))
-        answered = release(dataset, sql, asked, order, ledger)
+        answered = release(Query(dataset, sql, asked), order, ledger)
         assert answered.status == "released"
         entry = account_of(ledger).entries[-1]
         recalled = recall_look(entry)
         prepared = prepare_release(dataset.schema, sql, asked, order)
         assert plan_query(sql, dataset.schema, recall_plan_options(entry)).digest == entry.request.plan_digest
-        assert recalled.build_mechanism(dataset.n) == prepared.mechanism
+        assert build_mechanism(recalled, dataset.n) == prepared.mechanism
         assert parse_candidates(recalled.candidates) == prepared.candidates
         for option, value in given.items():
             assert getattr(recalled, option) == value
-        risk = dataset.assess_plan(dataset.plan(sql, recalled.plan_options()), recalled)
+        risk = dataset.assess_plan(dataset.plan(sql, plan_options(recalled)), recalled)
         assert 0.0 < risk.absolute(0.5).own_epsilon <= 0.5 * (1 + 1e-9)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from fractions import Fraction
 from typing import Any
@@ -12,28 +11,28 @@ import pytest
 from dosimeter.planning import Change, Explanation, NoiseAdvice, PlanOptions, explain_plan, plan_query
 from dosimeter.postprocess import list_facts, word_facts
 from dosimeter.schema import Schema, read_schema
+from tests.schemas import category, decimal, declare, plain, whole
 
-VISITS: dict[str, Any] = {
-    "table": "visits",
-    "individuals": 1000,
-    "reviewed": True,
-    "columns": {
-        "pid": {"type": "text"},
-        "vid": {"type": "integer"},
-        "sex": {"type": "category", "values": ["f", "m", "x"]},
-        "sick": {"type": "boolean"},
-        "age": {"type": "integer", "bounds": [0, 120]},
-        "cost": {"type": "decimal", "bounds": [-100, 300], "resolution": 0.5},
-        "clinic_id": {"type": "integer"},
+VISITS: dict[str, Any] = declare(
+    "visits",
+    1000,
+    {
+        "pid": plain("text"),
+        "vid": plain("integer"),
+        "sex": category("f", "m", "x"),
+        "sick": plain("boolean"),
+        "age": whole(0, 120),
+        "cost": decimal(-100, 300, 0.5),
+        "clinic_id": plain("integer"),
     },
-    "tables": {
+    tables={
         "clinics": {
             "public": True,
             "key": "clinic_id",
-            "columns": {"clinic_id": {"type": "integer"}, "region": {"type": "category", "values": ["n", "s"]}},
+            "columns": {"clinic_id": plain("integer"), "region": category("n", "s")},
         }
     },
-}
+)
 BY_ROW = read_schema(VISITS)
 BY_PERSON = read_schema({**VISITS, "unit": "pid", "row_key": "vid", "max_rows_per_unit": 4})
 
@@ -202,18 +201,6 @@ def test_whether_groups_matter(sql: str, schema: Schema, matter: bool | None) ->
     assert (Change.FEWER_GROUPS in advised(sql, schema)) is bool(matter)
 
 
-def test_a_select_around_the_grouped_one_is_not_rewritten() -> None:
-    sql = "SELECT COUNT(*), AVG(n) FROM (SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM visits GROUP BY sex) WHERE a > 9"
-    assert set(advised(sql)) <= {Change.NARROWER_BOUNDS, Change.NEARER_ZERO}
-
-
-def test_the_explanation_is_json() -> None:
-    document = explain("SELECT sex, COUNT(*), AVG(age) FROM visits GROUP BY sex").describe()
-    again = json.loads(json.dumps(document))
-    assert again["less_noise"]["advice"][0]["change"] == "count_known"
-    assert again["stages"]["epsilons"] == [0.1, 1.0, 10.0]
-
-
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
@@ -241,9 +228,3 @@ def test_what_is_computed_over_groups_counts_all_declared_ones(sql: str, told: s
     sizes = [len(group.values or ()) for group in plan.groups]
     assert told.format(math.prod(sizes), *sizes) in notes[0]
     assert math.prod(sizes) == len(plan.group_keys or ())
-
-
-def test_thresholded_groups_are_those_of_the_data() -> None:
-    sql = "SELECT AVG(n) FROM (SELECT pid, COUNT(*) AS n FROM visits GROUP BY pid)"
-    plan = plan_query(sql, BY_ROW, PlanOptions(groups="thresholded", group_delta=1e-6))
-    assert not [note for note in explain_plan(plan).notes if "computed over groups" in note]

@@ -22,21 +22,19 @@ from dosimeter.errors import QueryError
 from dosimeter.influence import measure_exactly
 from dosimeter.ledger import Ledger
 from dosimeter.planning import (
-    PlanOptions,
     QueryPlan,
     digest_measured,
     explain_plan,
     identity,
     knows_earlier_looks,
-    less_noise,
-    person_columns,
     person_relation,
     plan_query,
     planner,
 )
-from dosimeter.planning.person_stage import list_trees
+from dosimeter.planning.people import columns
+from dosimeter.planning.people.stage import list_trees
 from dosimeter.schema import Schema
-from dosimeter.schema.toml import digest_schema, read_schema
+from dosimeter.schema.toml import read_schema
 from dosimeter.sql import texts, types
 from tests.shares import Share
 from tests.unit.growing_sql import FACTS, SCHEMA, grow_queries
@@ -114,6 +112,11 @@ def _nest_after(levels: int) -> str:
     return query
 
 
+def _name_twice(name: str, many: int, first: str, link: str) -> str:
+    links = [f"{name}{at} AS ({link.format(f'{name}{at - 1}', f'{name}{max(at - 2, 0)}')})" for at in range(1, many)]
+    return f"WITH {', '.join([f'{name}0 AS ({first})', *links])}"
+
+
 WHERE = "SELECT COUNT(*) FROM v WHERE "
 GROWING = {
     "a date for each code": (
@@ -160,6 +163,30 @@ GROWING = {
         "SELECT COUNT(*) FROM a WHERE pid IN (SELECT pid FROM a)",
         "asks 79 times",
     ),
+    "a chain": (
+        _name_twice("a", 250, "SELECT * FROM v", "SELECT * FROM {0}") + " SELECT COUNT(*) FROM a249",
+        "nested too deeply",
+    ),
+    "doubling": (
+        _name_twice("a", 12, "SELECT COUNT(*) AS c FROM v", "SELECT c + (SELECT c FROM {0}) AS c FROM {0}")
+        + " SELECT c FROM a11",
+        "SELECTs and",
+    ),
+    "doubling that nobody names": (
+        _name_twice("a", 36, "SELECT * FROM v", "SELECT * FROM {0} WHERE pid IN (SELECT pid FROM {1})")
+        + " SELECT COUNT(*) FROM v",
+        "SELECTs and more than a billion terms",
+    ),
+    "cross joins": (
+        _name_twice("a", 39, "SELECT COUNT(*) AS c FROM v", "SELECT x.c FROM {0} AS x CROSS JOIN {0} AS y")
+        + " SELECT c FROM a38",
+        "more than a billion",
+    ),
+    "columns": ("SELECT " + ", ".join(f"COUNT(*) AS c{at}" for at in range(1_001)) + " FROM v", "lists 1,001 columns"),
+    "averages that might be advised on": (
+        "SELECT COUNT(*), " + ", ".join(f"AVG(cost + {at}) AS mean_{at}" for at in range(120)) + " FROM v",
+        None,
+    ),
     "one CASE of a long subject": (
         f"SELECT SUM(CASE {'+'.join(['cost'] * 40)} {' '.join(f'WHEN {at} THEN 1' for at in range(900))} END) FROM v",
         "nested too deeply",
@@ -204,7 +231,7 @@ def test_close_values_are_looked_for_to_few_texts(monkeypatch: pytest.MonkeyPatc
     unlisted = [f"valeu {at}" for at in range(500)]
     notes = explain_plan(plan_query(f"{WHERE}code IN ({str(unlisted)[1:-1]})", SCHEMA)).notes
     assert asked == unlisted[:5]
-    assert "495 more texts are not among the declared values of their columns." in notes
+    assert any(note.startswith("495 more texts") for note in notes)
 
 
 def _ask_both(queries: Iterable[str], neighbours: tuple[Dataset, Dataset], digested: list[int]) -> Share:
@@ -259,10 +286,10 @@ def digested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return count
 
 
-def test_a_hundred_growing_queries_are_small_and_say_nothing_of_one_person(
+def test_growing_queries_are_small_and_say_nothing_of_one_person(
     neighbours: tuple[Dataset, Dataset], digested: list[int]
 ) -> None:
-    _ask_both(grow_queries(20_261, 110, 3_000), neighbours, digested).require(0.4)
+    _ask_both(grow_queries(20_261, 72, 3_000), neighbours, digested).require(0.4)
 
 
 @pytest.mark.long
@@ -306,22 +333,22 @@ def test_a_text_cannot_be_made_to_grow_for_one_person(times: int, tmp_path: Path
     assert ("released" in ends) == (times == 2)
 
 
+def _aim(who: str, times: int) -> str:
+    return AIMED.format(who=who, n=" || ".join(["n"] * times), note=" || ".join(["note"] * times))
+
+
 def test_without_the_limits_a_text_does_grow_for_one_person(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shows that the tests here would see it: p0's text alone becomes longer than any may be."""
     sql = _aim("p0", 26).replace("> 5", "> 65536")
     with _open([*OTHERS, {**OWN[0], "note": "x" * 100}]) as dataset:
         with pytest.raises(QueryError, match="could become a text of 69,632 letters"):
             _measure(dataset, sql)
-        for module in (texts, person_columns):
+        for module in (texts, columns):
             monkeypatch.setattr(module, "require_short", lambda tree, schema, node: tree)
             monkeypatch.setattr(module, "limit_text", lambda tree, schema: tree)
         monkeypatch.setattr(planner, "require_few_letters", lambda plan: None)
         assert _measure(dataset, sql) == [1.0]
         assert _measure(dataset, sql.replace("'p0'", "'p2'")) == [0.0]
-
-
-def _aim(who: str, times: int) -> str:
-    return AIMED.format(who=who, n=" || ".join(["n"] * times), note=" || ".join(["note"] * times))
 
 
 # ---------------------------------------------------------------- how texts are cut
@@ -427,79 +454,6 @@ def test_all_texts_that_one_individual_can_make_are_limited() -> None:
         plan_query(few, read_schema({**FACTS, "max_rows_per_unit": 1_000}))
 
 
-# ---------------------------------------------------------------- before anything is planned
-
-
-def _name_twice(name: str, many: int, first: str, link: str) -> str:
-    links = [f"{name}{at} AS ({link.format(f'{name}{at - 1}', f'{name}{max(at - 2, 0)}')})" for at in range(1, many)]
-    return f"WITH {', '.join([f'{name}0 AS ({first})', *links])}"
-
-
-@pytest.mark.parametrize(
-    ("sql", "words"),
-    [
-        (
-            _name_twice("a", 250, "SELECT * FROM v", "SELECT * FROM {0}") + " SELECT COUNT(*) FROM a249",
-            "nested too deeply",
-        ),
-        (
-            _name_twice("a", 12, "SELECT COUNT(*) AS c FROM v", "SELECT c + (SELECT c FROM {0}) AS c FROM {0}")
-            + " SELECT c FROM a11",
-            "SELECTs and",
-        ),
-        (
-            _name_twice("a", 36, "SELECT * FROM v", "SELECT * FROM {0} WHERE pid IN (SELECT pid FROM {1})")
-            + " SELECT COUNT(*) FROM v",  # which names none of them
-            "SELECTs and more than a billion terms",
-        ),
-        (
-            _name_twice("a", 39, "SELECT COUNT(*) AS c FROM v", "SELECT x.c FROM {0} AS x CROSS JOIN {0} AS y")
-            + " SELECT c FROM a38",
-            "more than a billion",
-        ),
-        ("SELECT " + ", ".join(f"COUNT(*) AS c{at}" for at in range(1_001)) + " FROM v", "lists 1,001 columns"),
-    ],
-    ids=["chain", "doubling", "named by nobody", "cross joins", "columns"],
-)
-def test_what_would_be_too_large_is_refused_before_it_is_planned(
-    monkeypatch: pytest.MonkeyPatch, sql: str, words: str
-) -> None:
-    def refuse(*args: object, **options: object) -> None:
-        raise AssertionError("planning began")
-
-    monkeypatch.setattr(planner, "find_stage", refuse)
-    with pytest.raises(QueryError, match=words) as refused:
-        plan_query(sql, SCHEMA)
-    assert len(str(refused.value)) < 500
-
-
-def test_many_large_expressions_are_refused_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them is small enough; a table of 1,000 values is written for each."""
-    monkeypatch.setattr(types, "MOST_WRITTEN", 30_000)
-    columns = {**FACTS["columns"], "ward": {"type": "category", "values": [f"w{at}" for at in range(1_000)]}}
-    schema = read_schema({**FACTS, "columns": columns})
-    tests = " AND ".join(f"LENGTH(ward) <> {at}" for at in range(40))
-    plan_query("SELECT COUNT(*) FROM v WHERE LENGTH(ward) <> 3", schema)  # is supported
-    with pytest.raises(QueryError, match="too long once its expressions are written"):
-        plan_query(f"SELECT COUNT(*) FROM v WHERE {tests}", schema)
-
-
-def test_nothing_is_tried_to_advise_on_a_long_query(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every change that is tried is planned: as many plans as there are averages, each as long as the query."""
-    tried: list[str] = []
-
-    def plan_again(sql: str, schema: Schema, options: PlanOptions) -> QueryPlan:
-        tried.append(sql)
-        return plan_query(sql, schema, options)
-
-    monkeypatch.setattr(less_noise, "plan_query", plan_again)
-    for many in (3, 120):
-        averages = ", ".join(f"AVG(cost + {at}) AS average_of_cost_and_{at}" for at in range(many))
-        explain_plan(plan_query(f"SELECT COUNT(*), {averages} FROM v", SCHEMA))
-    assert tried
-    assert max(len(sql) for sql in tried) < 300
-
-
 # ---------------------------------------------------------------- digests
 
 
@@ -538,12 +492,3 @@ def test_a_query_whose_earlier_looks_cannot_be_found_counts_as_looked_at(tmp_pat
             assert ("was looked at before" in str(answer.guarantee)) is looked
             repeated = dataset.release(sql, ledger=ledger, epsilon=0.1)
             assert (repeated.entry, repeated.answer) == (answer.entry, answer.answer)
-
-
-def test_a_declared_length_is_part_of_the_schema() -> None:
-    without = {**FACTS["columns"], "name": {"type": "text"}}
-    digests = {
-        digest_schema(read_schema({**FACTS, "columns": {**without, "name": {"type": "text", **more}}}))
-        for more in ({}, {"max_length": 4_096}, {"max_length": 30})
-    }
-    assert len(digests) == 3

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -16,15 +17,17 @@ import pytest
 from sqlglot import exp
 
 from dosimeter import DataError, Dataset, OptionError
-from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
-from dosimeter.inspection.compare import check_schema
-from dosimeter.inspection.written_draft import WrittenDraft, write_draft
+from dosimeter.engines.duckdb import open_duckdb
+from dosimeter.engines.engine import ReadOptions
+from dosimeter.inspection.written_draft import write_draft
 from dosimeter.problems import Surface
 from dosimeter.schema.facts import ColumnType
+from tests.unit import drafts
+from tests.unit.drafts import check
 
 EUROPEAN = ReadOptions(encoding="cp1252", decimal=",", date_format="%d.%m.%Y")
 PEOPLE = 300
+draft = partial(drafts.draft, surface=Surface.COMMAND_LINE)
 
 
 @pytest.fixture
@@ -43,17 +46,6 @@ def clinic(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def opened(clinic: Path) -> Iterator[DuckDBEngine]:
-    with closing(open_duckdb(str(clinic), EUROPEAN)) as engine:
-        yield engine
-
-
-def draft(source: str | pa.Table, options: ReadOptions | None = None) -> WrittenDraft:
-    with closing(open_duckdb(source, options)) as engine:
-        return write_draft(engine, Surface.COMMAND_LINE)
-
-
 def write(path: Path, header: str, cells: list[str]) -> str:
     path.write_text("\n".join([f"{header};other", *(f"{cell};{at % 3}" for at, cell in enumerate(cells))]) + "\n")
     return str(path)
@@ -62,8 +54,8 @@ def write(path: Path, header: str, cells: list[str]) -> str:
 # ---------------------------------------------------------------- read as told
 
 
-def test_a_european_file_is_drafted_and_agrees(opened: DuckDBEngine, clinic: Path) -> None:
-    written = write_draft(opened)
+def test_a_european_file_is_drafted_and_agrees(clinic: Path) -> None:
+    written = draft(str(clinic), EUROPEAN)
     kinds = {name: column.type for name, column in written.schema.columns.items()}
     assert kinds == {
         "Patienten-Nr": ColumnType.INTEGER, "Größe": ColumnType.DECIMAL, "Kosten": ColumnType.DECIMAL,
@@ -74,8 +66,7 @@ def test_a_european_file_is_drafted_and_agrees(opened: DuckDBEngine, clinic: Pat
     assert written.schema.columns["Größe"].bounds == (Decimal("1.5"), Decimal("1.89"))
     assert written.schema.columns["Aufnahme"].bounds == (date(2024, 1, 1), date(2024, 10, 26))
     assert written.schema.columns["Preis"].values == ("für viele", "ok")
-    with closing(open_duckdb(str(clinic), EUROPEAN)) as again:
-        assert check_schema(again, written.schema).agrees
+    assert check(str(clinic), written.schema, EUROPEAN).agrees
 
 
 def test_its_numbers_are_those_of_python(clinic: Path) -> None:
@@ -97,14 +88,6 @@ def read_cells(path: Path, kind: str, cells: list[str], options: ReadOptions) ->
         return list(engine.fetch(exp.select("x").from_(engine.relation())).column(0).to_pylist())
 
 
-def test_where_the_mark_is_a_comma_a_point_is_none(tmp_path: Path) -> None:
-    cells = ["1,5", "-1.234,5", "1 234 567,25", "12", ",5", "7,", "1,5e2", "1.5", "1,234,5", "12.34,5", "1,5 kg", ","]
-    found = read_cells(tmp_path / "t.csv", "decimal", cells, ReadOptions(delimiter=";", decimal=","))
-    assert found == [1.5, -1234.5, 1234567.25, 12.0, 0.5, 7.0, 150.0, None, None, None, None, None]
-    whole = read_cells(tmp_path / "t.csv", "integer", ["1.234", "12", "1,0", "1,5"], ReadOptions(decimal=","))
-    assert whole == [1234, 12, 1, None]
-
-
 @pytest.mark.parametrize(
     ("form", "cells", "expected"),
     [
@@ -118,13 +101,6 @@ def test_where_the_mark_is_a_comma_a_point_is_none(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_days_in_a_format(form: str, cells: list[str], expected: list[date | None], tmp_path: Path) -> None:
     assert read_cells(tmp_path / "t.csv", "date", cells, ReadOptions(delimiter=";", date_format=form)) == expected
-
-
-def test_moments_are_a_day_and_a_time(tmp_path: Path) -> None:
-    cells = ["31.12.2024 23:59", "31.12.2024 23:59:58", "31.12.2024", "31.12.2024 24:00", "2024-12-31 23:59:58Z"]
-    found = read_cells(tmp_path / "t.csv", "timestamp", cells, ReadOptions(delimiter=";", date_format="%d.%m.%Y"))
-    end, start = datetime.fromisoformat("2024-12-31T23:59:58"), datetime.fromisoformat("2024-12-31")
-    assert found == [end.replace(second=0), end, start, None, end]
 
 
 @pytest.mark.parametrize("form", ["", "%d.%m", "%d.%m.%y", "%d.%d.%m.%Y", "%B %d %Y", "%d[%m]%Y", "31.12.2024", "%x"])
@@ -181,7 +157,7 @@ def test_cells_in_another_form_are_remarked_on(cells: list[str], remark: str, tm
 def test_codes_with_leading_zeros_are_no_numbers_with_missing_values(cells: list[str], tmp_path: Path) -> None:
     found = draft(write(tmp_path / "t.csv", "zip", cells))
     (remark,) = [remark for remark in found.remarks if remark.startswith("zip ")]
-    assert remark == "zip holds codes with leading zeros: kept as text, since numbers would lose the zeros."
+    assert remark.startswith("zip holds codes with leading zeros")
     assert found.schema.columns["zip"].type in (ColumnType.TEXT, ColumnType.CATEGORY)
 
 
@@ -245,7 +221,7 @@ def test_more_than_a_hundred_values_are_a_question(rows: int, identifying: bool)
     column = written.schema.columns["dest"]
     assert column.type is ColumnType.TEXT
     assert column.identifying is identifying
-    assert "# 105 different values, too many to list here." in written.text
+    assert "# 105 different values" in written.text
     assert written.schema.unit == "row"
     (remark,) = written.remarks
     assert remark.startswith("Too many values to list: dest.")
@@ -309,30 +285,9 @@ def test_a_wide_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert set(wide.remarks) >= {remark for part in narrow for remark in part.remarks}
 
 
-@pytest.mark.parametrize(
-    ("cells", "kind", "values"),
-    [
-        (["f"] * 6, ColumnType.CATEGORY, ("f",)),
-        (["T"] * 6, ColumnType.CATEGORY, ("T",)),
-        (["f", "t"] * 3, ColumnType.BOOLEAN, None),
-        (["false"] * 6, ColumnType.BOOLEAN, None),
-        (["yes", "no"] * 3, ColumnType.BOOLEAN, None),
-    ],
-)
-def test_one_letter_alone_is_no_flag(
-    cells: list[str], kind: ColumnType, values: tuple[str, ...] | None, tmp_path: Path
-) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("\n".join(["n,sex", *(f"{at},{cell}" for at, cell in enumerate(cells))]) + "\n", encoding="utf-8")
-    with closing(open_duckdb(str(path))) as engine:
-        column = write_draft(engine).schema.columns["sex"]
-    assert (column.type, column.values) == (kind, values)
-
-
 def test_prose_is_no_list(tmp_path: Path) -> None:
     notes = ["well", "x" * 100_000] * 10
-    with closing(open_duckdb(pa.table({"note": notes, "short": ["a", "b"] * 10}))) as engine:
-        written = write_draft(engine)
+    written = draft(pa.table({"note": notes, "short": ["a", "b"] * 10}))
     assert written.schema.columns["note"].type is ColumnType.TEXT
     assert written.schema.columns["short"].values == ("a", "b")
     assert "xxx" not in written.text
@@ -341,8 +296,7 @@ def test_prose_is_no_list(tmp_path: Path) -> None:
 def test_a_schema_drafted_from_a_csv_fits_the_same_table_in_pandas(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("age,smokes\n" + "".join(f"{20 + at},{'yes' if at % 3 else 'no'}\n" for at in range(30)))
-    with closing(open_duckdb(str(path))) as engine:
-        schema = write_draft(engine).schema
+    schema = draft(str(path)).schema
     assert schema.columns["smokes"].type is ColumnType.BOOLEAN
     sql = f"SELECT COUNT(*) FROM {schema.table} WHERE smokes"
     for source in (path, pd.read_csv(path)):

@@ -34,36 +34,14 @@ SKIPS = """
 """
 
 
-def copy_conftest(pytester: pytest.Pytester) -> None:
-    """The conftest of these tests, and the module that it imports."""
-    pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
-    pytester.makepyfile(**{"tests/__init__": "", "tests/waiting": WAITING.read_text(encoding="utf-8")})
-
-
-@pytest.mark.parametrize(
-    ("require_all", "expected"),
-    [
-        ("0", {"passed": 1, "skipped": 3, "xfailed": 1}),
-        # What a fixture or a mark skips was never called: an error of its set-up.
-        ("1", {"passed": 1, "failed": 1, "errors": 2, "xfailed": 1}),
-    ],
-)
-def test_skips_fail_on_demand(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, require_all: str, expected: dict[str, int]
-) -> None:
-    monkeypatch.setenv("DOSIMETER_REQUIRE_ALL", require_all)
-    copy_conftest(pytester)
-    pytester.makepyfile(SKIPS)
-    result = pytester.runpytest_subprocess("-rA", "-p", "no:cacheprovider")
-    result.assert_outcomes(**expected)
-    for reason in ("no such file", "marked so", "gave up"):
-        result.stdout.fnmatch_lines(f"*{reason}*")
-
-
-def test_a_module_that_skips_itself_fails_on_demand(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skips_fail_on_demand(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a fixture, a mark or a module skips was never called: an error of its set-up."""
     monkeypatch.setenv("DOSIMETER_REQUIRE_ALL", "1")
-    copy_conftest(pytester)
-    pytester.makepyfile("import pytest\npytest.importorskip('there_is_no_such_module')\n")
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    assert result.ret != pytest.ExitCode.OK
-    result.stdout.fnmatch_lines("*there_is_no_such_module*")
+    pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
+    waiting = WAITING.read_text(encoding="utf-8")
+    absent = "import pytest\npytest.importorskip('there_is_no_such_module')\n"
+    pytester.makepyfile(**{"tests/__init__": "", "tests/waiting": waiting, "test_absent": absent, "test_skips": SKIPS})
+    result = pytester.runpytest_subprocess("-rA", "-p", "no:cacheprovider", "--continue-on-collection-errors")
+    result.assert_outcomes(passed=1, failed=1, errors=3, xfailed=1)
+    for reason in ("no such file", "marked so", "gave up", "there_is_no_such_module"):
+        result.stdout.fnmatch_lines(f"*{reason}*")

@@ -1,21 +1,34 @@
-"""What backs a release is certified: by OpenDP's map, and by exact fractions and 50 digits beside it."""
+"""What backs a release is certified: by OpenDP, exact fractions and 50 digits; and how many steps a number moves."""
+
+from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import mpmath as mp
 import numpy as np
 import opendp.prelude as opendp
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dosimeter import Dataset
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
-from dosimeter.mechanisms.base import Mechanism
+from dosimeter.mechanisms.mechanism import Mechanism
+from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, certified_epsilon, draw_discrete_laplace
+from dosimeter.release.noisy_vector import _rounding, calibrate_plan
 from dosimeter.risk.choose import paper_candidates
+from dosimeter.schema.toml import read_schema
+from tests.unit.release_stays import SCHEMA, schema_of
 
 LAPLACE = Laplace()
 GAUSSIAN = Gaussian(1e-6)
@@ -198,13 +211,6 @@ def test_a_vast_epsilon_gives_the_exact_answer(mechanism: Mechanism) -> None:
     assert add_noise([3, -4, 2**61], calibrate(mechanism, sensitivity=1, epsilon=1e7)) == [3, -4, 2**61]
 
 
-def test_totals_are_integers() -> None:
-    calibrated = calibrate(LAPLACE, sensitivity=1, epsilon=1e9)
-    assert add_noise(list(np.array([2, 3], dtype=np.int64)), calibrated) == [2, 3]
-    with pytest.raises(TypeError):
-        add_noise([2.5], calibrated)  # type: ignore[list-item]
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_totals_near_saturation_are_refused(sign: int) -> None:
     calibrated = Calibrated(LAPLACE, 1024.0, 1, 1 / 1024)
@@ -224,11 +230,41 @@ def test_scales_near_saturation_are_refused() -> None:
             draw_discrete_laplace(scale, 1)
 
 
-def test_discrete_laplace_draws() -> None:
-    draws = draw_discrete_laplace(1e6, 50)
-    assert len(draws) == 50
-    assert all(type(draw) is int for draw in draws)
-    assert len(set(draws)) > 40
-    assert draw_discrete_laplace(1.0, 0) == []
-    with pytest.raises(OptionError, match="negative"):
-        draw_discrete_laplace(1.0, -1)
+# ---------------------------------------------------------------- steps of the grid
+
+
+def test_a_grid_of_decimals_costs_no_extra_step(stays: Dataset) -> None:
+    """35 bounds that no float holds exactly: Δ is the whole number of steps it is, never one more."""
+    for cents in range(1, 36):
+        columns = {"x": {"type": "decimal", "bounds": [0, cents / 100], "resolution": 0.01}}
+        with Dataset.open(pa.table({"x": [0.0]}), schema={**SCHEMA, "table": "t", "columns": columns}) as dataset:
+            (noise,) = calibrate_plan(dataset.plan("SELECT SUM(x) FROM t"), Laplace(), Decimal(1))
+            assert noise.sensitivity == cents
+
+
+@cache
+def plan_of(sql: str) -> QueryPlan:
+    return plan_query(sql, read_schema(schema_of()), PlanOptions(quantiles="noise"))
+
+
+@given(st.lists(st.tuples(st.fractions(-9, 9), st.fractions(-9, 9)), min_size=1, max_size=6))
+def test_rounding_several_cells_adds_what_is_allowed_for(cells: list[tuple[Fraction, Fraction]]) -> None:
+    """An individual with c rows moves up to c cells that are on no grid; each is rounded on its own."""
+    plan = plan_of("SELECT day, MEDIAN(nights) FROM stays GROUP BY day")
+    count = len(cells)
+    groups = (replace(plan.groups[0], values=tuple(range(count))),)
+    many = replace(plan, groups=groups, schema=replace(plan.schema, max_rows_per_unit=count))
+    moved = [abs(math.floor(a + Fraction(1, 2)) - math.floor(b + Fraction(1, 2))) for a, b in cells]
+    for mechanism in (Laplace(), Gaussian(1e-6)):
+        extra = _rounding(many, many.measures[0], mechanism)
+        if mechanism.norm == 1:
+            assert sum(moved) <= math.ceil(sum(abs(a - b) for a, b in cells)) + extra
+        else:
+            exactly = math.sqrt(sum((a - b) ** 2 for a, b in cells))
+            assert math.sqrt(sum(step * step for step in moved)) <= math.ceil(exactly) + extra + 1e-9
+        assert extra == 0 or count > 1
+    totals = plan_of(
+        "SELECT day, COUNT(*), SUM(cost), MAX(cost), COUNT(DISTINCT cost), AVG(cost) FROM stays GROUP BY 1"
+    )
+    many = replace(totals, schema=replace(totals.schema, max_rows_per_unit=count))
+    assert [_rounding(many, measure, Laplace()) for measure in many.measures] == [0] * 6  # on their grids

@@ -10,27 +10,20 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, Ledger, QueryError, SchemaError
-from dosimeter.engines.duckdb import open_duckdb
-from dosimeter.inspection.compare import check_schema
-from dosimeter.inspection.written_draft import write_draft
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import digest_schema, dump_schema, parse_schema, read_schema
-from dosimeter_paper.recompute import recompute_risk
-from tests.conformance.group_tables import count_vectors
+from tests.known import known
+from tests.schemas import declare, plain, whole
+from tests.unit.drafts import check, draft
 
 SEXES = ["f", "m", "f", None, None, "m", "f", None, "x"]
 FLAGS = [True, None, False, True, None, True, None, False, True]
 PENGUINS = pa.table({"sex": SEXES, "ringed": FLAGS, "mass": [3, 4, 5, None, 6, 3, None, 4, 5]})
-FACTS: dict[str, Any] = {
-    "table": "penguins",
-    "individuals": 20,
-    "reviewed": True,
-    "columns": {
-        "sex": {"type": "category", "values": ["f", "m"], "nulls": True},
-        "ringed": {"type": "boolean"},
-        "mass": {"type": "integer", "bounds": [3, 6]},
-    },
-}
+FACTS: dict[str, Any] = declare(
+    "penguins",
+    20,
+    {"sex": {"type": "category", "values": ["f", "m"], "nulls": True}, "ringed": plain("boolean"), "mass": whole(3, 6)},
+)
 EXACT: dict[str, Any] = {"epsilon": 200, "policy": "budget:1000000"}  # noise of this ε is 0 but once in e^200
 
 
@@ -81,9 +74,7 @@ def test_wrong_entries_are_named(facts: dict[str, Any], words: str) -> None:
 
 
 def test_draft_asks_where_values_are_missing() -> None:
-    engine = open_duckdb(PENGUINS)
-    written = write_draft(engine)
-    engine.close()
+    written = draft(PENGUINS)
     lines = written.text.splitlines()
     for name, missing in (("sex", 3), ("ringed", 3), ("mass", 2)):
         above = " ".join(line.removeprefix("# ") for line in lines[: lines.index(f"[columns.{name}]")])
@@ -93,9 +84,7 @@ def test_draft_asks_where_values_are_missing() -> None:
 
 
 def test_check_tells_what_group_by_leaves_out() -> None:
-    engine = open_duckdb(PENGUINS)
-    remarks = {remark.column: remark.remark for remark in check_schema(engine, read_schema(FACTS)).remarks}
-    engine.close()
+    remarks = {remark.column: remark.remark for remark in check(PENGUINS, read_schema(FACTS)).remarks}
     assert remarks["ringed"].startswith("NULL in 3 rows, which GROUP BY leaves out")
     assert "sex" not in remarks
 
@@ -114,9 +103,7 @@ def test_released_groups_have_null_last(penguins: Dataset, ledger: Ledger) -> No
     expected = [{"sex": "f", "n": 3}, {"sex": "m", "n": 2}, {"sex": None, "n": 3}]
     assert ask(penguins, ledger, sql) == expected
     assert ask(penguins, ledger, sql) == expected  # from the ledger
-    account = ledger.account("penguins")
-    assert account is not None
-    assert len(account.entries) == 1
+    assert len(known(ledger.account("penguins")).entries) == 1
 
 
 @pytest.mark.parametrize(
@@ -165,24 +152,6 @@ def test_expressions_have_null_where_they_can_be_null(penguins: Dataset, express
     assert measured.keys[-1] == (last,)
 
 
-def test_recomputing_agrees(penguins: Dataset) -> None:
-    sql = "SELECT sex, COUNT(*), SUM(mass) FROM penguins GROUP BY sex"
-    slow, fast = recompute_risk(penguins, sql), penguins.risk(sql)
-    assert count_vectors(slow.contributions, 0) == count_vectors(fast.contributions, 0)
-    assert any(cell // 2 == 2 for vector in count_vectors(slow.contributions, 0) for cell, _ in vector)
-
-
-def test_explanation_counts_null(penguins: Dataset) -> None:
-    found = penguins.explain("SELECT sex, COUNT(*) FROM penguins GROUP BY sex")
-    assert found.groups == 3
-    assert any("NULL is one of its groups" in note for note in found.notes)
-
-
-def test_conditions_still_follow_sql(penguins: Dataset, ledger: Ledger) -> None:
-    rows = ask(penguins, ledger, "SELECT sex, COUNT(*) AS n FROM penguins WHERE sex <> 'm' GROUP BY sex")
-    assert rows == [{"sex": "f", "n": 3}, {"sex": "m", "n": 0}, {"sex": None, "n": 0}]
-
-
 def test_values_nobody_declared_are_no_group() -> None:
     facts = {**FACTS, "columns": {"sex": {"type": "text", "nulls": True}}}
     with (
@@ -205,8 +174,8 @@ def test_person_stage_passes_null_on() -> None:
         "max_rows_per_unit": 2,
         "row_key": "at",
         "columns": {
-            "who": {"type": "text"},
-            "at": {"type": "integer"},
+            "who": plain("text"),
+            "at": plain("integer"),
             "sex": {"type": "category", "values": ["f", "m"], "nulls": True},
         },
     }

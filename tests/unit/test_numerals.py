@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dosimeter.risk.choose import paper_candidates
 from dosimeter.show.axes import even_axis, ratio_axis
-from dosimeter.show.numbers import (
+from dosimeter.show.written_numbers import (
     format_epsilon,
     format_measured,
     format_number,

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dosimeter import Dataset, OptionError, PreferenceError
+from dosimeter import Dataset
 from dosimeter.influence.units import joint_queries
-from dosimeter.planning import LookOptions
 from dosimeter.release.ways.selected import Selected
+from tests.schemas import category, declare, plain, whole
 
 PEOPLE = 40
 COLUMNS: dict[str, list[Any]] = {
@@ -28,30 +28,31 @@ QUERIES = [
 PREFERENCES = ["ratio:0.9", "variance:0.001", "MEDIAN(rdr) / MAX(rdr) >= 0.5", "advantage:0.3", "own:0.2,error:400"]
 
 
-def declare(individuals: int, **more: Any) -> dict[str, Any]:
-    wards = {"type": "category", "values": ["east", "west", "north"]}
-    columns = {"ward": wards, "age": {"type": "integer", "bounds": [0, 100]}}
-    return {"table": "people", "individuals": individuals, "reviewed": True, "columns": columns} | more
+def declare_people(individuals: int, **more: Any) -> dict[str, Any]:
+    wards = category("east", "west", "north")
+    columns = {"ward": wards, "age": whole(0, 100)}
+    return declare("people", individuals, columns) | more
 
 
 def open_people(individuals: int) -> Dataset:
-    return Dataset.open(pa.table(COLUMNS), schema=declare(individuals))
+    return Dataset.open(pa.table(COLUMNS), schema=declare_people(individuals))
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_padding_changes_no_advice(query: str) -> None:
-    found: list[Any] = []
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"mechanism": "gaussian", "delta": 1e-5}, {"indicator": "cell"}],
+    ids=["laplace", "gaussian", "cell"],
+)
+def test_padding_changes_no_advice(query: str, options: dict[str, Any]) -> None:
+    told = []
     for individuals in (PEOPLE, 2 * PEOPLE, 1_000_000):
         with open_people(individuals) as dataset:
-            for options in ({"mechanism": "laplace"}, {"mechanism": "gaussian", "delta": 1e-5}):
-                risk = dataset.risk(query, **options)
-                assert (risk.n, risk.present, risk.contributions.n) == (individuals, PEOPLE, PEOPLE)
-                choices = [risk.find(preference) for preference in PREFERENCES]
-                words = [choice.words for choice in choices]
-                found.append((individuals, options["mechanism"], [choice.epsilon for choice in choices], words))
-    for mechanism in ("laplace", "gaussian"):
-        told = [line[2:] for line in found if line[1] == mechanism]
-        assert told[0] == told[1] == told[2]
+            risk = dataset.risk(query, **options)
+            assert (risk.n, risk.present, risk.contributions.n) == (individuals, PEOPLE, PEOPLE)
+            choices = [risk.find(preference) for preference in PREFERENCES]
+            told.append([(choice.epsilon, choice.limit, choice.words) for choice in choices])
+    assert told[0] == told[1] == told[2]
 
 
 def test_the_difference_is_said_once() -> None:
@@ -65,23 +66,6 @@ def test_the_difference_is_said_once() -> None:
         assert not any("declared" in note for note in dataset.risk(QUERIES[0]).risk_notes())
 
 
-def test_histograms_and_groups_count_who_is_there() -> None:
-    with open_people(500) as dataset:
-        risk = dataset.risk(QUERIES[1])
-        head: Any = risk.head()
-        assert sum(bar["count"] for bar in head["sensitivities"]["histogram"]) == PEOPLE
-        assert sum(group.people for group in risk.by("ward")) == PEOPLE
-        assert (head["n"], head["people"], head["matched"]) == (500, PEOPLE, 10)
-        assert risk.absolute(1.0).people == PEOPLE
-
-
-def test_views_and_callables_that_cannot_be_used_are_refused() -> None:
-    with open_people(PEOPLE) as dataset, pytest.raises(OptionError, match="relative or raw"):
-        dataset.risk(QUERIES[0]).plot(view="nonsense")
-    with open_people(PEOPLE) as dataset, pytest.raises(PreferenceError, match="takes two arguments"):
-        dataset.risk(QUERIES[0]).find(lambda rdrs: True)  # type: ignore[misc, arg-type]
-
-
 def test_who_is_touched() -> None:
     """Nobody outside the WHERE, and nobody in a group that was not declared: counted by hand."""
     with open_people(PEOPLE) as dataset:
@@ -93,8 +77,8 @@ def test_who_is_touched() -> None:
     visits = pa.table(
         {"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS}  # each in all four wards
     )
-    schema = declare(25, unit="who", max_rows_per_unit=4, row_key="id")
-    schema["columns"] |= {"who": {"type": "text"}, "id": {"type": "integer", "bounds": [0, 100]}}
+    schema = declare_people(25, unit="who", max_rows_per_unit=4, row_key="id")
+    schema["columns"] |= {"who": plain("text"), "id": whole(0, 100)}
     with Dataset.open(visits, schema=schema) as dataset:
         grouped = dataset.risk("SELECT ward, COUNT(*) FROM people WHERE age >= 20 GROUP BY ward")
         assert (grouped.n, grouped.present, grouped.matched) == (25, 10, 5)
@@ -117,8 +101,8 @@ def test_several_selects_touch_whom_any_of_them_touches() -> None:
 def test_several_selects_touch_whom_any_of_them_touches_by_unit(most: int) -> None:
     """Units p0 … p9 have ages 4i … 4i + 3, one in each ward; whoever has zeros everywhere may be in or out."""
     visits = pa.table({"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS})
-    schema = declare(25, unit="who", max_rows_per_unit=4, row_key="id")
-    schema["columns"] |= {"who": {"type": "text"}, "id": {"type": "integer", "bounds": [0, 100]}}
+    schema = declare_people(25, unit="who", max_rows_per_unit=4, row_key="id")
+    schema["columns"] |= {"who": plain("text"), "id": whole(0, 100)}
     with patch.object(joint_queries, "MOST_COLUMNS", most), Dataset.open(visits, schema=schema) as dataset:
         assert dataset.risk(UNION).matched == 5  # p0, p1, p2, and p7 and p8, who have ages 30 … 33
         nothing = "SELECT SUM(age) FROM people WHERE age < 1 UNION ALL SELECT COUNT(*) FROM people WHERE age > 90"
@@ -138,8 +122,7 @@ def test_groups_that_nobody_declared_touch_whoever_is_in_one() -> None:
 def test_the_noisy_test_is_over_the_declared_slots() -> None:
     """V1 goes by what is public: the levels are those of 500 slots, of which 460 are empty."""
     with open_people(500) as dataset:
-        look = LookOptions()
-        risk = dataset.assess(QUERIES[1], look)
+        risk = dataset.query(QUERIES[1]).risk()
         prepared: Any = type("PreparedRelease", (), {"n": 500, "mechanism": risk.mechanism, "candidates": (1.0,)})()
         problem = Selected(1.0, 0.01).state_problem(prepared, risk)
         assert (problem.n, problem.slots) == (500, 500)
@@ -149,7 +132,7 @@ def test_the_noisy_test_is_over_the_declared_slots() -> None:
 
 def test_an_empty_table_is_one_empty_slot() -> None:
     empty = pa.table({"ward": pa.array([], pa.string()), "age": pa.array([], pa.int64())})
-    with Dataset.open(empty, schema=declare(30)) as dataset:
+    with Dataset.open(empty, schema=declare_people(30)) as dataset:
         risk = dataset.risk(QUERIES[1])
         assert (risk.n, risk.present, risk.matched) == (30, 0, 0)
         assert risk.find("ratio:0.9").epsilon == 10.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.planning.identity import digest_measured
@@ -61,7 +61,8 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@given(st.lists(conditions, min_size=12, max_size=12))
+@settings(max_examples=25)
+@given(st.lists(conditions, min_size=8, max_size=8))
 def test_conditions_with_one_digest_hold_for_the_same_rows(several: list[str]) -> None:
     held: dict[str, list[Any]] = {}
     for condition in several:
@@ -70,6 +71,7 @@ def test_conditions_with_one_digest_hold_for_the_same_rows(several: list[str]) -
         assert held.setdefault(key, found) == found, condition
 
 
+@settings(max_examples=25)
 @given(conditions, conditions)
 def test_what_changes_nothing_does_not_count(one: str, other: str) -> None:
     plain = digest(f"SELECT COUNT(*) FROM t WHERE {one}")

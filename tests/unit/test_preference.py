@@ -17,8 +17,8 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
 from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.exposure import RDRs
 from dosimeter.risk.preference import parse_preference
-from dosimeter.risk.values import RDRs
 
 
 def rdrs_of(
@@ -38,99 +38,73 @@ THREE = rdrs_of([1.0, 2.0, 4.0], [3, 1, 1], ceiling=8.0)
 
 # ---------------------------------------------------------------- accepted
 
-ACCEPTED = [
-    # text, canonical text, kind, threshold, value on {1, 1, 1, 2, 4} with ceiling 8, satisfied
-    ("MIN(rdr) / MAX(rdr) >= 0.95", "MIN(rdr) / MAX(rdr) >= 0.95", "ratio", 0.95, 0.25, False),
-    ("min(RDR)/max(Rdr)>=.25;", "MIN(rdr) / MAX(rdr) >= 0.25", "ratio", 0.25, 0.25, True),
-    ("(MIN(rdr) / (MAX(rdr))) >= (0.2)", "MIN(rdr) / MAX(rdr) >= 0.2", "ratio", 0.2, 0.25, True),
-    ("0.95 <= MIN(rdr) / MAX(rdr)", "MIN(rdr) / MAX(rdr) >= 0.95", "ratio", 0.95, 0.25, False),
-    ("MIN(rdr) / MAX(rdr) >= 95 / 100", "MIN(rdr) / MAX(rdr) >= 95 / 100", "ratio", 0.95, 0.25, False),
-    (
-        "MIN(normalized_rdr) / MAX(normalized_rdr) >= 0.5",
-        "MIN(normalized_rdr) / MAX(normalized_rdr) >= 0.5",
-        "ratio",
-        0.5,
-        0.25,
-        False,
-    ),
-    ("ratio:0.95", "MIN(rdr) / MAX(rdr) >= 0.95", "ratio", 0.95, 0.25, False),
-    (" Ratio : 1 ", "MIN(rdr) / MAX(rdr) >= 1", "ratio", 1.0, 0.25, False),
-    ("variance:1e-5", "VAR_POP(normalized_rdr) <= 1e-5", "variance", 1e-5, 0.02125, False),
-    ("VAR_POP(normalized_rdr) <= 1e-5", "VAR_POP(normalized_rdr) <= 1e-5", "variance", 1e-5, 0.02125, False),
-    ("0.03 >= VAR_POP(normalized_rdr)", "VAR_POP(normalized_rdr) <= 0.03", "variance", 0.03, 0.02125, True),
-    # close relatives without an exact limit
-    ("MIN(rdr) / MAX(rdr) > 0.25", "MIN(rdr) / MAX(rdr) > 0.25", "condition", 0.25, 0.25, False),
-    ("MIN(rdr) / MAX(rdr) >= 1.5", "MIN(rdr) / MAX(rdr) >= 1.5", "condition", 1.5, 0.25, False),
-    (
-        "MIN(rdr) / MAX(normalized_rdr) >= 0.5",
-        "MIN(rdr) / MAX(normalized_rdr) >= 0.5",
-        "condition",
-        0.5,
-        2.0,
-        True,
-    ),
-    ("VAR_POP(rdr) <= 1.36", "VAR_POP(rdr) <= 1.36", "condition", 1.36, 1.36, True),
-    ("MIN(rdr) >= 0.25 * MAX(rdr)", "MIN(rdr) >= 0.25 * MAX(rdr)", "condition", None, 1.0, True),
-    # every aggregate and operator
-    ("AVG(rdr) = 1.8", "AVG(rdr) = 1.8", "condition", 1.8, 1.8, True),
-    ("AVG(rdr) == 1.8", "AVG(rdr) = 1.8", "condition", 1.8, 1.8, True),
-    ("SUM(rdr) < 9", "SUM(rdr) < 9", "condition", 9.0, 9.0, False),
-    ("SUM(normalized_rdr) < 9", "SUM(normalized_rdr) < 9", "condition", 9.0, 1.125, True),
-    ("COUNT(*) >= 5", "COUNT(*) >= 5", "condition", 5.0, 5.0, True),
-    ("COUNT(rdr) - COUNT(normalized_rdr) = 0", "COUNT(rdr) - COUNT(normalized_rdr) = 0", "condition", 0.0, 0.0, True),
-    (
-        "STDDEV_POP(rdr) / AVG(rdr) <= 1",
-        "STDDEV_POP(rdr) / AVG(rdr) <= 1",
-        "condition",
-        1.0,
-        math.sqrt(1.36) / 1.8,
-        True,
-    ),
-    ("MEDIAN(rdr) <= 1", "MEDIAN(rdr) <= 1", "condition", 1.0, 1.0, True),
-    ("QUANTILE_CONT(rdr, 0.875) > 2", "QUANTILE_CONT(rdr, 0.875) > 2", "condition", 2.0, 3.0, True),
-    (
-        "QUANTILE_CONT(rdr, 1) <= 1.5 * AVG(rdr)",
-        "QUANTILE_CONT(rdr, 1) <= 1.5 * AVG(rdr)",
-        "condition",
-        None,
-        4.0,
-        False,
-    ),
-    ("ABS(-MAX(rdr)) <= 4", "ABS(-MAX(rdr)) <= 4", "condition", 4.0, 4.0, True),
-    ("LEAST(MIN(rdr), 3, 0.5) <= .5", "LEAST(MIN(rdr), 3, 0.5) <= 0.5", "condition", 0.5, 0.5, True),
-    ("GREATEST(MIN(rdr), AVG(rdr)) <= 2", "GREATEST(MIN(rdr), AVG(rdr)) <= 2", "condition", 2.0, 1.8, True),
-    ("MAX(rdr) - (MIN(rdr) - 1) <= -(-4)", "MAX(rdr) - (MIN(rdr) - 1) <= -(-4)", "condition", 4.0, 4.0, True),
-    ("-(-MIN(rdr)) < 2", "-(-MIN(rdr)) < 2", "condition", 2.0, 1.0, True),
-    ("(MAX(rdr) + 1) / (MIN(rdr) * 2) < 2.6", "(MAX(rdr) + 1) / (MIN(rdr) * 2) < 2.6", "condition", 2.6, 2.5, True),
-    ("MAX(rdr) / MIN(rdr) / 2 <= 2", "MAX(rdr) / MIN(rdr) / 2 <= 2", "condition", 2.0, 2.0, True),
-    ("MAX(rdr) / (MIN(rdr) / 2) <= 8", "MAX(rdr) / (MIN(rdr) / 2) <= 8", "condition", 8.0, 8.0, True),
-    ("MIN(rdr) > 1e-300 -- why\n", "MIN(rdr) > 1e-300", "condition", 1e-300, 1.0, True),
-    ("MIN(rdr) >= 1 AND (MAX(rdr) <= 4)", "MIN(rdr) >= 1 AND MAX(rdr) <= 4", "condition", None, None, True),
-    (
-        "MIN(rdr) > 1 AND 5 > MAX(rdr) AND AVG(rdr) < 2",
-        "MIN(rdr) > 1 AND MAX(rdr) < 5 AND AVG(rdr) < 2",
-        "condition",
-        None,
-        None,
-        False,
-    ),
-    ("MIN(rdr) / (MAX(rdr) - 4) >= 0", "MIN(rdr) / (MAX(rdr) - 4) >= 0", "condition", 0.0, None, False),
+# Written canonically: kind, threshold, value on {1, 1, 1, 2, 4} with ceiling 8, and whether it is met there.
+ACCEPTED: list[tuple[str, str, float | None, float | None, bool]] = [
+    ("MIN(rdr) / MAX(rdr) >= 0.95", "ratio", 0.95, 0.25, False),
+    ("MIN(rdr) / MAX(rdr) >= 95 / 100", "ratio", 0.95, 0.25, False),
+    ("MIN(normalized_rdr) / MAX(normalized_rdr) >= 0.5", "ratio", 0.5, 0.25, False),
+    ("VAR_POP(normalized_rdr) <= 1e-5", "variance", 1e-05, 0.02125, False),
+    ("MIN(rdr) / MAX(rdr) > 0.25", "condition", 0.25, 0.25, False),
+    ("MIN(rdr) / MAX(rdr) >= 1.5", "condition", 1.5, 0.25, False),
+    ("MIN(rdr) / MAX(normalized_rdr) >= 0.5", "condition", 0.5, 2.0, True),
+    ("VAR_POP(rdr) <= 1.36", "condition", 1.36, 1.36, True),
+    ("MIN(rdr) >= 0.25 * MAX(rdr)", "condition", None, 1.0, True),
+    ("AVG(rdr) = 1.8", "condition", 1.8, 1.8, True),
+    ("SUM(rdr) < 9", "condition", 9.0, 9.0, False),
+    ("SUM(normalized_rdr) < 9", "condition", 9.0, 1.125, True),
+    ("COUNT(*) >= 5", "condition", 5.0, 5.0, True),
+    ("COUNT(rdr) - COUNT(normalized_rdr) = 0", "condition", 0.0, 0.0, True),
+    ("STDDEV_POP(rdr) / AVG(rdr) <= 1", "condition", 1.0, math.sqrt(1.36) / 1.8, True),
+    ("MEDIAN(rdr) <= 1", "condition", 1.0, 1.0, True),
+    ("QUANTILE_CONT(rdr, 0.875) > 2", "condition", 2.0, 3.0, True),
+    ("QUANTILE_CONT(rdr, 1) <= 1.5 * AVG(rdr)", "condition", None, 4.0, False),
+    ("ABS(-MAX(rdr)) <= 4", "condition", 4.0, 4.0, True),
+    ("GREATEST(MIN(rdr), AVG(rdr)) <= 2", "condition", 2.0, 1.8, True),
+    ("MAX(rdr) - (MIN(rdr) - 1) <= -(-4)", "condition", 4.0, 4.0, True),
+    ("-(-MIN(rdr)) < 2", "condition", 2.0, 1.0, True),
+    ("(MAX(rdr) + 1) / (MIN(rdr) * 2) < 2.6", "condition", 2.6, 2.5, True),
+    ("MAX(rdr) / MIN(rdr) / 2 <= 2", "condition", 2.0, 2.0, True),
+    ("MAX(rdr) / (MIN(rdr) / 2) <= 8", "condition", 8.0, 8.0, True),
+    ("MIN(rdr) / (MAX(rdr) - 4) >= 0", "condition", 0.0, None, False),
+    ("MIN(rdr) / MAX(rdr) >= 0.25", "ratio", 0.25, 0.25, True),
+    ("MIN(rdr) / MAX(rdr) >= 0.2", "ratio", 0.2, 0.25, True),
+    ("MIN(rdr) / MAX(rdr) >= 1", "ratio", 1.0, 0.25, False),
+    ("VAR_POP(normalized_rdr) <= 0.03", "variance", 0.03, 0.02125, True),
+    ("LEAST(MIN(rdr), 3, 0.5) <= 0.5", "condition", 0.5, 0.5, True),
+    ("MIN(rdr) > 1e-300", "condition", 1e-300, 1.0, True),
+    ("MIN(rdr) >= 1 AND MAX(rdr) <= 4", "condition", None, None, True),
+    ("MIN(rdr) > 1 AND MAX(rdr) < 5 AND AVG(rdr) < 2", "condition", None, None, False),
 ]
+RESPELT = {
+    "min(RDR)/max(Rdr)>=.25;": "MIN(rdr) / MAX(rdr) >= 0.25",
+    "(MIN(rdr) / (MAX(rdr))) >= (0.2)": "MIN(rdr) / MAX(rdr) >= 0.2",
+    "0.95 <= MIN(rdr) / MAX(rdr)": "MIN(rdr) / MAX(rdr) >= 0.95",
+    "ratio:0.95": "MIN(rdr) / MAX(rdr) >= 0.95",
+    " Ratio : 1 ": "MIN(rdr) / MAX(rdr) >= 1",
+    "variance:1e-5": "VAR_POP(normalized_rdr) <= 1e-5",
+    "0.03 >= VAR_POP(normalized_rdr)": "VAR_POP(normalized_rdr) <= 0.03",
+    "AVG(rdr) == 1.8": "AVG(rdr) = 1.8",
+    "LEAST(MIN(rdr), 3, 0.5) <= .5": "LEAST(MIN(rdr), 3, 0.5) <= 0.5",
+    "MIN(rdr) > 1e-300 -- why\n": "MIN(rdr) > 1e-300",
+    "MIN(rdr) >= 1 AND (MAX(rdr) <= 4)": "MIN(rdr) >= 1 AND MAX(rdr) <= 4",
+    "MIN(rdr) > 1 AND 5 > MAX(rdr) AND AVG(rdr) < 2": "MIN(rdr) > 1 AND MAX(rdr) < 5 AND AVG(rdr) < 2",
+}
 
 
-@pytest.mark.parametrize(
-    ("source", "text", "kind", "threshold", "value", "satisfied"), ACCEPTED, ids=[a[0] for a in ACCEPTED]
-)
-def test_accepted_text(
-    source: str, text: str, kind: str, threshold: float | None, value: float | None, satisfied: bool
-) -> None:
-    preference = parse_preference(source)
+@pytest.mark.parametrize(("text", "kind", "threshold", "value", "satisfied"), ACCEPTED, ids=[a[0] for a in ACCEPTED])
+def test_accepted_text(text: str, kind: str, threshold: float | None, value: float | None, satisfied: bool) -> None:
+    preference = parse_preference(text)
     verdict = preference.evaluate(THREE)
     assert (preference.text, preference.kind, preference.filters) == (text, kind, {})
     assert preference.threshold == (None if threshold is None else pytest.approx(threshold, rel=1e-15))
     assert verdict.value == (None if value is None else pytest.approx(value, rel=1e-14))
     assert (verdict.satisfied, verdict.empty) == (satisfied, False)
-    assert parse_preference(text) == preference
+
+
+@pytest.mark.parametrize(("text", "canonical"), RESPELT.items(), ids=list(RESPELT))
+def test_respelt_text(text: str, canonical: str) -> None:
+    assert parse_preference(text) == parse_preference(canonical)
+    assert parse_preference(text).text == canonical
 
 
 # ---------------------------------------------------------------- refused
@@ -455,7 +429,7 @@ def divide_by_zero_to_null(text: str) -> str:
     right=TERMS,
     people=PEOPLE,
 )
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_condition_means_what_duckdb_says(
     connection: duckdb.DuckDBPyConnection,
     left: str,
@@ -504,7 +478,7 @@ def test_the_same_candidate_as_exact_rational_arithmetic() -> None:
     for hundredths in range(1, 100):
         tau = Fraction(hundredths, 100)
         preference = parse_preference(f"MIN(rdr) / MAX(rdr) >= {hundredths / 100}")
-        for k in range(1, 81):
+        for k in (*range(1, 21), *range(30, 81, 10)):
             exact = max((epsilon for epsilon, e in candidates if k / (k + e) >= tau), default=None)
             found = plain = None
             for epsilon, _ in candidates:  # descending
@@ -540,7 +514,3 @@ def test_variance_survives_a_high_level() -> None:
     exact = sum((person - mean) ** 2 for person in people) / len(people)
     verdict = parse_preference("VAR_POP(rdr) <= 1").evaluate(rdrs_of(values, counts))
     assert verdict.value == pytest.approx(float(exact), rel=1e-9)
-
-
-def test_private_values_stay_out_of_reprs() -> None:
-    assert repr(parse_preference("ratio:0.5").evaluate(THREE)) == "Verdict(redacted)"

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.measured_rows import count_individuals
-from dosimeter.influence.rows.profile import measure_answer, measure_profile
-from dosimeter.influence.rows.queries import INSIDE, PEOPLE, count_query, people_query, profile_query
-from dosimeter.mechanisms.base import Norm
+from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
+from dosimeter.influence.rows.row_queries import INSIDE, PEOPLE, count_query, people_query, profile_query
+from dosimeter.mechanisms.mechanism import Norm
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Column, ColumnType, Schema

@@ -16,7 +16,7 @@ import sqlglot
 from hypothesis import HealthCheck, Phase, assume, given, note, settings
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.grid import put_on_grid
+from dosimeter.planning.rows.grid import put_on_grid
 from dosimeter.sql import Checked, Scope, Type, check_expression, make_total
 from tests.shares import Share
 from tests.unit.row_expressions import ANY, EXTREME, NUMBERS, PLAIN, SCHEMA
@@ -61,13 +61,16 @@ def agree(found: Any, expected: Any) -> bool:
 
 
 def compare(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
-    """Whether the expression is accepted; if so, it must mean the same."""
+    """Whether the expression is accepted; if so, it must mean the same, and no data may make it fail."""
     try:
         checked = rebuild(sql)
     except QueryError:
         return False
     rebuilt = checked.tree.sql(dialect="duckdb")
     note(f"{sql}\n{rebuilt}")
+    for value in ask(connection, rebuilt, "extreme"):
+        assert not isinstance(value, float) or math.isfinite(value)
+        assert not isinstance(value, str) or checked.type is Type.TEXT  # days beyond the year 9999 come as text
     found, expected = ask(connection, rebuilt), ask(connection, f"TRY({sql})")
     for one, other in zip(found, expected, strict=True):
         assert agree(one, other), (one, other)
@@ -79,12 +82,14 @@ def compare(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
 # How many examples, and how long they may be: nearly all that is longer is refused for its size, after most of the time
 # was spent on it.
 AT_LENGTH = pytest.mark.parametrize(
-    ("examples", "longest"), [(60, 250), pytest.param(5_000, 100_000, marks=pytest.mark.long)], ids=["short", "any"]
+    ("examples", "longest"), [(40, 250), pytest.param(5_000, 100_000, marks=pytest.mark.long)], ids=["short", "any"]
 )
 
 
 @AT_LENGTH
-def test_rebuilt_means_what_was_written(connection: duckdb.DuckDBPyConnection, examples: int, longest: int) -> None:
+def test_rebuilt_means_what_was_written_and_never_fails(
+    connection: duckdb.DuckDBPyConnection, examples: int, longest: int
+) -> None:
     share = Share()
 
     @settings(AS_FOUND, max_examples=examples)
@@ -92,29 +97,6 @@ def test_rebuilt_means_what_was_written(connection: duckdb.DuckDBPyConnection, e
     def check(sql: str) -> None:
         assume(len(sql) <= longest)
         share.count(compare(connection, sql))
-
-    check()
-    share.require(0.4)
-
-
-@AT_LENGTH
-def test_no_data_make_it_fail(connection: duckdb.DuckDBPyConnection, examples: int, longest: int) -> None:
-    share = Share()
-
-    @settings(AS_FOUND, max_examples=examples)
-    @given(sql=ANY)
-    def check(sql: str) -> None:
-        assume(len(sql) <= longest)
-        try:
-            checked = rebuild(sql)
-        except QueryError:
-            share.count(False)
-            return
-        share.count(True)
-        note(checked.tree.sql(dialect="duckdb"))
-        for value in ask(connection, checked.tree.sql(dialect="duckdb"), "extreme"):
-            assert not isinstance(value, float) or math.isfinite(value)
-            assert not isinstance(value, str) or checked.type is Type.TEXT  # days beyond the year 9999 come as text
 
     check()
     share.require(0.4)
@@ -144,13 +126,6 @@ def test_bounds_hold_for_any_data(connection: duckdb.DuckDBPyConnection, example
 
     check()
     share.require(0.2)
-
-
-@pytest.mark.parametrize("sql", ["UPPER(COALESCE(c))", "COALESCE(a) + 1", "COALESCE(c) || 'x'", "COALESCE(d)"])
-def test_a_choice_of_one_means_what_was_written(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    found, written = ask(connection, rebuild(sql).tree.sql(dialect="duckdb")), ask(connection, sql)
-    assert all(agree(one, other) for one, other in zip(found, written, strict=True))
-    assert any(value is not None for value in found)
 
 
 ON_GRID = [
@@ -225,51 +200,29 @@ def test_worth_naming(connection: duckdb.DuckDBPyConnection, sql: str, value: An
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("d + INTERVAL '1.5' DAY", "INTERVAL '30' DAY"),
-        ("d + INTERVAL (a) DAY", "INTERVAL '30' DAY"),
-        ("d + INTERVAL '20000' YEAR", "outside the years 1 to 9999"),
         ("m - m", "DATE_DIFF('hour', start, end)"),
         ("m - d <= INTERVAL '1' MONTH", "Write m <= d + INTERVAL '1' MONTH"),
         ("INTERVAL '1 year 2 days' < m - d", "Write m > d + INTERVAL '1 year 2 days'"),
         ("m - d BETWEEN INTERVAL '1' DAY AND INTERVAL '1' YEAR", "Write m <= d + INTERVAL '1' YEAR"),
-        ("m - d < INTERVAL '9999999' DAY", "outside the years 1 to 9999"),
-        ("m - d < INTERVAL (a) DAY", "Write it with a whole number"),
         ("m < INTERVAL '1' DAY", "end - start < INTERVAL '30' DAY"),
         ("m - INTERVAL '1' DAY < INTERVAL '1' DAY", "end - start < INTERVAL '30' DAY"),
         ("a - b < INTERVAL '1' DAY", "needs a date or timestamp"),
         ("AGE(m, d) < INTERVAL '1' DAY", "end - start < INTERVAL '30' DAY"),
-        ("AGE(m, d)", "DATE_DIFF('second', start, end)"),
-        ("EPOCH(m - d) > 60", "DATE_DIFF('second', start, end)"),
         ("EXTRACT(DAY FROM m - d) > 1", "DATE_DIFF('hour', start, end)"),
-        ("'2024-01-01' + INTERVAL '1' DAY", "DATE '2024-01-01'"),
-        ("INTERVAL '1' DAY", "added to a date"),
-        ("STRFTIME(d, '%c')", "supported in a pattern"),
         ("STRFTIME(d, '%H')", "has no clock"),
         ("STRFTIME(d, s)", "written-out pattern"),
         ("TO_CHAR(d, 'Month')", "TO_CHAR takes a pattern"),
         ("DATE_DIFF('century', d, e)", "DATE_DIFF counts"),
-        ("DATE_TRUNC('hour', d)", "a date has no hour"),
-        ("LEFT(s, -1)", "Declare the column's values"),
-        ("SUBSTR(s, a, 1)", "written-out whole numbers"),
-        ("REPLACE(s, 'a', 'bb')", "Declare the column's values"),
         ("REPLACE(c, s, 'bb')", "two written-out texts"),
         ("UPPER(a)", "needs a text, and a is integer. Write CAST(a AS VARCHAR)."),
-        ("s ILIKE 'É%'", "Use LIKE"),
         ("CAST(s AS INTEGER)", "Declare the column's values, or its type"),
-        ("CAST(v AS VARCHAR)", "engines write a number in different ways"),
         ("CAST(d AS INTEGER)", "cannot become a integer"),
-        ("CAST(d AS BLOB)", "casts go to"),
-        ("GREATEST(c, s)", "GREATEST takes numbers or dates"),
         ("a BETWEEN SYMMETRIC 3 AND 1", "SYMMETRIC is not supported"),
         ("POWER(a, 0.5)", "SQRT is the power 0.5"),
         ("POWER(a, 11)", "whole exponent up to 10"),
         ("LOG(2, a)", "LN(x) / LN(base)"),
         ("ROUND(v, a)", "whole number of places"),
         ("v // 2", "FLOOR(x / y)"),
-        ("CURRENT_DATE", "each time"),
-        ("RANDOM()", "each time"),
-        ("REGEXP_MATCHES(s, 'a')", "Over other text use LIKE"),
-        ("MD5(s)", "Supported: columns"),
     ],
 )
 def test_refusals_name_what_works(sql: str, words: str) -> None:

@@ -14,19 +14,18 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.engines.duckdb import open_duckdb
-from dosimeter.inspection.compare import check_schema
 from dosimeter.inspection.row_owners import (
     ColumnCounts,
     Evidence,
     find_overlooked_owner,
     find_repeated_owner,
-    is_key,
-    names_people,
     weigh_name,
 )
-from dosimeter.inspection.written_draft import WrittenDraft, propose_bound, write_draft
+from dosimeter.inspection.written_draft import propose_bound
 from dosimeter.schema.facts import Column, ColumnType
 from dosimeter.schema.toml import parse_schema, read_schema
+from tests.known import known
+from tests.unit.drafts import check, draft
 
 Table = dict[str, Sequence[Any]]
 
@@ -41,14 +40,6 @@ def make_visits(seed: int = 1, visits: int = 3000, patients: int = 250) -> Table
         "ward": [chance.choice("ABC") for _ in range(visits)],
         "minutes": [chance.randrange(100) for _ in range(visits)],
     }
-
-
-def draft(table: Table) -> WrittenDraft:
-    engine = open_duckdb(pa.table(dict(table)))
-    try:
-        return write_draft(engine)
-    finally:
-        engine.close()
 
 
 def facts_of(table: Table, **more: Any) -> dict[str, Any]:
@@ -67,7 +58,7 @@ def facts_of(table: Table, **more: Any) -> dict[str, Any]:
 
 def test_people_with_many_rows_become_the_unit() -> None:
     table = make_visits()
-    written = draft(table)
+    written = draft(pa.table(dict(table)))
     schema = parse_schema(written.text)
     assert schema == written.schema
     each = Counter(table["patient_id"])
@@ -77,12 +68,9 @@ def test_people_with_many_rows_become_the_unit() -> None:
     cut = sum(max(rows - schema.max_rows_per_unit, 0) for rows in each.values())
     comments = " ".join(line.removeprefix("# ") for line in written.text.splitlines() if line.startswith("#"))
     assert f"{cut:,} of 3,000 rows" in comments
-    assert "Whose privacy is to be protected?" in comments
-    assert "read off the data" in comments
+    assert "Whose privacy" in comments
     assert not schema.reviewed
-    engine = open_duckdb(pa.table(dict(table)))
-    found = check_schema(engine, schema)
-    engine.close()
+    found = check(pa.table(dict(table)), schema)
     assert found.agrees
     assert any(f"{cut:,} of 3,000 rows" in remark.remark for remark in found.remarks)
 
@@ -90,7 +78,7 @@ def test_people_with_many_rows_become_the_unit() -> None:
 def test_following_the_draft_protects_people() -> None:
     """Reviewed as it is, the draft's answers move by at most Δ when a whole person leaves; by rows it would be more."""
     table = make_visits()
-    schema = parse_schema(draft(table).text.replace("reviewed = false", "reviewed = true"))
+    schema = parse_schema(draft(pa.table(dict(table))).text.replace("reviewed = false", "reviewed = true"))
     busy = [at for at, owner in enumerate(table["patient_id"]) if owner == "p0"]
     without = {name: [cell for at, cell in enumerate(cells) if at not in set(busy)] for name, cells in table.items()}
     answers = []
@@ -135,7 +123,7 @@ def test_the_row_key_is_unique_within_the_unit(columns: dict[str, str], row_key:
         "few": pa.array(["ABC"[at % 3] for at in range(900)]),
     }
     table = {"patient": pa.array(owners), **{name: kinds[kind] for name, kind in columns.items()}}
-    written = draft(table)
+    written = draft(pa.table(dict(table)))
     schema = parse_schema(written.text)
     assert (schema.unit, schema.row_key) == ("patient", row_key)
     assert schema.max_rows_per_unit == propose_bound(Counter(seen.values())) > 1
@@ -149,7 +137,7 @@ def test_the_row_key_is_unique_within_the_unit(columns: dict[str, str], row_key:
 
 def test_numbers_of_people_kept_as_floats_or_listed() -> None:
     for cells in ([float(at % 60) for at in range(240)], [f"p{at % 60}" for at in range(240)]):
-        schema = draft({"subject": cells, "x": list(range(240))}).schema
+        schema = draft(pa.table({"subject": cells, "x": list(range(240))})).schema
         column = schema.columns["subject"]
         assert (schema.unit, schema.individuals) == ("subject", 60)
         assert (column.identifying, column.bounds, column.values) == (True, None, None)
@@ -175,7 +163,7 @@ APART: dict[str, Table] = {
 
 @pytest.mark.parametrize("table", APART.values(), ids=APART)
 def test_rows_are_individuals_where_nothing_speaks_against_it(table: Table) -> None:
-    written = draft(table)
+    written = draft(pa.table(dict(table)))
     assert written.schema.unit == "row"
     assert "Whose privacy" not in written.text
 
@@ -206,20 +194,12 @@ def test_what_a_name_says(name: str, evidence: Evidence) -> None:
     assert weigh_name(name) is evidence
 
 
-def test_words_of_names() -> None:
-    assert names_people("e_mail")
-    assert names_people("PhoneHome")
-    assert not names_people("filename")
-    assert is_key("lab number")
-    assert not is_key("width")
-
-
 def test_a_person_is_preferred_to_a_key_and_a_key_to_a_name() -> None:
     columns = [Column(name, ColumnType.TEXT) for name in ("order_id", "patient_id", "name")]
     counts = {"order_id": ColumnCounts(900, 450), "patient_id": ColumnCounts(900, 80), "name": ColumnCounts(900, 79)}
-    owner = find_repeated_owner(columns, counts, 900)
-    assert owner is not None
-    assert str(owner) == "patient_id identifies people and repeats: 80 values in 900 rows"
+    owner = known(find_repeated_owner(columns, counts, 900))
+    assert str(owner).startswith("patient_id ")
+    assert "80 values in 900 rows" in str(owner)
 
 
 # ---------------------------------------------------------------- warnings where a schema says otherwise
@@ -227,9 +207,7 @@ def test_a_person_is_preferred_to_a_key_and_a_key_to_a_name() -> None:
 
 def test_check_warns_and_agrees() -> None:
     table = make_visits()
-    engine = open_duckdb(pa.table(dict(table)))
-    found = check_schema(engine, read_schema(facts_of(table)))
-    engine.close()
+    found = check(pa.table(dict(table)), read_schema(facts_of(table)))
     assert found.agrees
     (remark,) = found.remarks
     assert 'unit = "patient_id"' in remark.remark

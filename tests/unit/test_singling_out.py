@@ -166,9 +166,7 @@ def test_what_counts_joins_and_adds_is_fine(sql: str) -> None:
 def test_explain_says_so() -> None:
     plan = plan_query("SELECT COUNT(*) FROM visits WHERE name = 'x' AND patient = 5", VISITS)
     notes = explain_plan(plan).notes
-    assert (
-        notes[0] == "name = 'x' singles people out by name, which identifies them: the query is about single persons."
-    )
+    assert notes[0].startswith("name = 'x' singles people out by name")
     assert notes[1].startswith("patient = 5 singles people out by patient")
 
 

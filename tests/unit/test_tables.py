@@ -13,8 +13,11 @@ import dosimeter.cli
 from dosimeter.cli.app import COMMANDS, PAPER_COMMANDS, build_app
 from dosimeter.ledger.accounting import POLICIES, Policy
 from dosimeter.measures import SingleMeasure
+from dosimeter.measures.measure import Dependence
 from dosimeter.planning import plan_query, planner
+from dosimeter.release.selection import _REFUSALS
 from dosimeter.schema.facts import Column, ColumnType, Schema
+from tests.measure_classes import list_measures
 
 SHARED = {
     "app",
@@ -23,7 +26,6 @@ SHARED = {
     "files",
     "looks",
     "options",
-    "plain_values",
     "printing",
     "progress",
     "stopping",
@@ -88,3 +90,30 @@ def test_what_an_estimate_is_clamped_to_is_its_own(sql: str, lower: int | None) 
     (estimate,) = plan_query(sql, SCHEMA).estimates
     assert isinstance(estimate, SingleMeasure)
     assert estimate.lower == lower
+
+
+# Ledgers hold these: a digest of what a query measures is made of them.
+RECORDED = {
+    "CountRows": "count",
+    "Count": "count",
+    "Sum": "sum",
+    "CentredSum": "centred sum",
+    "CentredSquares": "sum of centred squares",
+    "CountDistinct": "count distinct",
+    "CountIndividuals": "count individuals",
+    "BoundedMean": "mean with a floor on rows",
+    "Quantile": "quantile",
+    "Rank": "quantile",
+    "Mean": "mean",
+    "Variance": "variance",
+    "Deviation": "standard deviation",
+}
+
+
+def test_names_are_those_that_ledgers_hold() -> None:
+    assert {each.__name__: each.name for each in list_measures()} == RECORDED
+
+
+def test_every_dependence_has_a_reason_and_a_measure() -> None:
+    assert set(_REFUSALS) == set(Dependence)
+    assert {each.depends_on for each in list_measures()} == {None, *Dependence}

@@ -13,6 +13,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import QueryError
 from dosimeter.ledger import Ledger
 from tests.earlier_releases import noise_for_quantiles
+from tests.schemas import decimal, declare, plain, whole
 from tests.shares import Share
 
 NAMES = ["Ann", "Bob", "Cid", "Dea", "Eva", None]
@@ -23,16 +24,7 @@ EXTREME = pa.table(
         "pay": pa.array([1.7e308, -1.7e308, 5e-324, 0.0, 12.5, None], pa.float64()),
     }
 )
-SCHEMA = {
-    "table": "t",
-    "individuals": 10,
-    "reviewed": True,
-    "columns": {
-        "name": {"type": "text"},
-        "age": {"type": "integer", "bounds": [0, 120]},
-        "pay": {"type": "decimal", "bounds": [0, 1000], "resolution": 0.01},
-    },
-}
+SCHEMA = declare("t", 10, {"name": plain("text"), "age": whole(0, 120), "pay": decimal(0, 1000, 0.01)})
 
 AIMED = "CASE WHEN name = 'Ann' AND age > 5 THEN 9223372036854775807 ELSE 0 END"
 ATOMS = st.sampled_from(
@@ -101,7 +93,7 @@ def test_no_content_stops_an_accepted_query(extreme: Dataset) -> None:
 
 def test_whole_numbers_divide_as_sql_says(extreme: Dataset) -> None:
     table = pa.table({"age": list(range(-20, 21))})
-    schema = {"table": "t", "individuals": 50, "columns": {"age": {"type": "integer", "bounds": [-20, 20]}}}
+    schema = {"table": "t", "individuals": 50, "columns": {"age": whole(-20, 20)}}
     with Dataset.open(table, schema=schema, table="t") as dataset:
         for divisor in (-7, -3, 2, 5):
             for value in (-2, -1, 0, 1, 2):
@@ -127,12 +119,7 @@ def test_an_answer_does_not_depend_on_whom_the_query_is_aimed_at(tmp_path: objec
 def test_a_total_too_large_for_its_noise_is_refused_before_the_data_are_read(tmp_path: object) -> None:
     from dosimeter.errors import OptionError
 
-    schema = {
-        "table": "t",
-        "individuals": 1000,
-        "reviewed": True,
-        "columns": {"x": {"type": "integer", "bounds": [10**16, 10**16 + 10]}},
-    }
+    schema = declare("t", 1000, {"x": whole(10**16, 10**16 + 10)})
     with (
         Dataset.open(pa.table({"x": [10**16]}), schema=schema, table="t") as dataset,
         Ledger.open(f"{tmp_path}/l.db") as ledger,

@@ -6,8 +6,6 @@ from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +17,8 @@ from dosimeter.inspection.compare import check_schema
 from dosimeter.inspection.written_draft import write_draft
 from dosimeter.schema.facts import ColumnType
 from dosimeter.schema.toml import parse_schema
+from tests.schemas import declare, plain, whole
+from tests.unit.drafts import draft
 
 SECRET = "Xanthippe"
 UNREAD: dict[str, pa.Array] = {
@@ -31,12 +31,7 @@ UNREAD: dict[str, pa.Array] = {
     "notes": pa.array([[("key", SECRET)]] * 3, pa.map_(pa.string(), pa.string())),
     "picture": pa.array([b"\xff\x00", None, b""]),
 }
-FACTS: dict[str, Any] = {
-    "table": "k",
-    "individuals": 3,
-    "reviewed": True,
-    "columns": {"x": {"type": "integer", "bounds": [0, 9]}},
-}
+FACTS: dict[str, Any] = declare("k", 3, {"x": whole(0, 9)})
 
 
 def save(folder: Path, columns: dict[str, Any]) -> str:
@@ -67,9 +62,7 @@ def test_all_of_them_are_named_and_the_rest_is_used(tmp_path: Path) -> None:
     with Dataset.open(path, schema=FACTS) as dataset, Ledger.open(tmp_path / "ledger.db") as ledger:
         answer = dataset.release("SELECT SUM(x) AS s FROM k", epsilon=1e6, ledger=ledger, policy="budget:1e7")
         assert (answer.status, answer.answer) == ("released", [{"s": 6}])
-    engine = open_duckdb(path)
-    written = write_draft(engine)
-    engine.close()
+    written = draft(path)
     (remark,) = written.remarks
     assert [name for name in UNREAD if f"{name} (" not in remark] == []
     assert SECRET not in written.text
@@ -77,26 +70,9 @@ def test_all_of_them_are_named_and_the_rest_is_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", UNREAD)
 def test_declaring_such_a_column_is_refused_by_name(name: str, tmp_path: Path) -> None:
-    facts = {**FACTS, "columns": {**FACTS["columns"], name: {"type": "text"}}}
+    facts = {**FACTS, "columns": {**FACTS["columns"], name: plain("text")}}
     with pytest.raises(DataError, match=f"Column {name} is .* in the data, which has no equivalent here. Leave it out"):
         Dataset.open(save(tmp_path, UNREAD), schema=facts)
-
-
-def test_a_file_of_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "k.parquet"
-    pq.write_table(pa.table(UNREAD), path)
-    with pytest.raises(DataError, match="no column whose type has an equivalent here"):
-        Dataset.open(path)
-
-
-def test_intervals_and_json_in_a_database(tmp_path: Path) -> None:
-    path = tmp_path / "d.duckdb"
-    with duckdb.connect(str(path)) as connection:
-        connection.execute("CREATE TABLE k AS SELECT 1 AS x, INTERVAL 3 DAY AS stay, '101'::BIT AS flags, NULL AS n")
-    engine = open_duckdb(f"duckdb:{path}")
-    assert engine.unread_columns() == {"stay": "INTERVAL", "flags": "BIT"}
-    assert check_schema(engine, parse_schema(write_draft(engine).text)).agrees
-    engine.close()
 
 
 def test_an_interval_in_memory_is_left_out() -> None:
@@ -129,18 +105,10 @@ def test_odd_moments_in_nanoseconds_are_null(tmp_path: Path) -> None:
     """The ends of 64 bits are DuckDB's infinities."""
     column = pa.array([0, 2**63 - 1, -(2**63) + 1], pa.timestamp("ns", tz="UTC"))
     path = save(tmp_path, {"at": column})
-    facts = {**FACTS, "columns": {**FACTS["columns"], "at": {"type": "timestamp"}}}
+    facts = {**FACTS, "columns": {**FACTS["columns"], "at": plain("timestamp")}}
     with Dataset.open(path, schema=facts) as dataset:
         assert dataset.engine.odd_cells(["at"]) == {"at": 2}
         assert dataset.risk("SELECT COUNT(at) FROM k WHERE at < '2000-01-01'").measured().values == ((1,),)
-
-
-def test_moments_as_pandas_writes_them(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"at": pd.to_datetime(["2024-03-21 17:14:43", "2024-03-22 00:00:00"], utc=True).as_unit("ns")})
-    frame.to_parquet(tmp_path / "k.parquet")
-    with Dataset.open(tmp_path / "k.parquet") as dataset:
-        risk = dataset.risk("SELECT COUNT(*) FROM k WHERE at >= '2024-03-22'")
-        assert risk.measured().values == ((1,),)
 
 
 def test_a_column_of_nothing_is_of_any_type() -> None:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from dosimeter.cli import main
 from dosimeter.errors import LedgerError, OptionError
-from dosimeter.web.store.audit import check_audit, export_audit, note
+from dosimeter.web.store.audit_log import check_audit, export_audit, note
 from dosimeter.web.store.database import _MIGRATIONS, Database
 from dosimeter.web.store.tables import AUDIT
 from tests.web.test_web_trail import count_actions, read_trail

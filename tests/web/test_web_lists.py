@@ -304,7 +304,7 @@ def test_no_name_in_the_exported_audit_log_is_a_formula(anna: Guest, carol: Gues
 
 
 def test_the_audit_log_is_exported_whole_and_in_part(site: Site, anna: Guest, carol: Guest) -> None:
-    from dosimeter.web.store.audit import AuditRecord
+    from dosimeter.web.store.audit_log import AuditRecord
 
     query_id = anna.ask()
     carol.get(f"/decide/{query_id}")

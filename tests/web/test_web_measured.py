@@ -15,11 +15,10 @@ import pytest
 from dosimeter.dataset import Dataset
 from dosimeter.errors import Interrupted
 from dosimeter.ledger import Ledger
-from dosimeter.planning.options import LookOptions
+from dosimeter.options import LookOptions
 from dosimeter.release import Fixed, read_way
-from dosimeter.release.order import ReleaseOrder, Terms
+from dosimeter.release.order import ReleaseOrder
 from dosimeter.release.prepare import prepare_release
-from dosimeter.release.run import release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.decision.accuracy import find_enough, list_numbers, show_errors
@@ -101,7 +100,7 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
         epsilon for epsilon, errors in told.items() if sorted(errors)[2:] and sorted(errors)[2] <= 15.0
     )
     shown = show_errors(measured, 0)[tempting[0]]
-    assert (shown.typical, shown.text, shown.drowned) == (None, "too few", True)
+    assert (shown.too_few, shown.text, shown.relative, shown.drowned) == (True, "too few", "–", True)
     at = measured.answers[tempting[0]]
     assert (at.too_few, at.typical, at.is_mostly_noise) == (4, (None,), True)
 
@@ -175,7 +174,7 @@ def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
         Ledger.open(tmp_path / "l.db") as ledger,
     ):
         for sql, epsilon, _ in queries:
-            release(dataset, sql, LookOptions(), ReleaseOrder(Fixed(epsilon), terms=Terms("budget:9")), ledger)
+            dataset.query(sql).release(ledger, Fixed(epsilon), policy="budget:9")
         account = ledger.account("staff")
         assert account is not None
         sums = sum_guarantees(dataset, account.entries, JobMeter())
@@ -217,10 +216,9 @@ def test_sums_go_on_after_groups_that_nobody_declared(tmp_path: Path) -> None:
         Dataset.open(table, schema=schema, table="notes", tables={"rooms": rooms()}) as dataset,
         Ledger.open(tmp_path / "l.db") as ledger,
     ):
-        terms = Terms("budget:9", delta_total=1e-3)
 
         def spend(sql: str, epsilon: float, given: dict[str, Any]) -> Sums:
-            release(dataset, sql, LookOptions(**given), ReleaseOrder(Fixed(epsilon), terms=terms), ledger)
+            dataset.query(sql, **given).release(ledger, Fixed(epsilon), policy="budget:9", delta_total=1e-3)
             account = ledger.account("notes")
             assert account is not None
             return sum_guarantees(dataset, account.entries, JobMeter())

@@ -18,7 +18,7 @@ from dosimeter.ledger import Ledger
 from dosimeter.web.identity import users
 from dosimeter.web.identity.throttle import Limits
 from dosimeter.web.own_queries import show_query
-from dosimeter.web.store.audit import NOBODY, OPERATOR, SERVER
+from dosimeter.web.store.audit_log import NOBODY, OPERATOR, SERVER
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.queries import find_own, withdraw_query
 from dosimeter.web.store.tables import AUDIT, QUERIES

@@ -14,13 +14,13 @@ import pytest
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import OptionError, SchemaError
-from dosimeter.planning.options import LookOptions
+from dosimeter.options import LookOptions
 from dosimeter.release import read_way
 from dosimeter.release.order import ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.schema.toml import dump_schema, read_schema
 from dosimeter.web.decision.measured import measure_query
-from dosimeter.web.decision.undeclared import view_groups
+from dosimeter.web.decision.undeclared import describe_shown
 from dosimeter.web.routes import accounts
 from dosimeter.web.settings import DatasetSettings
 from dosimeter.web.worker import JobMeter
@@ -111,10 +111,9 @@ def test_somebody_in_several_groups_counts_once_in_each() -> None:
     with Dataset.open(table, schema=schema, table="notes") as dataset:
         order = ReleaseOrder(read_way(prefer="ratio:0.95"))
         measured = measure_query(dataset, prepare_release(dataset.schema, COUNTS, options, order), JobMeter())
-        view = view_groups(measured, 10.0)
-    assert view is not None
-    assert "the data have 12 groups, and an answer at ε = 10 would show about 2.0 of them" in view.sentences[0]
-    assert view.sentences[1] == (
+        groups, hidden, _ = describe_shown(measured, 10.0)
+    assert "the data have 12 groups, and an answer at ε = 10 would show about 2.0 of them" in groups
+    assert hidden == (
         "Somebody can be in several groups and counts once in each. Of these 80 places in groups, 10 are in groups "
         "that would hardly ever be shown."
     )

@@ -17,7 +17,7 @@ from httpx import Response
 from dosimeter.dataset import Dataset
 from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.errors import DosimeterError, LedgerError, OptionError
-from dosimeter.planning.options import LookOptions
+from dosimeter.options import LookOptions
 from dosimeter.release import read_way
 from dosimeter.release.order import ReleaseOrder
 from dosimeter.release.prepare import prepare_release

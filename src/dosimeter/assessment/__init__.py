@@ -10,5 +10,3 @@ data_reader.py  DataReader: what goes back to the data; the only module here tha
 from dosimeter.assessment.choosing import choose
 from dosimeter.assessment.data_reader import DataReader
 from dosimeter.assessment.risk import Risk
-
-__all__ = ["DataReader", "Risk", "choose"]

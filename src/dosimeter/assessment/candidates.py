@@ -21,7 +21,6 @@ from dosimeter.risk import (
 )
 
 if TYPE_CHECKING:
-    from dosimeter.arrays import FloatArray
     from dosimeter.assessment.risk import Risk
     from dosimeter.options import Indicator
     from dosimeter.postprocess import ColumnAccuracy
@@ -127,7 +126,8 @@ def measure_absolutes(
     ranked, pure, people = bool(risk.plan.ranks), risk.pure, risk.contributions.n
     sensitivity = risk.sensitivity
     difference, exact = risk.difference if pure and not ranked else (0.0, True)
-    value, share = _find_highest(risk)
+    found = risk.sensitivities
+    value, share = found.values[-1:], None if found.shares is None else np.array([found.shares.max(initial=0.0)])
     svt = [0.0 if charge is None else max(charge - epsilon, 0.0) for epsilon in epsilons]
     own = [min(float(risk.own_epsilons(value, share, epsilon)[0]), epsilon) for epsilon in epsilons]
     tests = [float(risk.advantages(value, share, *each)[0]) for each in zip(epsilons, svt, strict=True)]
@@ -145,13 +145,3 @@ def measure_absolutes(
         )
         for at, epsilon in enumerate(epsilons)
     ]
-
-
-def _find_highest(risk: Risk) -> tuple[FloatArray, FloatArray | None]:
-    """Return the highest PIS and the highest share of ε, each as an array of one number.
-
-    An individual's share of ε is a number such that the own guarantee is at most this share times ε (R12). If nothing
-    is drawn by rank, None is returned instead of the share. The PIS and the share can belong to different people.
-    """
-    found = risk.sensitivities
-    return found.values[-1:], None if found.shares is None else np.array([found.shares.max(initial=0.0)])

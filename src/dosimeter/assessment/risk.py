@@ -187,9 +187,9 @@ class Risk:
         found = summarise_sensitivities(contributions, self.mechanism.norm, keep_vectors=vectors)
         return replace(found, k=self.reach) if self.indicator == "cell" else found
 
-    def rdr_of(self, sensitivities: Sensitivities, epsilon: float, indicator: Indicator | None = None) -> RDRs:
-        """Return the RDRs of these classes of people at one ε. ``indicator``: by default this risk's."""
-        return compute_rdrs(self, sensitivities, [epsilon], indicator)[0]
+    def rdr_of(self, sensitivities: Sensitivities, epsilon: float) -> RDRs:
+        """Return the RDRs of these classes of people at one ε."""
+        return compute_rdrs(self, sensitivities, [epsilon])[0]
 
     @cached_property
     def ranked(self) -> RankCells:

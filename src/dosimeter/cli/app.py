@@ -21,7 +21,6 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from dosimeter import __version__
-from dosimeter.cli.plain_values import PlainCommand, PlainGroup
 from dosimeter.errors import DosimeterError, Interrupted, OptionError
 from dosimeter.problems import Surface
 
@@ -50,7 +49,6 @@ def build_app(only: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="dosimeter",
-        cls=PlainGroup,
         help="Choose and spend ε knowing whom it exposes: everybody's relative disclosure risk, for data controllers.",
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -68,7 +66,7 @@ def build_app(only: str | None = None) -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name, cls=PlainCommand)(command)
+            app.command(name)(command)
     return app
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from dosimeter.cli import looks
 from dosimeter.cli import options as o
 from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_picture, save_picture
 from dosimeter.cli.progress import run_with_progress
+from dosimeter.options import LookOptions, SourceOptions
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -17,52 +20,38 @@ if TYPE_CHECKING:
     from dosimeter.json_values import JsonObject
     from dosimeter.ledger import AccountSummary
 
+Prefer = Annotated[
+    str, typer.Option("--prefer", metavar="P", help="The preference: ratio:0.95, or a condition on rdr.")
+]
 
+
+@o.takes(look=o.STUDIED, source=o.SOURCE)
 def find(
     data: o.Data,
     sql: o.Sql,
-    prefer: o.Prefer,
+    prefer: Prefer,
     plot: o.Plot = None,
     show_all: o.All = False,
     ledger: looks.LedgerTarget = None,
     schema: o.SchemaFile = None,
-    mechanism: o.Mechanism = "laplace",
-    delta: o.Delta = None,
-    calibration: o.Calibration = None,
-    indicator: o.Indicator = "bound",
-    candidates: o.Candidates = None,
-    groups: o.StudiedGroups = "declared",
-    sensitivity: o.Sensitivity = None,
-    min_rows: o.MinRows = None,
-    quantiles: o.Quantiles = "ranks",
-    group_delta: o.GroupDelta = None,
-    table: o.Table = None,
-    engine: o.EngineName = None,
-    delimiter: o.Delimiter = None,
-    encoding: o.Encoding = None,
-    null: o.Null = None,
-    decimal: o.Decimal = None,
-    date_format: o.DateFormat = None,
+    *,
+    look: LookOptions,
+    source: SourceOptions,
     json: o.Json = False,
 ) -> int:
     """Find the largest ε that meets the preference. Releases nothing."""
     from dosimeter.assessment import choose
-    from dosimeter.planning import read_look
+    from dosimeter.query import Query
     from dosimeter.risk import parse_preference
 
     preference = parse_preference(prefer)
     looks.check_ledger_options(ledger, None, schema)
     check_picture(plot, o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger))
-    look, study = read_look(
-        groups, calibration, sensitivity, quantiles, mechanism=mechanism, delta=delta, indicator=indicator,
-        candidates=candidates, min_rows=min_rows, group_delta=group_delta,
-    )  # fmt: skip
-    query = o.read_sql(sql)
-    opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
-    with opened as dataset:
+    text = o.read_sql(sql)
+    with o.open_data(data, schema, source) as dataset:
 
         def work() -> tuple[Risk, Choice, AccountSummary | None]:
-            assessed = dataset.assess(query, look, study, mentioned=prefer)
+            assessed = Query(dataset, text, look, mentioned=prefer).risk()
             account = looks.record_look(ledger, dataset, assessed)
             charges = looks.charge_account(account, assessed)
             if charges is None:

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import errno
 import importlib.util
+import inspect
 import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
-from dosimeter import options as declared
 from dosimeter.errors import OptionError
-from dosimeter.options import OPTIONS
+from dosimeter.options import (
+    DeclaredOption,
+    LookOptions,
+    ReleaseOptions,
+    ShownOptions,
+    SourceOptions,
+    Study,
+    read_look,
+)
 from dosimeter.problems import Option
 
 if TYPE_CHECKING:
@@ -35,12 +44,6 @@ class LedgerAction(StrEnum):
     CLEAR = "clear"
 
 
-def declare(name: str, *, help_text: str | None = None) -> Any:
-    """Return the option ``name`` of ``dosimeter.options`` as a Typer option. ``help_text``: replaces its help text."""
-    option = OPTIONS[name]
-    return typer.Option(Option(name).flag, metavar=option.metavar, help=help_text or option.help)
-
-
 Data = Annotated[
     str,
     typer.Argument(
@@ -52,34 +55,78 @@ Sql = Annotated[
     str, typer.Argument(metavar="SQL", help="The analyst's query: text, @query.sql, or - for standard input.")
 ]
 SchemaFile = Annotated[Path | None, typer.Option("--schema", metavar="FILE", help="The table's public facts (TOML).")]
-Mechanism = Annotated[declared.MechanismName, declare("mechanism")]
-Delta = Annotated[str | None, declare("delta")]
-Calibration = Annotated[declared.Calibration | None, declare("calibration")]
-Indicator = Annotated[declared.Indicator, declare("indicator")]
-Candidates = Annotated[str | None, declare("candidates")]
-Groups = Annotated[declared.Groups, declare("groups")]
-StudiedGroups = Annotated[
-    declared.StudiedGroups,
-    declare(
-        "groups",
-        help_text="Declared groups; thresholded: those of the data with enough people; observed: study only.",
-    ),
-]
-Sensitivity = Annotated[float | None, declare("sensitivity")]
-MinRows = Annotated[int | None, declare("min_rows")]
-Quantiles = Annotated[declared.Quantiles, declare("quantiles")]
-GroupDelta = Annotated[float | None, declare("group_delta")]
-EngineName = Annotated[str | None, declare("engine")]
-Table = Annotated[str | None, declare("table")]
-Delimiter = Annotated[str | None, declare("delimiter")]
-Encoding = Annotated[str | None, declare("encoding")]
-Null = Annotated[str | None, declare("null")]
-Decimal = Annotated[str | None, declare("decimal")]
-DateFormat = Annotated[str | None, declare("date_format")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Save the picture: .svg, .png or .html.")]
-Prefer = Annotated[str, declare("prefer", help_text="The preference: ratio:0.95, or a condition on rdr.")]
 All = Annotated[bool, typer.Option("--all", help="Show every candidate, not a selection.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+
+
+@dataclass(frozen=True, slots=True)
+class OptionGroup:
+    """Options of a command that become one value: ``make`` takes them by name.
+
+    ``kinds``: the dataclasses of ``dosimeter.options`` that declare them as fields. ``only``: the names of those that
+    the command takes; empty for all. ``further``: one more choice of an option and what the help
+    says of it, by the option's name.
+    """
+
+    make: Callable[..., Any]
+    kinds: tuple[type, ...]
+    only: tuple[str, ...] = ()
+    further: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def list_parameters(self) -> Iterator[inspect.Parameter]:
+        """Yield the options as Typer reads them off a function."""
+        for each in (each for kind in self.kinds for each in fields(kind) if "option" in each.metadata):
+            if self.only and each.name not in self.only:
+                continue
+            option: DeclaredOption = each.metadata["option"]
+            choice, words = self.further.get(each.name, ("", ""))
+            choices = (*option.choices, choice) if choice else option.choices
+            kind: Any = Literal[choices] if choices else option.kind
+            if each.default is None:
+                kind = kind | None
+            shown = typer.Option(Option(each.name).flag, metavar=option.metavar, help=f"{option.help}{words}")
+            yield inspect.Parameter(
+                each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=Annotated[kind, shown]
+            )
+
+
+SOURCE = OptionGroup(SourceOptions, (SourceOptions,))
+LOOK = OptionGroup(LookOptions, (LookOptions,))
+STUDIED = OptionGroup(
+    read_look, (LookOptions, Study), further={"groups": ("observed", " For study also observed: all of the data.")}
+)
+RELEASE = OptionGroup(ReleaseOptions, (ReleaseOptions,))
+SHOWN = OptionGroup(ShownOptions, (ShownOptions,))
+
+
+def takes(**groups: OptionGroup) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator of commands: each of these parameters becomes the options of its group, read as one value.
+
+    Options have the order of the parameters; the command is called with all of them by name.
+    """
+
+    def take(command: Callable[..., int]) -> Callable[..., int]:
+        parameters: dict[str, list[inspect.Parameter]] = {}
+        for name, written in inspect.signature(command, eval_str=True).parameters.items():
+            found = [written] if name not in groups else list(groups[name].list_parameters())
+            parameters[name] = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in found]
+
+        @wraps(command)
+        def run(**given: Any) -> int:
+            made = {
+                name: group.make(**{each.name: given.pop(each.name) for each in parameters[name]})
+                for name, group in groups.items()
+            }
+            return command(**given, **made)
+
+        every = [each for found in parameters.values() for each in found]
+        run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in every}
+        del run.__wrapped__  # what is read of this function is what it takes
+        return run
+
+    return take
 
 
 def require_web() -> None:
@@ -88,26 +135,13 @@ def require_web() -> None:
         raise OptionError("The web application is an extra: pip install 'dosimeter[web]'.")
 
 
-def open_data(
-    data: str,
-    schema: Path | None,
-    table: str | None,
-    engine: str | None,
-    delimiter: str | None,
-    encoding: str | None,
-    null: str | None,
-    decimal: str | None,
-    date_format: str | None,
-) -> Dataset:
-    """Open DATA as the given options say. None stands for an option that was not given."""
+def open_data(data: str, schema: Path | None, source: SourceOptions) -> Dataset:
+    """Open DATA as the given options say."""
     from dosimeter.cli.progress import say_meanwhile
     from dosimeter.dataset import Dataset
 
     with say_meanwhile("Opening the data"):
-        return Dataset.open(
-            data, schema=schema, table=table, engine=engine, delimiter=delimiter, encoding=encoding, null=null,
-            decimal=decimal, date_format=date_format,
-        )  # fmt: skip
+        return Dataset.open(data, schema=schema, **asdict(source))
 
 
 def read_sql(text: str) -> str:

@@ -273,7 +273,7 @@ def _print_outcomes(console: Console, found: SelectedPreview) -> None:
         console.print(f"Denied with probability {format_percent(found.denial)}; {price}.")
     console.print(
         f"The released ε violates the preference with probability {format_percent(found.violation)} "
-        f"({found.way.method} selection)."
+        f"({found.way.selection} selection)."
     )
     if found.way.violation is not None:
         console.print(f"Promised, whatever the data: at most {format_percent(found.way.violation)}.")

@@ -13,7 +13,7 @@ import typer
 from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
 from dosimeter.errors import DatasetStopped, OptionError
-from dosimeter.options import Selection
+from dosimeter.options import LookOptions, ReleaseOptions, SourceOptions
 from dosimeter.problems import Surface
 
 if TYPE_CHECKING:
@@ -22,44 +22,19 @@ if TYPE_CHECKING:
 LedgerTarget = Annotated[str, typer.Option("--ledger", metavar="L", help="The ledger: a file, or a postgresql:// URL.")]
 
 
+@o.takes(options=o.RELEASE, look=o.LOOK, source=o.SOURCE)
 def release(
     data: o.Data,
     sql: o.Sql,
     ledger: LedgerTarget,
-    epsilon: Annotated[float | None, o.declare("epsilon")] = None,
-    prefer: Annotated[str | None, o.declare("prefer")] = None,
-    chosen: Annotated[float | None, o.declare("chosen")] = None,
-    svt: Annotated[float | None, o.declare("svt")] = None,
-    variance: Annotated[float | None, o.declare("variance")] = None,
-    selection: Annotated[Selection, o.declare("selection")] = "sharp",
-    violation: Annotated[float | None, o.declare("violation")] = None,
-    policy: Annotated[str | None, o.declare("policy")] = None,
-    delta_total: Annotated[float | None, o.declare("delta_total")] = None,
-    max_epsilon: Annotated[float | None, o.declare("max_epsilon")] = None,
-    analyst: Annotated[str | None, o.declare("analyst")] = None,
-    purpose: Annotated[str | None, o.declare("purpose")] = None,
+    *,
+    options: ReleaseOptions,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Controller only: what would happen. Charges and releases nothing.")
     ] = False,
-    again: Annotated[bool, o.declare("again")] = False,
-    continued: Annotated[bool, o.declare("continued")] = False,
-    other_people: Annotated[bool, o.declare("other_people")] = False,
-    clamp: Annotated[bool, o.declare("clamp")] = False,
     schema: o.SchemaFile = None,
-    mechanism: o.Mechanism = "laplace",
-    delta: o.Delta = None,
-    indicator: o.Indicator = "bound",
-    candidates: o.Candidates = None,
-    groups: o.Groups = "declared",
-    min_rows: o.MinRows = None,
-    group_delta: o.GroupDelta = None,
-    table: o.Table = None,
-    engine: o.EngineName = None,
-    delimiter: o.Delimiter = None,
-    encoding: o.Encoding = None,
-    null: o.Null = None,
-    decimal: o.Decimal = None,
-    date_format: o.DateFormat = None,
+    look: LookOptions,
+    source: SourceOptions,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -70,22 +45,11 @@ def release(
 ) -> int:
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
     from dosimeter.ledger import Ledger
-    from dosimeter.planning import LookOptions, note_singled_out
-    from dosimeter.release import ReleaseOrder, Terms, read_way
-    from dosimeter.release import release as release_answer
+    from dosimeter.planning import note_singled_out
+    from dosimeter.query import Query
+    from dosimeter.release import split_options
 
-    look = LookOptions(
-        mechanism=mechanism, delta=delta, indicator=indicator, candidates=candidates,
-        groups=groups, min_rows=min_rows, group_delta=group_delta,
-    )  # fmt: skip
-    order = ReleaseOrder(
-        read_way(
-            epsilon=epsilon, prefer=prefer, chosen=chosen, svt=svt, variance=variance,
-            selection=selection, violation=violation,
-        ),
-        terms=Terms(policy, delta_total, max_epsilon), analyst=analyst, purpose=purpose,
-        again=again, continued=continued, other_people=other_people, clamp=clamp,
-    )  # fmt: skip
+    way, others = split_options(options)
     if schema is None:
         raise OptionError(
             "A release needs a reviewed schema: --schema FILE. Draft one with: dosimeter schema DATA -o FILE"
@@ -96,14 +60,12 @@ def release(
         check_target(output)
         inputs = o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
         inputs.check_apart(output, find_companion(output))
-    query = o.read_sql(sql)
-    opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
-    with opened as dataset, Ledger.open(ledger) as open_ledger:
+    text = o.read_sql(sql)
+    with o.open_data(data, schema, source) as dataset, Ledger.open(ledger) as open_ledger:
+        query = Query(dataset, text, look)
         if dry_run:
-            from dosimeter.release import preview_release
-
             found = run_with_progress(
-                dataset.engine, "Looking ahead", lambda: preview_release(dataset, query, look, order, open_ledger)
+                dataset.engine, "Looking ahead", lambda: query.dry_run(open_ledger, way, **others)
             )
             _print_dry_run(found, json=json)
             return 0 if found.granted else 1
@@ -111,17 +73,16 @@ def release(
             answer = run_with_progress(
                 dataset.engine,
                 "Releasing",
-                lambda: release_answer(dataset, query, look, order, open_ledger),
+                lambda: query.release(open_ledger, way, **others),
                 tell=_tell_outcome,
             )
         except DatasetStopped as stopped:
             return _print_stopped(stopped, json=json)
-        plan = dataset.plan(query, look.plan_options())
-        columns = [each.name for each in plan.outputs if each.is_aggregate]
+        columns = [each.name for each in query.plan.outputs if each.is_aggregate]
         _print_answer(answer, columns, ledger, json=json)
         if output is not None and answer.status == "released":
             o.confirm_written(*save_answer(answer, open_ledger, output))
-    for note in (*answer.notes, *note_singled_out(plan)):
+    for note in (*answer.notes, *note_singled_out(query.plan)):
         sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
 from dosimeter.cli.progress import run_with_progress
 from dosimeter.errors import OptionError
-from dosimeter.options import check_option
+from dosimeter.options import LookOptions, ShownOptions, SourceOptions, check_option
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -21,78 +22,55 @@ if TYPE_CHECKING:
     from dosimeter.risk import Candidate, ExposedPerson, GroupRisk
 
 Epsilons = Annotated[list[float] | None, typer.Option("--epsilon", metavar="E", help="An ε to look at; repeatable.")]
-Top = Annotated[int | None, o.declare("top")]
-By = Annotated[str | None, o.declare("by")]
-Columns = Annotated[str | None, o.declare("columns")]
-Reveal = Annotated[bool, o.declare("reveal")]
 Out = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the distribution: .csv or .parquet.")
 ]
 
 
+@o.takes(shown=o.SHOWN, look=o.STUDIED, source=o.SOURCE)
 def risk(
     data: o.Data,
     sql: o.Sql,
     epsilon: Epsilons = None,
-    top: Top = None,
-    by: By = None,
-    columns: Columns = None,
-    reveal: Reveal = False,
+    *,
+    shown: ShownOptions,
     plot: o.Plot = None,
     output: Out = None,
     show_all: o.All = False,
     ledger: looks.LedgerTarget = None,
     release: looks.ReleaseId = None,
     schema: o.SchemaFile = None,
-    mechanism: o.Mechanism = "laplace",
-    delta: o.Delta = None,
-    calibration: o.Calibration = None,
-    indicator: o.Indicator = "bound",
-    candidates: o.Candidates = None,
-    groups: o.StudiedGroups = "declared",
-    sensitivity: o.Sensitivity = None,
-    min_rows: o.MinRows = None,
-    quantiles: o.Quantiles = "ranks",
-    group_delta: o.GroupDelta = None,
-    table: o.Table = None,
-    engine: o.EngineName = None,
-    delimiter: o.Delimiter = None,
-    encoding: o.Encoding = None,
-    null: o.Null = None,
-    decimal: o.Decimal = None,
-    date_format: o.DateFormat = None,
+    look: LookOptions,
+    source: SourceOptions,
     json: o.Json = False,
 ) -> int:
     """Measure everybody's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
-    from dosimeter.planning import read_look
+    from dosimeter.query import Query
 
-    if epsilon and candidates:
+    if epsilon and look.candidates:
         raise OptionError("Give --epsilon or --candidates, not both.")
     for value in epsilon or ():
         check_option("epsilon", value)
+    top, by = shown.top, shown.by
     check_option("top", top, optional=True)
     looks.check_ledger_options(
-        ledger, release, schema, epsilon=epsilon, candidates=candidates, top=top, by=by, plot=plot, output=output
+        ledger, release, schema, epsilon=epsilon, candidates=look.candidates, top=top, by=by, plot=plot, output=output
     )
     inputs = o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
     check_output(output, inputs)
     check_picture(plot, inputs)
-    look, study = read_look(
-        groups, calibration, sensitivity, quantiles, mechanism=mechanism, delta=delta, indicator=indicator,
-        candidates=epsilon or candidates, min_rows=min_rows, group_delta=group_delta,
-    )  # fmt: skip
-    shown_columns = o.split_list(columns)
-    query = o.read_sql(sql)
+    look = replace(look, candidates=epsilon or look.candidates)
+    shown_columns = o.split_list(shown.columns)
+    text = o.read_sql(sql)
     mentioned = " ".join([by or "", *(shown_columns or [])])
-    opened = o.open_data(data, schema, table, engine, delimiter, encoding, null, decimal, date_format)
-    with opened as dataset:
+    with o.open_data(data, schema, source) as dataset:
         if ledger is not None and release is not None:
-            return show_ex_post_risk(ledger, release, dataset, query, json=json)
+            return show_ex_post_risk(ledger, release, dataset, text, json=json)
 
         def work() -> tuple[Risk, list[Candidate], list[ExposedPerson], list[GroupRisk]]:
-            found = dataset.assess(query, look, study, mentioned=mentioned)
+            found = Query(dataset, text, look, mentioned).risk()
             lines = list(found.list_candidates())
-            at = found.candidates[0]
+            at, reveal = found.candidates[0], shown.reveal
             people = found.list_people(top, epsilon=at, columns=shown_columns, reveal=reveal) if top else []
             return found, lines, people, found.by(by, epsilon=at, reveal=reveal) if by else []
 

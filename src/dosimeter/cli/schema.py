@@ -12,12 +12,14 @@ from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject
+from dosimeter.options import SourceOptions
 from dosimeter.problems import Surface
 
 if TYPE_CHECKING:
     from dosimeter.inspection import SchemaCheck
 
 
+@o.takes(source=o.SOURCE)
 def schema(
     data: o.Data,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the draft here.")] = None,
@@ -25,13 +27,8 @@ def schema(
         Path | None, typer.Option("--check", metavar="FILE", help="Compare this schema with the data.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE even if it was reviewed.")] = False,
-    table: o.Table = None,
-    engine: o.EngineName = None,
-    delimiter: o.Delimiter = None,
-    encoding: o.Encoding = None,
-    null: o.Null = None,
-    decimal: o.Decimal = None,
-    date_format: o.DateFormat = None,
+    *,
+    source: SourceOptions,
     json: o.Json = False,
 ) -> int:
     """Draft a schema from the data, or check one against it. For the controller."""
@@ -44,7 +41,7 @@ def schema(
     o.check_writable(output, inputs=o.Inputs(data=data))
     if output is not None and not force:
         check_replaceable(output)
-    with o.open_data(data, None, table, engine, delimiter, encoding, null, decimal, date_format) as dataset:
+    with o.open_data(data, None, source) as dataset:
         if facts is not None:
             found = run_with_progress(dataset.engine, "Checking", lambda: check_schema(dataset.engine, facts))
             if json:

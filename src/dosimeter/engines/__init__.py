@@ -6,10 +6,8 @@ an analyst, never draws noise. ``base`` is the protocol; each engine has a file,
 """
 
 from dosimeter.engines.arrow_columns import fetch_rows, read_booleans, read_codes, read_integers, read_values
-from dosimeter.engines.base import ClosableEngine, Engine, ReadOptions
 from dosimeter.engines.cells import FORMS
-from dosimeter.engines.few_rows import FewRows
-from dosimeter.engines.files import list_files
+from dosimeter.engines.engine import ClosableEngine, Engine, FewRows, ReadOptions
 from dosimeter.engines.opening import open_engine, read_frames
 from dosimeter.engines.own_functions import (
     DAY_NUMBER,
@@ -19,25 +17,4 @@ from dosimeter.engines.own_functions import (
     TEXT_NUMBER,
     call_own,
 )
-
-__all__ = [
-    "DAY_NUMBER",
-    "FORMS",
-    "IN_PART",
-    "MOMENT_NUMBER",
-    "ONCE_A_ROW",
-    "TEXT_NUMBER",
-    "ClosableEngine",
-    "Engine",
-    "FewRows",
-    "ReadOptions",
-    "call_own",
-    "fetch_rows",
-    "list_files",
-    "open_engine",
-    "read_booleans",
-    "read_codes",
-    "read_frames",
-    "read_integers",
-    "read_values",
-]
+from dosimeter.engines.source_files import list_files

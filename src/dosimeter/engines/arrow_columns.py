@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-    from dosimeter.engines.base import Engine
+    from dosimeter.engines.engine import Engine
 
 Column: TypeAlias = "pa.ChunkedArray | list[Any]"
 """A column of an Arrow table, or of few rows."""

@@ -14,6 +14,19 @@ from dosimeter.schema import Column, ColumnType
 Kinds = Mapping[ColumnType, frozenset[str]]
 
 
+def name_types(text: str, moment: str = "TIMESTAMP") -> Mapping[ColumnType, str]:
+    """Return the type that an engine reads each column type as. ``text`` and ``moment``: its texts and timestamps."""
+    return {
+        ColumnType.INTEGER: "BIGINT",
+        ColumnType.DECIMAL: "DOUBLE",
+        ColumnType.BOOLEAN: "BOOLEAN",
+        ColumnType.DATE: "DATE",
+        ColumnType.TIMESTAMP: moment,
+        ColumnType.TEXT: text,
+        ColumnType.CATEGORY: text,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class NativeColumn:
     """The type of a column in the source. ``written``: the type as messages write it, such as decimal(10,0) in Spark.
@@ -32,12 +45,52 @@ class NativeTypes:
     ``fits``: for each column type, the engine's types that can be read as it; without a schema, a type is read as the
     first column type that it fits. ``also_fits``: further types of the engine that can be read as each column type, but
     only with a schema. ``unknown``: the engine's type of a column without values, which can be read as every column
-    type.
+    type. ``castable``: the engine's types of which a view can make each column type by a cast.
     """
 
     fits: Kinds
     also_fits: Kinds = field(default_factory=dict)
     unknown: str | None = None
+    castable: Kinds = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        integers: frozenset[str],
+        numbers: frozenset[str],
+        texts: frozenset[str],
+        moments: frozenset[str],
+        boolean: str,
+        flags: frozenset[str],
+    ) -> NativeTypes:
+        """Return the types of an engine that are read alike within each of these sets.
+
+        With a schema, whole numbers can be kept as other numbers, and booleans as yes and no. ``flags``: the whole
+        numbers that can be cast to booleans.
+        """
+        shown = numbers | moments | {boolean, "date"}
+        return cls(
+            fits={
+                ColumnType.INTEGER: integers,
+                ColumnType.DECIMAL: numbers,
+                ColumnType.BOOLEAN: frozenset({boolean}),
+                ColumnType.DATE: frozenset({"date"}),
+                ColumnType.TIMESTAMP: moments,
+                ColumnType.TEXT: texts,
+                ColumnType.CATEGORY: texts,
+            },
+            also_fits={ColumnType.INTEGER: numbers, ColumnType.BOOLEAN: texts},
+            castable={
+                ColumnType.INTEGER: texts,
+                ColumnType.DECIMAL: texts,
+                ColumnType.BOOLEAN: flags,
+                ColumnType.DATE: moments | texts,
+                ColumnType.TIMESTAMP: texts | {"date"},
+                ColumnType.TEXT: shown,
+                ColumnType.CATEGORY: shown,
+            },
+        )
 
     def find_type(self, kind: str) -> ColumnType | None:
         """Return the column type that an engine's type has without a schema; None where there is no equivalent."""

@@ -16,16 +16,6 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 from sqlglot import ErrorLevel, exp
 
-from dosimeter.engines.base import (
-    Engine,
-    ReadOptions,
-    changed_columns,
-    combine_fingerprints,
-    digest_alike,
-    digest_files,
-    joined_with_itself,
-    unreadable,
-)
 from dosimeter.engines.duckdb_columns import (
     guess_type,
     is_read_as,
@@ -34,7 +24,7 @@ from dosimeter.engines.duckdb_columns import (
     read_column,
     read_text_column,
 )
-from dosimeter.engines.duckdb_connections import connect, interruptible, lock
+from dosimeter.engines.duckdb_connections import KeptTables, connect, interruptible, lock
 from dosimeter.engines.duckdb_files import (
     CsvForm,
     Files,
@@ -49,12 +39,21 @@ from dosimeter.engines.duckdb_files import (
     write_parquet_reader,
 )
 from dosimeter.engines.duckdb_identities import identify_relation, identify_stored
-from dosimeter.engines.duckdb_kept import KeptTables
 from dosimeter.engines.duckdb_trees import write_parts, write_query
-from dosimeter.engines.few_rows import FewRows
+from dosimeter.engines.engine import (
+    Engine,
+    FewRows,
+    ReadOptions,
+    changed_columns,
+    combine_fingerprints,
+    digest_alike,
+    digest_files,
+    joined_with_itself,
+    unreadable,
+)
 from dosimeter.engines.file_digests import State, read_state, read_states
-from dosimeter.engines.files import name_table, read_first_line
 from dosimeter.engines.identities import identify_files
+from dosimeter.engines.source_files import name_table, read_first_line
 from dosimeter.engines.written_cells import CellWriting, infer_types, inference_query
 from dosimeter.errors import DataError, OptionError, SchemaError
 from dosimeter.problems import Option

@@ -24,20 +24,12 @@ from dosimeter.engines.cells import (
     read_cell,
     read_flag,
 )
-from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
+from dosimeter.engines.columns import NativeColumn, NativeTypes, name_types, require_column
 from dosimeter.engines.written_cells import CellWriting
 from dosimeter.errors import DataError
 from dosimeter.schema import Column, ColumnType
 
-_NATIVE = {
-    ColumnType.INTEGER: "BIGINT",
-    ColumnType.DECIMAL: "DOUBLE",
-    ColumnType.CATEGORY: "VARCHAR",
-    ColumnType.TEXT: "VARCHAR",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP",
-}
+_NATIVE = name_types("VARCHAR")
 _SMALL_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 _INTEGERS = _SMALL_INTEGERS | {"UBIGINT", "HUGEINT", "UHUGEINT"}
 _FLOATS = {"FLOAT", "DOUBLE"}

@@ -1,13 +1,19 @@
-"""Connections of DuckDB: how they are opened, locked and interrupted. Knows no source."""
+"""Connections of DuckDB: how they are opened, locked and interrupted, and rows that they keep. Knows no source."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 import duckdb
+from sqlglot import exp
 
 from dosimeter.errors import Interrupted
+
+_ROOM = 4  # kept rows may take this part of DuckDB's memory, so that queries over them have the rest
+_CELL = 16  # bytes: what a number or a short text takes at most
+_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
 def connect(*, one_row_each: bool) -> duckdb.DuckDBPyConnection:
@@ -52,3 +58,57 @@ def interruptible() -> Iterator[None]:
         if str(error) != "Query interrupted":
             raise
         raise KeyboardInterrupt from None
+
+
+class KeptTables:
+    """Rows that one connection has computed once, kept in a database of their own in memory. ``drop`` forgets them all.
+
+    They stand in an attached database because DuckDB compresses no temporary table: sorted by individual, 16 million
+    rows take 0.14 GB instead of 0.8, and are read in less time.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._database = f"dosimeter_kept_{id(self):x}"  # connections to one DuckDB share what is attached
+        self._names: dict[tuple[str, ...], str] = {}
+        self._made = 0
+
+    def keep(self, parts: Sequence[str], *, cells: int, by: str | None = None) -> str | None:
+        """Return the name of a table with the rows of SELECTs, which are run only the first time.
+
+        Return None where there is no room for them. ``cells``: how many cells they can have at most. ``by``: the column
+        to sort each part by, so that queries that group by it find equal values side by side. Sorting takes as much
+        memory as the rows that are sorted: the parts are sorted and compressed one by one.
+        """
+        asked = tuple(parts)
+        if asked not in self._names:
+            if cells * _CELL > self._find_memory() // _ROOM:
+                return None
+            if not self._made:
+                self._connection.execute(f"DETACH DATABASE IF EXISTS {self._database}")  # of an object that is gone
+                self._connection.execute(f"ATTACH ':memory:' AS {self._database} (COMPRESS)")
+            self._made += 1
+            name = f"{self._database}.dosimeter_kept_{self._made}"  # never an earlier one, which may still be read
+            order = "" if by is None else f" ORDER BY {exp.to_identifier(by, quoted=True).sql('duckdb')}"
+            try:
+                for at, part in enumerate(asked):
+                    into = f"INSERT INTO {name}" if at else f"CREATE TABLE {name} AS"
+                    self._connection.execute(f"{into} {part}{order}")
+                    self._connection.execute(f"CHECKPOINT {self._database}")
+            except duckdb.Error as error:  # no room for long texts, or an interrupt between the parts
+                self._connection.execute(f"DROP TABLE IF EXISTS {name}")
+                if isinstance(error, duckdb.OutOfMemoryException):
+                    return None
+                raise
+            self._names[asked] = name
+        return self._names[asked]
+
+    def _find_memory(self) -> int:
+        row = self._connection.execute("SELECT current_setting('memory_limit')").fetchone()
+        limit = re.fullmatch(r"([0-9.]+) ?(\w+)", str(row[0] if row else ""))
+        return int(float(limit[1]) * _UNITS.get(limit[2], 0)) if limit else 0
+
+    def drop(self) -> None:
+        for name in self._names.values():
+            self._connection.execute(f"DROP TABLE {name}")
+        self._names.clear()

@@ -16,8 +16,8 @@ from pathlib import Path
 import duckdb
 from sqlglot import exp
 
-from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.files import find_kind, list_files, say_how
+from dosimeter.engines.engine import ReadOptions
+from dosimeter.engines.source_files import find_kind, list_files, say_how
 from dosimeter.errors import DataError, OptionError
 from dosimeter.options import check_option
 from dosimeter.problems import CHECK_SCHEMA, Option

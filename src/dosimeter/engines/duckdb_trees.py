@@ -17,23 +17,13 @@ _MEANINGS = {
 }
 
 
-def write_query(query: exp.Select) -> str:
+def write_query(query: exp.Select, meanings: Mapping[str, str] = _MEANINGS) -> str:
     """Return the query as text. Raises TypeError for what is not a SELECT tree."""
-    return _write(query, _MEANINGS)
+    return own.write_select(query, "duckdb", meanings)
 
 
 def write_parts(query: exp.Select) -> tuple[str, ...]:
     """Return the query as queries for half of the rows each; as one if it does not say what its parts are."""
     if not any(call.name == own.IN_PART for call in query.find_all(exp.Anonymous)):
         return (write_query(query),)
-    return tuple(_write(query, {**_MEANINGS, own.IN_PART: f"HASH(x) % 2 = {part}"}) for part in (0, 1))
-
-
-def _write(query: exp.Select, meanings: Mapping[str, str]) -> str:
-    def rewrite(tree: exp.Select) -> exp.Expression:
-        if any(call.name in meanings for call in tree.find_all(exp.Anonymous)):
-            tree = tree.copy()
-            own.write_own(tree, "duckdb", meanings)
-        return tree
-
-    return own.write_select(query, "duckdb", rewrite)
+    return tuple(write_query(query, {**_MEANINGS, own.IN_PART: f"HASH(x) % 2 = {part}"}) for part in (0, 1))

@@ -12,7 +12,7 @@ import json
 import zlib
 from collections.abc import Iterable, Sequence
 
-from dosimeter.engines.base import unreadable
+from dosimeter.engines.engine import unreadable
 from dosimeter.engines.file_digests import digest_bytes
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.engines.base import Engine, ReadOptions
+from dosimeter.engines.engine import Engine, ReadOptions
 from dosimeter.errors import DataError, OptionError
 from dosimeter.problems import Option, leave_out
 

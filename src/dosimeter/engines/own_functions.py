@@ -30,22 +30,27 @@ def call_own(name: str, argument: exp.Expression) -> exp.Expression:
     return exp.Anonymous(this=name, expressions=[argument])
 
 
-def write_select(query: exp.Select, dialect: str, rewrite: Callable[[exp.Select], exp.Expression]) -> str:
+def write_select(
+    query: exp.Select,
+    dialect: str,
+    meanings: Mapping[str, str],
+    rewrite: Callable[[exp.Select], exp.Expression] | None = None,
+) -> str:
     """Return the query as text in the dialect. Raises TypeError for what is not a SELECT tree.
 
-    ``rewrite``: returns the tree as the engine must get it.
+    ``meanings``: the SQL of functions that are called in the query. ``rewrite``: returns a copy as the engine must get
+    it.
     """
     if not isinstance(query, exp.Select):
         raise TypeError("only SELECT trees of our own making run")
-    return rewrite(query).sql(dialect=dialect, unsupported_level=ErrorLevel.RAISE)
-
-
-def write_own(tree: exp.Expression, dialect: str, meanings: Mapping[str, str]) -> None:
-    """Replace, in the tree, calls of the functions that ``meanings`` has by their SQL in the dialect."""
-    for call in reversed(list(tree.find_all(exp.Anonymous))):
-        if call.name in meanings:
-            meaning = _parse(meanings[call.name], dialect)
-            call.replace(exp.Paren(this=_put_in(meaning, call.expressions[0])))
+    tree: exp.Expression = query if rewrite is None else rewrite(query)
+    if any(call.name in meanings for call in tree.find_all(exp.Anonymous)):
+        tree = tree.copy()
+        for call in reversed(list(tree.find_all(exp.Anonymous))):
+            if call.name in meanings:
+                meaning = _parse(meanings[call.name], dialect)
+                call.replace(exp.Paren(this=_put_in(meaning, call.expressions[0])))
+    return tree.sql(dialect=dialect, unsupported_level=ErrorLevel.RAISE)
 
 
 def _put_in(meaning: exp.Expression, subject: exp.Expression) -> exp.Expression:

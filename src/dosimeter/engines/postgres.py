@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
-from dosimeter.engines.base import Engine, ReadOptions, combine_fingerprints, digest_sums, joined_with_itself
 from dosimeter.engines.columns import NativeColumn
+from dosimeter.engines.engine import Engine, ReadOptions, combine_fingerprints, digest_sums, joined_with_itself
 from dosimeter.engines.postgres_catalogue import (
     TYPES,
     CatalogueTable,

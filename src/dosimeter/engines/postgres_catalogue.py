@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from dosimeter.engines.cells import RANGES, is_whole, is_within, keep_if, keep_in_range, read_flag
-from dosimeter.engines.columns import NativeColumn, NativeTypes
-from dosimeter.engines.files import refuse_database_url
+from dosimeter.engines.columns import NativeColumn, NativeTypes, name_types
+from dosimeter.engines.source_files import refuse_database_url
 from dosimeter.errors import DataError, OptionError
 from dosimeter.problems import Option
 from dosimeter.schema import Column, ColumnType
@@ -30,37 +30,10 @@ _INTEGERS = frozenset({"int2", "int4", "int8", "whole numeric"})
 _NUMBERS = _INTEGERS | {"numeric", "float4", "float8"}
 _TEXTS = frozenset({"text", "varchar", "bpchar", "char", "name", "citext", "uuid", "enum"})
 _MOMENTS = frozenset({"timestamp", "timestamptz"})
-TYPES = NativeTypes(
-    fits={
-        ColumnType.INTEGER: _INTEGERS,
-        ColumnType.DECIMAL: _NUMBERS,
-        ColumnType.BOOLEAN: frozenset({"bool"}),
-        ColumnType.DATE: frozenset({"date"}),
-        ColumnType.TIMESTAMP: _MOMENTS,
-        ColumnType.TEXT: _TEXTS,
-        ColumnType.CATEGORY: _TEXTS,
-    },
-    # Whole numbers that are kept as numeric or floats; yes and no, which in a CSV are TRUE and FALSE.
-    also_fits={ColumnType.INTEGER: _NUMBERS, ColumnType.BOOLEAN: _TEXTS},
+TYPES = NativeTypes.of(
+    integers=_INTEGERS, numbers=_NUMBERS, texts=_TEXTS, moments=_MOMENTS, boolean="bool", flags=frozenset({"int4"})
 )
-_NATIVE = {
-    ColumnType.INTEGER: "BIGINT",
-    ColumnType.DECIMAL: "DOUBLE",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP",  # from timestamptz: the time in UTC, which is the transaction's time zone
-    ColumnType.TEXT: "TEXT",
-    ColumnType.CATEGORY: "TEXT",
-}
-_CASTABLE = {
-    ColumnType.INTEGER: _TEXTS,
-    ColumnType.DECIMAL: _TEXTS,
-    ColumnType.BOOLEAN: {"int4"},
-    ColumnType.DATE: _MOMENTS | _TEXTS,
-    ColumnType.TIMESTAMP: _TEXTS | {"date"},
-    ColumnType.TEXT: _NUMBERS | _MOMENTS | {"bool", "date"},
-    ColumnType.CATEGORY: _NUMBERS | _MOMENTS | {"bool", "date"},
-}
+_NATIVE = name_types("TEXT")  # from timestamptz: the time in UTC, which is the transaction's time zone
 
 _FIND_RELATION = f"""
     SELECT c.oid, n.nspname, c.relname, row_security_active(c.oid)
@@ -196,7 +169,7 @@ def _find_attribute(name: str, attributes: Mapping[str, NativeColumn]) -> str | 
 
 def _advise_cast(column: Column, attribute: NativeColumn) -> str:
     """Return a sentence on a cast that keeps what the values mean, such as timestamps to dates; "" if there is none."""
-    if attribute.kind not in _CASTABLE[column.type]:
+    if attribute.kind not in TYPES.castable[column.type]:
         return ""
     name = column.name if re.fullmatch("[a-z_][a-z0-9_]*", column.name) else quote_identifier(column.name)
     written = "DOUBLE PRECISION" if column.type is ColumnType.DECIMAL else _NATIVE[column.type]

@@ -21,7 +21,7 @@ _MEANINGS = {
 
 def write_query(query: exp.Select) -> str:
     """Return the query as text. Raises TypeError for what is not a SELECT tree."""
-    return own.write_select(query, "postgres", _with_collations)
+    return own.write_select(query, "postgres", _MEANINGS, _with_collations)
 
 
 def _with_collations(query: exp.Select) -> exp.Expression:
@@ -43,7 +43,6 @@ def _with_collations(query: exp.Select) -> exp.Expression:
             select = call.find_ancestor(exp.Select)
             assert select is not None
             select.set("offset", exp.Offset(expression=exp.Literal.number(0)))
-    own.write_own(tree, "postgres", _MEANINGS)
     return tree
 
 

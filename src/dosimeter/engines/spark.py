@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from dosimeter.engines.base import (
+from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
+from dosimeter.engines.engine import (
     Engine,
     ReadOptions,
     changed_columns,
@@ -26,9 +27,8 @@ from dosimeter.engines.base import (
     digest_sums,
     joined_with_itself,
 )
-from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
-from dosimeter.engines.files import say_how
 from dosimeter.engines.identities import identify_files
+from dosimeter.engines.source_files import say_how
 from dosimeter.engines.spark_files import (
     Files,
     find_files,
@@ -69,17 +69,8 @@ _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint", "whole decimal"})
 _NUMBERS = _INTEGERS | {"decimal", "float", "double"}
 _TEXTS = frozenset({"string", "varchar", "char"})
 _MOMENTS = frozenset({"timestamp", "timestamp_ntz"})
-_TYPES = NativeTypes(
-    fits={
-        ColumnType.INTEGER: _INTEGERS,
-        ColumnType.DECIMAL: _NUMBERS,
-        ColumnType.BOOLEAN: frozenset({"boolean"}),
-        ColumnType.DATE: frozenset({"date"}),
-        ColumnType.TIMESTAMP: _MOMENTS,
-        ColumnType.TEXT: _TEXTS,
-        ColumnType.CATEGORY: _TEXTS,
-    },
-    also_fits={ColumnType.INTEGER: _NUMBERS, ColumnType.BOOLEAN: _TEXTS},  # whole decimals and floats; yes and no
+_TYPES = NativeTypes.of(
+    integers=_INTEGERS, numbers=_NUMBERS, texts=_TEXTS, moments=_MOMENTS, boolean="boolean", flags=_INTEGERS
 )
 # They write failing queries, cells and all, to stderr.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -394,20 +385,9 @@ def _kind(native: str) -> str:
     return "whole decimal" if re.fullmatch(r"decimal\(\d+,0\)", native) else bare
 
 
-_CASTABLE = {
-    ColumnType.INTEGER: _TEXTS,
-    ColumnType.DECIMAL: _TEXTS,
-    ColumnType.BOOLEAN: _INTEGERS,
-    ColumnType.DATE: _TEXTS | _MOMENTS,
-    ColumnType.TIMESTAMP: _TEXTS | {"date"},
-    ColumnType.TEXT: _NUMBERS | _MOMENTS | {"boolean", "date"},
-    ColumnType.CATEGORY: _NUMBERS | _MOMENTS | {"boolean", "date"},
-}
-
-
 def _advise_cast(column: Column, native: NativeColumn) -> str:
     """Return a sentence on a cast that keeps what the values mean, such as timestamps to dates; "" if there is none."""
-    if native.kind not in _CASTABLE[column.type]:
+    if native.kind not in _TYPES.castable[column.type]:
         return ""
     name = exp.to_identifier(column.name).sql(dialect="spark")
     return f" If its values are such, read a view with CAST({name} AS {NATIVE[column.type]})."

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
-from dosimeter.engines.base import ReadOptions
-from dosimeter.engines.files import find_delimiter, find_kind, list_files, name_table, say_how
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.engines.identities import identify_files, name_digests
+from dosimeter.engines.source_files import find_delimiter, find_kind, list_files, name_table, say_how
 from dosimeter.errors import DataError, OptionError
 from dosimeter.options import check_option
 from dosimeter.problems import Option

@@ -12,19 +12,12 @@ from sqlglot import exp
 
 import dosimeter.engines.own_functions as own
 from dosimeter.engines.cells import FORMS, is_whole, keep_if, keep_in_range, read_cell, read_flag
+from dosimeter.engines.columns import name_types
 from dosimeter.engines.written_cells import CellWriting, inference_query
 from dosimeter.errors import QueryError
 from dosimeter.schema import ColumnType
 
-NATIVE = {
-    ColumnType.INTEGER: "BIGINT",
-    ColumnType.DECIMAL: "DOUBLE",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP_NTZ",
-    ColumnType.TEXT: "STRING",
-    ColumnType.CATEGORY: "STRING",
-}
+NATIVE = name_types("STRING", "TIMESTAMP_NTZ")
 _MOST_DIGITS = 38
 _WHOLE_FROM = "9007199254740992"  # 2^53: from here on every double is a whole number
 MOST_NODES = 10_000
@@ -40,7 +33,7 @@ _MEANINGS = {
 
 def write_query(query: exp.Select) -> str:
     """Return the query as text. Raises TypeError for what is not a SELECT tree."""
-    return own.write_select(query, "spark", as_spark_tree)
+    return own.write_select(query, "spark", _MEANINGS, as_spark_tree)
 
 
 def as_spark_tree(query: exp.Select) -> exp.Expression:
@@ -59,7 +52,6 @@ def as_spark_tree(query: exp.Select) -> exp.Expression:
     for rounding in reversed([node for node in tree.walk() if isinstance(node, (exp.Floor, exp.Ceil))]):
         if not _becomes_bigint(rounding):
             rounding.replace(_whole_double(rounding))
-    own.write_own(tree, "spark", _MEANINGS)
     return tree
 
 

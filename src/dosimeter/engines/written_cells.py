@@ -13,8 +13,8 @@ from typing import Self
 
 from sqlglot import exp
 
-from dosimeter.engines.base import ReadOptions
 from dosimeter.engines.cells import CLOCK, matches, read_cell, without_blanks
+from dosimeter.engines.engine import ReadOptions
 from dosimeter.options import check_option
 from dosimeter.schema import ColumnType
 

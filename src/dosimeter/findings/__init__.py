@@ -8,23 +8,19 @@ filters of one list, and the verdict is a function of it.
 from dosimeter.findings.choice import Choice
 from dosimeter.findings.deciding import Proposal, find_for_proposal
 from dosimeter.findings.filters import CAUTIONS, GIVEN, NEXT, STATES, pick
-from dosimeter.findings.finding import Finding, Subject, Weight
+from dosimeter.findings.finding import Finding, Weight
 from dosimeter.findings.looking import (
-    Assessed,
     find_absolute,
-    find_accuracy,
     find_accuracy_notes,
     find_at,
     find_empty_filters,
     find_in_choice,
     find_notes,
-    find_undecided,
     find_unmet,
     find_unstated,
     find_untold,
 )
 from dosimeter.findings.on_account import (
-    MOST_COUNTED,
     AccountRefuses,
     AnswersLeft,
     Spends,
@@ -35,51 +31,5 @@ from dosimeter.findings.on_account import (
 from dosimeter.findings.on_answer import MetButNotGranted
 from dosimeter.findings.on_method import Remark
 from dosimeter.findings.on_people import FEW, FailsPreference, LooserThanOwn
-from dosimeter.findings.sentences import SENTENCES, word, word_all
-from dosimeter.findings.verdict import Summary, SummaryLine, Verdict, judge, summarize
-
-__all__ = [
-    "CAUTIONS",
-    "FEW",
-    "GIVEN",
-    "MOST_COUNTED",
-    "NEXT",
-    "SENTENCES",
-    "STATES",
-    "AccountRefuses",
-    "AnswersLeft",
-    "Assessed",
-    "Choice",
-    "FailsPreference",
-    "Finding",
-    "LooserThanOwn",
-    "MetButNotGranted",
-    "Proposal",
-    "Remark",
-    "Spends",
-    "Subject",
-    "Summary",
-    "SummaryLine",
-    "TakesAllLeft",
-    "TestCosts",
-    "Verdict",
-    "Weight",
-    "find_absolute",
-    "find_accuracy",
-    "find_accuracy_notes",
-    "find_at",
-    "find_empty_filters",
-    "find_for_proposal",
-    "find_in_choice",
-    "find_notes",
-    "find_undecided",
-    "find_unmet",
-    "find_unstated",
-    "find_untold",
-    "judge",
-    "pick",
-    "summarize",
-    "word",
-    "word_all",
-    "write_reading",
-]
+from dosimeter.findings.sentences import word, word_all
+from dosimeter.findings.verdict import Summary, Verdict, summarize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, dataclass_transform
 
 
 class Weight(Enum):
@@ -24,10 +24,11 @@ class Subject(Enum):
     METHOD = "method"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass_transform(frozen_default=True)
 class Finding:
     """One thing worth saying. Its fields are the numbers and names that the sentence needs. Private.
 
+    Every subclass is a frozen dataclass. It gives what differs from the class it extends beside this class's name:
     ``weight``: how it bears on taking the ε. ``about``: what it is about. ``is_note``: it stands among the notes, below
     everything else, and in JSON's ``notes``. ``is_advice``: it stands among the advice. It can be both.
     """
@@ -36,6 +37,20 @@ class Finding:
     about: ClassVar[Subject] = Subject.METHOD
     is_note: ClassVar[bool] = False
     is_advice: ClassVar[bool] = True
+
+    def __init_subclass__(
+        cls,
+        *,
+        weight: Weight | None = None,
+        about: Subject | None = None,
+        is_note: bool | None = None,
+        is_advice: bool | None = None,
+    ) -> None:
+        given = {"weight": weight, "about": about, "is_note": is_note, "is_advice": is_advice}
+        for name, value in given.items():
+            if value is not None:
+                setattr(cls, name, value)
+        dataclass(frozen=True, repr=False)(cls)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(redacted)"

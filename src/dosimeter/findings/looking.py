@@ -23,12 +23,12 @@ from dosimeter.risk import (
     extremes,
     find_safe,
     is_alike,
-    own_epsilon,
     weighted_quantile,
 )
 from dosimeter.show import order_candidates
 
 if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
     from dosimeter.findings.choice import Choice
     from dosimeter.findings.finding import Finding
     from dosimeter.findings.on_account import AccountRefuses
@@ -69,6 +69,8 @@ class Assessed(Protocol):
     @property
     def matched(self) -> int: ...
     def absolute(self, epsilon: float, *, charge: float | None = None) -> AbsoluteRisk: ...
+
+    def own_epsilons(self, values: FloatArray, shares: FloatArray | None, epsilon: float) -> FloatArray: ...
     def foresee(self, epsilon: float, *, read: bool = False) -> tuple[ColumnAccuracy, ...]: ...
     def measured(self) -> Measured: ...
     def smallest_group(self) -> int | None: ...
@@ -145,12 +147,8 @@ def _find_own_of_everybody(risk: Assessed, influence: float, epsilons: Sequence[
 
 
 def _find_own(risk: Assessed, influence: float, epsilon: float) -> float:
-    """Return the own guarantee of somebody with this PIS (P1)."""
-    scale = risk.mechanism.scale(risk.sensitivity, epsilon)
-    own = own_epsilon(
-        np.array([influence]), risk.mechanism, sensitivity=risk.sensitivity, scale=scale, epsilon=epsilon
-    )  # fmt: skip
-    return float(own[0])
+    """Return the own guarantee, in ε, of somebody with this influence (P1)."""
+    return float(risk.own_epsilons(np.array([influence]), None, epsilon)[0])
 
 
 def find_empty_filters(

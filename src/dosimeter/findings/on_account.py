@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from dosimeter.findings.finding import Finding, Subject, Weight
 from dosimeter.show import format_epsilon, format_number, format_small
@@ -13,15 +12,11 @@ MOST_COUNTED = 50
 """The most answers that are counted as possible after this one."""
 
 
-class OnCost(Finding):
+class OnCost(Finding, about=Subject.COST):
     """A finding on the account."""
 
-    __slots__ = ()
-    about: ClassVar[Subject] = Subject.COST
 
-
-@dataclass(frozen=True, slots=True, repr=False)
-class AccountRefuses(OnCost):
+class AccountRefuses(OnCost, weight=Weight.AGAINST):
     """The rule by which the account refuses an answer at this ε, with the numbers on which it rests.
 
     ``epsilon_svt``: the ε of the noisy test. ``spent``: the reading; ``after``: the reading after the answer; both can
@@ -29,8 +24,6 @@ class AccountRefuses(OnCost):
     nobody declared; ``delta_spent`` and ``delta_total``: of the account. ``cap``: on one answer. ``in_zcdp``: the
     policy counts ρ.
     """
-
-    weight: ClassVar[Weight] = Weight.AGAINST
 
     rule: Literal["delta", "cap", "reading", "budget"]
     epsilon: float
@@ -46,7 +39,6 @@ class AccountRefuses(OnCost):
     in_zcdp: bool
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class Spends(OnCost):
     """What is spent before and after the answer; after it at most, if the noisy test finds ε (``testing``).
 
@@ -60,7 +52,6 @@ class Spends(OnCost):
     delta: tuple[float, float, float] | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class TestCosts(OnCost):
     """What the noisy test costs by itself. ``epsilon``: the largest that it can find; ``denied``: the reading then."""
 
@@ -69,7 +60,6 @@ class TestCosts(OnCost):
     denied: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class AnswersLeft(OnCost):
     """How many answers may follow. ``more``: how many in all, at the smallest ε's that are granted.
 
@@ -81,11 +71,8 @@ class AnswersLeft(OnCost):
     testing: bool
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class TakesAllLeft(OnCost):
+class TakesAllLeft(OnCost, weight=Weight.WARNING):
     """No answer is possible after this one. ``testing``: the noisy test finds ε, so that it may be less."""
-
-    weight: ClassVar[Weight] = Weight.WARNING
 
     testing: bool
 

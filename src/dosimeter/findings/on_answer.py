@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from dosimeter.findings.finding import Finding, Subject, Weight
 from dosimeter.findings.on_account import AccountRefuses
 from dosimeter.options import Indicator
 from dosimeter.risk import AnswerAccuracy, ConditionRange
 
 
-class OnAnswer(Finding):
+class OnAnswer(Finding, about=Subject.ANSWER):
     """A finding on the answer."""
 
-    __slots__ = ()
-    about: ClassVar[Subject] = Subject.ANSWER
 
-
-class AgainstAnswer(OnAnswer):
+class AgainstAnswer(OnAnswer, weight=Weight.AGAINST):
     """Something about the answer that speaks against taking the ε."""
-
-    __slots__ = ()
-    weight: ClassVar[Weight] = Weight.AGAINST
 
 
 # ---------------------------------------------------------------- which ε the preference gives
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class Unstated(Finding):
     """No preference is stated. ``ends``: the largest and the smallest ε, each with the RDR of the most exposed.
 
@@ -38,7 +28,6 @@ class Unstated(Finding):
     ends: tuple[tuple[float, float], ...]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class Finds(Finding):
     """The ε that the preference finds. ``following``: the next larger candidate, with its value and whether it meets.
 
@@ -54,25 +43,19 @@ class Finds(Finding):
     meets: bool = False
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class AllMeet(Finding):
+class AllMeet(Finding, weight=Weight.WARNING):
     """Every candidate meets the preference, so that it decides nothing (F4)."""
-
-    weight: ClassVar[Weight] = Weight.WARNING
 
     preference: str
     indicator: Indicator
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class NoneMeets(Finding):
+class NoneMeets(Finding, weight=Weight.AGAINST):
     """No candidate meets the preference. ``ends``: ε and value of the preference at the largest and smallest ε.
 
     ``ratio``: least ÷ most exposed at the smallest candidate, told where there are no values; None if the preference is
     not about RDRs alone. ``exposed``: how many people are most exposed; None if that is not told.
     """
-
-    weight: ClassVar[Weight] = Weight.AGAINST
 
     preference: str
     smallest: float
@@ -81,28 +64,19 @@ class NoneMeets(Finding):
     exposed: int | None = None
 
 
-class NoValue(Finding):
+class NoValue(Finding, weight=Weight.AGAINST):
     """The preference is one comparison, which has no value at any candidate."""
 
-    __slots__ = ()
-    weight: ClassVar[Weight] = Weight.AGAINST
 
-
-@dataclass(frozen=True, slots=True, repr=False)
-class MetButNotGranted(Finding):
+class MetButNotGranted(Finding, weight=Weight.AGAINST):
     """Some candidates meet the preference, and the account admits none. ``refusal``: why; None if unknown."""
-
-    weight: ClassVar[Weight] = Weight.AGAINST
 
     preference: str
     refusal: AccountRefuses | None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Conflict(Finding):
+class Conflict(Finding, weight=Weight.AGAINST):
     """No candidate meets these conditions of the preference together."""
-
-    weight: ClassVar[Weight] = Weight.AGAINST
 
     parts: tuple[ConditionRange, ...]
 
@@ -110,7 +84,6 @@ class Conflict(Finding):
 # ---------------------------------------------------------------- how exact it would be
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class Errors(OnAnswer):
     """The 95 % errors of the answer at one ε. ``columns``: the names of its aggregate columns.
 
@@ -126,7 +99,6 @@ class Errors(OnAnswer):
     most: int | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class StepTo(OnAnswer):
     """What the next candidate would change: the error of one column, and the membership advantage (P4).
 
@@ -143,14 +115,12 @@ class StepTo(OnAnswer):
     advantage_here: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class WorthLittle(AgainstAnswer):
     """Half of the numbers or more are lost in noise, or have too few people to tell."""
 
     epsilon: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class WorthMoreAt(OnAnswer):
     """From which larger ε on, of those that the account grants, an answer is worth something that here is not.
 
@@ -164,7 +134,6 @@ class WorthMoreAt(OnAnswer):
     few: bool
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class CoarserQuery(OnAnswer):
     """The same query without some of its GROUP BY columns, at the same ε and with the same noise.
 
@@ -177,7 +146,6 @@ class CoarserQuery(OnAnswer):
     drowned: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class AnyValue(AgainstAnswer):
     """The rank of a number may be off by half the size of an average group or more."""
 
@@ -186,19 +154,14 @@ class AnyValue(AgainstAnswer):
     groups: int
 
 
-class Rough(OnAnswer):
+class Rough(OnAnswer, weight=Weight.WARNING):
     """The numbers are not exact enough to count as exact."""
 
-    __slots__ = ()
-    weight: ClassVar[Weight] = Weight.WARNING
 
-
-@dataclass(frozen=True, slots=True, repr=False)
 class AsExactAsAsked(OnAnswer):
     wanted: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class NotAsExactAsAsked(AgainstAnswer):
     """The answer does not have the error that the analyst wants. ``enough``: the smallest ε that gives it.
 

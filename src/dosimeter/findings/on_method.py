@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from dosimeter.findings.finding import Finding
 from dosimeter.mechanisms import RatioWarning
 from dosimeter.options import Indicator
 
 
-class Note(Finding):
+class Note(Finding, is_note=True, is_advice=False):
     """A finding that stands among the notes."""
 
-    __slots__ = ()
-    is_note: ClassVar[bool] = True
-    is_advice: ClassVar[bool] = False
 
-
-@dataclass(frozen=True, slots=True, repr=False)
 class Remark(Note):
     """A public sentence about the query or the data that was written where it was found out."""
 
     words: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class EmptyFilter(Note):
+class EmptyFilter(Note, is_advice=True):
     """A FILTER of the preference matches nobody."""
-
-    is_advice: ClassVar[bool] = True
 
     condition: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class IndicatorUsed(Note):
     indicator: Indicator
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class DrawnByRank(Note):
     names: tuple[str, ...]
 
@@ -47,16 +34,11 @@ class DrawnByRank(Note):
 class ContinuousNoise(Note):
     """The exact indicator is that of continuous noise, and the grid is wide against some of the noise (R6)."""
 
-    __slots__ = ()
-
 
 class SameSpread(Note):
     """The range and the variance of the raw RDR are the same at every ε (R8)."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True, repr=False)
 class OwnOfEverybody(Note):
     """What ε guarantees everybody, where all are equally exposed (P1)."""
 
@@ -64,14 +46,12 @@ class OwnOfEverybody(Note):
     own: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class CountRatio(Note):
     """The ratio of a COUNT does not depend on the data (R10). ``k``: how many numbers get noise."""
 
     k: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class IncautiousRatio(Note):
     """A ratio of upper bounds can be above the ratio of the RDRs themselves (R7)."""
 
@@ -81,22 +61,15 @@ class IncautiousRatio(Note):
 class NoDependence(Note):
     """The preference cannot depend on ε (R8)."""
 
-    __slots__ = ()
-
 
 class RawSpread(Note):
     """The preference limits the spread of the raw RDR, whatever its level."""
-
-    __slots__ = ()
 
 
 class DependsOnLevel(Note):
     """The preference depends on how large RDRs are, which noise raises (R10)."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True, repr=False)
 class QuantileOnZero(Note):
     """A quantile of the preference falls on people who do not move the answer."""
 
@@ -106,37 +79,29 @@ class QuantileOnZero(Note):
 class NoErrorInRows(Note):
     """The preference is about errors, and all errors are in rows."""
 
-    __slots__ = ()
-
 
 class EveryEpsilonMeets(Note):
     """Every ε meets the preference, not only every candidate."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True, repr=False)
 class LimitBelow(Note):
     """The largest ε that meets the preference is below every candidate that the account allows."""
 
     limit: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class AnotherMayMeet(Note):
     """No candidate meets the preference. ``rising``: it also asks for accuracy, so that a larger one may."""
 
     rising: bool
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class NotAtEverySmaller(Note):
     """A smaller candidate fails the preference that this one meets."""
 
     epsilon: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class ReachesSeveral(Note):
     """One individual's rows can reach several groups (R11)."""
 
@@ -144,7 +109,6 @@ class ReachesSeveral(Note):
     times: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class GroupsCount(Note):
     """More groups allow a larger ε for the same preference. ``own``: the own guarantee of the most exposed (P1)."""
 
@@ -153,7 +117,6 @@ class GroupsCount(Note):
     own: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class ErrorByGroup(Note):
     """How the 95 % error of a column differs between groups at one ε (E1)."""
 
@@ -168,7 +131,6 @@ class ErrorByGroup(Note):
     drowned: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class TooFewToTell(Note):
     """How many numbers have too few people behind them, and how a preference over errors counts them (E1)."""
 

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from dosimeter.findings.finding import Finding, Subject, Weight
 
 FEW = 5
 """Fewer people than this are as good as named."""
 
 
-class OnPeople(Finding):
+class OnPeople(Finding, about=Subject.PEOPLE):
     """A finding on people."""
 
-    __slots__ = ()
-    about: ClassVar[Subject] = Subject.PEOPLE
 
-
-class AgainstPeople(OnPeople):
+class AgainstPeople(OnPeople, weight=Weight.AGAINST):
     """Something about people that speaks against taking the ε."""
 
-    __slots__ = ()
-    weight: ClassVar[Weight] = Weight.AGAINST
 
-
-class WarningOfPeople(OnPeople):
+class WarningOfPeople(OnPeople, weight=Weight.WARNING):
     """Something about people to look at before the ε is taken."""
 
-    __slots__ = ()
-    weight: ClassVar[Weight] = Weight.WARNING
 
-
-@dataclass(frozen=True, slots=True, repr=False)
 class SinglesOut(AgainstPeople):
     """The query tests identifying columns. ``clauses``: these tests, as SQL."""
 
@@ -43,31 +30,23 @@ class SinglesOut(AgainstPeople):
 class NobodyTouched(AgainstPeople):
     """Nobody is in the query: the answer is noise."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True, repr=False)
 class FewTouched(AgainstPeople):
     people: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class FewInGroup(AgainstPeople):
     """The smallest group of the answer holds few people."""
 
     people: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class EquallyExposed(OnPeople):
+class EquallyExposed(OnPeople, is_note=True):
     """Everybody has the same RDR at every ε. ``smallest``: how many people the smallest group holds, if it is known."""
-
-    is_note: ClassVar[bool] = True
 
     smallest: int | None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class FailsPreference(AgainstPeople):
     """This ε does not meet the preference. ``found``: the largest that does and that the account grants."""
 
@@ -75,18 +54,14 @@ class FailsPreference(AgainstPeople):
     found: float | None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class FailsByAccuracy(AgainstPeople):
+class FailsByAccuracy(AgainstPeople, about=Subject.ANSWER):
     """This ε fails the preference by its conditions on errors alone. ``in_rows``: every error is in rows."""
-
-    about: ClassVar[Subject] = Subject.ANSWER
 
     epsilon: float
     found: float | None
     in_rows: bool
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class MeetsPreference(OnPeople):
     epsilon: float
 
@@ -94,16 +69,11 @@ class MeetsPreference(OnPeople):
 class MetByAll(WarningOfPeople):
     """Every ε meets the preference, so that it decides nothing about the risk (F4)."""
 
-    __slots__ = ()
-
 
 class NoLimitOnRisk(WarningOfPeople):
     """The preference is about errors alone."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True, repr=False)
 class LooserThanOwn(WarningOfPeople):
     """The preference is looser than the controller's own threshold: least ÷ most exposed of at least ``percent`` %.
 
@@ -114,7 +84,6 @@ class LooserThanOwn(WarningOfPeople):
     allowed: float | None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class TestAtWorst(WarningOfPeople):
     """The noisy test finds ε. ``epsilon``: the largest that it can find. ``charge``: that, and the test's own ε."""
 
@@ -122,7 +91,6 @@ class TestAtWorst(WarningOfPeople):
     charge: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class AllowedByGroups(WarningOfPeople):
     """The preference allows this ε only because the noise in all groups is counted (R11).
 
@@ -133,7 +101,6 @@ class AllowedByGroups(WarningOfPeople):
     by_cell: float | None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class DecidesNothing(WarningOfPeople):
     """Every candidate meets the preference (F4). The rest says what the largest candidate would tell.
 
@@ -148,14 +115,12 @@ class DecidesNothing(WarningOfPeople):
     touched: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class NobodyMoves(WarningOfPeople):
     """Nobody moves the answer, so that no preference on people decides (F4). ``touched``: as in DecidesNothing."""
 
     touched: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class Cautious(OnPeople):
     """The largest candidate at which nobody's membership advantage exceeds 0.25 (P4).
 
@@ -169,24 +134,19 @@ class Cautious(OnPeople):
 class NoneCautious(WarningOfPeople):
     """At every candidate somebody's membership advantage exceeds 0.25."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True, repr=False)
 class OwnGuarantee(OnPeople):
     """The own guarantee of the most exposed person, in ε (P1)."""
 
     own: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class RightGuesses(OnPeople):
     """How many more of 100 guesses who is in are right at most (P4). ``advantage``: the membership advantage."""
 
     advantage: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class Suspicion(OnPeople):
     """What a suspicion can become at most (P3). ``charge``: the ε from which that follows."""
 
@@ -195,7 +155,6 @@ class Suspicion(OnPeople):
     charge: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class PickedOut(OnPeople):
     """The chance of picking the right one of ``people`` (P2). ``exact``: it is no estimate."""
 
@@ -206,5 +165,3 @@ class PickedOut(OnPeople):
 
 class LimitsHold(OnPeople):
     """When the limits above hold: for an ε that was not found from the data (G2)."""
-
-    __slots__ = ()

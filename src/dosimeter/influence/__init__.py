@@ -8,35 +8,14 @@ and who is most exposed. Never draws noise and never knows the ledger. ``rows`` 
 from typing import TYPE_CHECKING
 
 from dosimeter.influence.bounded_rows import count_alike, count_rows_each, find_facts
-from dosimeter.influence.contributions import Contributions, no_attributes
+from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.measured_rows import DeclaredTables, Rows, require_unique
 from dosimeter.influence.measuring import measure_exactly, measure_influence
 from dosimeter.influence.observed_keys import order_key
 from dosimeter.influence.profiles import ExposedSearch, Profile
 from dosimeter.influence.public_rows import read_public_tables
-from dosimeter.influence.rows.profile import Measured
+from dosimeter.influence.rows.row_profile import Measured
 from dosimeter.late_names import load_late
-
-__all__ = [
-    "Contributions",
-    "DeclaredTables",
-    "ExposedRecord",
-    "ExposedSearch",
-    "Measured",
-    "Profile",
-    "Rows",
-    "count_alike",
-    "count_rows_each",
-    "find_facts",
-    "measure_exactly",
-    "measure_influence",
-    "no_attributes",
-    "order_key",
-    "read_public_tables",
-    "require_unique",
-    "show_cell",
-    "take_row",
-]
 
 if TYPE_CHECKING:
     from dosimeter.influence.most_exposed import ExposedRecord, show_cell, take_row

@@ -14,7 +14,7 @@ from sqlglot import exp
 from dosimeter.engines import Engine
 from dosimeter.influence.row_choice import choose_rows
 from dosimeter.schema import Schema
-from dosimeter.sql import column_tree, connect, is_not_null, is_null
+from dosimeter.sql import column_tree, connect, is_not_null, is_null, select_from
 
 UNIT = "unit"
 
@@ -48,12 +48,13 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
     absent = is_null(exp.column(UNIT))
     rows = exp.Case(ifs=[exp.If(this=exp.Not(this=absent.copy()), true=exp.column("n"))])
     missing = exp.Case(ifs=[exp.If(this=absent, true=exp.column("n"))], default=exp.Literal.number(0))
-    return exp.select(
+    return select_from(
+        _rows_per_unit_query(schema.unit, relation),
         exp.alias_(exp.Count(this=exp.column(UNIT)), "individuals"),
         exp.alias_(exp.Max(this=rows), "most"),
         exp.alias_(exp.Sum(this=missing), "missing"),
         exp.alias_(exp.Sum(this=exp.column("n")), "rows", quoted=True),
-    ).from_(_rows_per_unit_query(schema.unit, relation), copy=False)
+    )
 
 
 def _rows_per_unit_query(unit: str, relation: exp.Expression) -> exp.Subquery:
@@ -62,12 +63,7 @@ def _rows_per_unit_query(unit: str, relation: exp.Expression) -> exp.Subquery:
     Rows with a NULL unit, which belong to nobody, are counted together as if they were one individual's.
     """
     columns = (exp.alias_(column_tree(unit), UNIT), exp.alias_(exp.Count(this=exp.Star()), "n"))
-    return (
-        exp.select(*columns)
-        .from_(relation.copy(), copy=False)
-        .group_by(exp.Literal.number(1), copy=False)
-        .subquery("per_unit", copy=False)
-    )
+    return select_from(relation.copy(), *columns, group=[exp.Literal.number(1)]).subquery("per_unit", copy=False)
 
 
 def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict[int, int]:
@@ -75,13 +71,9 @@ def count_rows_each(engine: Engine, unit: str, relation: exp.Expression) -> dict
 
     Rows with a NULL unit are left out.
     """
-    somebody = is_not_null(exp.column(UNIT))
-    query = (
-        exp.select(exp.column("n"), exp.alias_(exp.Count(this=exp.Star()), "people"))
-        .from_(_rows_per_unit_query(unit, relation), copy=False)
-        .where(somebody, copy=False)
-        .group_by(exp.Literal.number(1), copy=False)
-    )
+    somebody, counted = is_not_null(exp.column(UNIT)), exp.alias_(exp.Count(this=exp.Star()), "people")
+    per_unit = _rows_per_unit_query(unit, relation)
+    query = select_from(per_unit, exp.column("n"), counted, where=somebody, group=[exp.Literal.number(1)])
     found = engine.fetch(query).to_pylist()
     return dict(sorted((int(row["n"]), int(row["people"])) for row in found))
 
@@ -93,21 +85,15 @@ def count_alike(engine: Engine, schema: Schema, relation: exp.Expression) -> int
     """
     keys = [column_tree(schema.unit), column_tree(str(schema.row_key))]
     repeated = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
-    absent = is_null(keys[1].copy())
-    alike = (
-        exp.select(exp.alias_(exp.Count(this=exp.Star()), "n"))
-        .from_(relation.copy(), copy=False)
-        .where(is_not_null(keys[0].copy()), copy=False)
-        .group_by(*keys, copy=False)
-        .having(connect([repeated, absent], exp.Or), copy=False)
-    )
-    counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "alike")).from_(
-        alike.subquery("alike_rows", copy=False), copy=False
-    )
-    return int(engine.fetch(counted).to_pylist()[0]["alike"] or 0)
+    kept = connect([repeated, is_null(keys[1].copy())], exp.Or)
+    counted = exp.alias_(exp.Count(this=exp.Star()), "n")
+    alike = select_from(relation.copy(), counted, where=is_not_null(keys[0].copy()), group=keys, having=kept)
+    query = select_from(alike.subquery("alike_rows", copy=False), exp.alias_(exp.Count(this=exp.Star()), "alike"))
+    return int(engine.fetch(query).to_pylist()[0]["alike"] or 0)
 
 
 def drop_unowned(schema: Schema, relation: exp.Expression) -> exp.Expression:
     """Return the rows whose unit is not NULL."""
-    query = exp.select(*[column_tree(name) for name in schema.columns]).from_(relation.copy(), copy=False)
-    return query.where(is_not_null(column_tree(schema.unit)), copy=False).subquery("owned", copy=False)
+    columns = [column_tree(name) for name in schema.columns]
+    somebody = is_not_null(column_tree(schema.unit))
+    return select_from(relation.copy(), *columns, where=somebody).subquery("owned", copy=False)

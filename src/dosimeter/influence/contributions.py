@@ -13,10 +13,6 @@ from dosimeter.arrays import FloatArray, IntArray, sum_rows
 from dosimeter.mechanisms import Norm
 
 
-def no_attributes() -> Mapping[str, NDArray[np.generic]]:
-    return {}
-
-
 def _add_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
     """Append the value that an empty slot has for an attribute: False for a condition, otherwise None.
 
@@ -24,11 +20,6 @@ def _add_nobody(values: NDArray[np.generic]) -> NDArray[np.generic]:
     """
     absent: Any = False if values.dtype == np.bool_ else None
     return np.append(values, np.array([absent], dtype=values.dtype))
-
-
-def _sum_by_owner(shares: FloatArray, owners: IntArray, people: int) -> FloatArray:
-    total: FloatArray = np.bincount(owners, weights=shares, minlength=people).astype(np.float64)
-    return total
 
 
 def _add_shares(shares: Sequence[FloatArray | None]) -> FloatArray | None:
@@ -55,7 +46,7 @@ class Contributions:
     starts: IntArray
     cells: IntArray
     changes: FloatArray
-    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=no_attributes)
+    attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     shares: FloatArray | None = None
 
     @classmethod
@@ -89,7 +80,9 @@ class Contributions:
             cells=(group[entries] * changes.shape[1] + columns).astype(np.int64, copy=False),
             changes=changes[entries, columns],
             attributes=dict(attributes),
-            shares=None if shares is None else _sum_by_owner(shares, owners, len(people)),
+            shares=None
+            if shares is None
+            else np.bincount(owners, weights=shares, minlength=len(people)).astype(np.float64),
         )
         return found.with_empty_slots(max(slots - found.n, 0))
 

@@ -17,7 +17,7 @@ from sqlglot import exp
 from dosimeter.engines import Engine
 from dosimeter.errors import SchemaError
 from dosimeter.influence.bounded_rows import UnitFacts, bound_relation, drop_unowned, find_facts
-from dosimeter.influence.rows.queries import PEOPLE, count_query
+from dosimeter.influence.rows.row_queries import PEOPLE, count_query
 from dosimeter.planning import Memberships, PersonStage, QueryPlan, joined_relation, joined_rows, person_relation
 from dosimeter.schema import JoinTable, Schema, unit_schema
 from dosimeter.sql import column_tree, conjunction, is_not_null

@@ -10,8 +10,8 @@ from dosimeter.errors import DataError
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.measured_rows import DeclaredTables, keep_everybody
 from dosimeter.influence.profiles import Profile
-from dosimeter.influence.rows.profile import Measured, measure_answer, profile_rows
-from dosimeter.influence.units.profile import profile_units
+from dosimeter.influence.rows.row_profile import Measured, measure_answer, profile_rows
+from dosimeter.influence.units.unit_profile import profile_units
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.problems import CHECK_SCHEMA

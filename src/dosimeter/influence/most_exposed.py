@@ -21,10 +21,10 @@ from dosimeter.errors import OptionError
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.measured_rows import Rows
 from dosimeter.influence.profiles import ExposedSearch
-from dosimeter.influence.rows.profile import JointRowProfile, Measured, RowProfile
-from dosimeter.influence.rows.queries import PEOPLE, held_values_query, input_column, people_query
-from dosimeter.influence.units.profile import JointUnitProfile, UnitProfile
-from dosimeter.influence.units.trees import equals, is_declared
+from dosimeter.influence.rows.row_profile import JointRowProfile, Measured, RowProfile
+from dosimeter.influence.rows.row_queries import PEOPLE, held_values_query, input_column, people_query
+from dosimeter.influence.units.unit_profile import JointUnitProfile, UnitProfile
+from dosimeter.influence.units.unit_rows import equals, is_declared
 from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.planning import QueryPlan

@@ -22,7 +22,7 @@ from dosimeter.planning import QueryPlan
 if TYPE_CHECKING:
     from dosimeter.influence.measured_rows import Rows
     from dosimeter.influence.most_exposed import ExposedRecord
-    from dosimeter.influence.rows.profile import Measured
+    from dosimeter.influence.rows.row_profile import Measured
 
 
 @dataclass(frozen=True, slots=True, repr=False)

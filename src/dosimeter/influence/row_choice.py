@@ -24,7 +24,17 @@ from dosimeter.engines import (
     call_own,
 )
 from dosimeter.schema import Column, ColumnType, Schema
-from dosimeter.sql import as_bigint, as_double, case, column_tree, conjunction, is_not_null, is_null, whole_number
+from dosimeter.sql import (
+    as_bigint,
+    as_double,
+    case,
+    column_tree,
+    conjunction,
+    is_not_null,
+    is_null,
+    select_from,
+    whole_number,
+)
 
 _BASE, _UNIT, _COPY, _KEY, _PLACE, _FIRST, _LIMIT = (
     f"dosimeter_{name}" for name in ("base", "unit", "copy", "key", "place", "first", "limit")
@@ -53,7 +63,7 @@ def choose_rows(engine: Engine, schema: Schema, relation: exp.Expression, rows: 
     unit = schema.columns[schema.unit].type
     kinds = {_UNIT: unit, _LIMIT: ColumnType.INTEGER, _COPY: ColumnType.INTEGER}
     limits = engine.keep(_limits_query(schema, hashed), kinds, rows=rows)
-    most = exp.select(exp.alias_(exp.Max(this=exp.column(_COPY)), _COPY)).from_(limits.copy(), copy=False)
+    most = select_from(limits.copy(), exp.alias_(exp.Max(this=exp.column(_COPY)), _COPY))
     repeated = None
     if (engine.fetch_few(most).column(_COPY)[0] or 1) > 1:
         limits = engine.keep(_limits_of_copies_query(schema, hashed, limits), kinds, rows=rows)
@@ -73,14 +83,12 @@ def choose_rows(engine: Engine, schema: Schema, relation: exp.Expression, rows: 
 def _hash_rows(schema: Schema, relation: exp.Expression) -> exp.Subquery:
     """Return all rows with two more columns: their base, and the key of a first row with this base."""
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    based = (
-        exp.select(*columns, exp.alias_(call_own(ONCE_A_ROW, _mix_cells(schema.columns)), _BASE))
-        .from_(_rename(relation, _OWN), copy=False)
-        .where(call_own(IN_PART, _own(schema.unit)), copy=False)
-    )
+    base = exp.alias_(call_own(ONCE_A_ROW, _mix_cells(schema.columns)), _BASE)
+    based = select_from(_rename(relation, _OWN), *columns, base, where=call_own(IN_PART, _own(schema.unit)))
     names = [column_tree(name) for name in schema.columns]
-    hashed = exp.select(*names, exp.column(_BASE), exp.alias_(_mix_key(exp.column(_BASE), whole_number(1)), _KEY))
-    return hashed.from_(based.subquery("based", copy=False), copy=False).subquery("hashed", copy=False)
+    key = exp.alias_(_mix_key(exp.column(_BASE), whole_number(1)), _KEY)
+    hashed = select_from(based.subquery("based", copy=False), *names, exp.column(_BASE), key)
+    return hashed.subquery("hashed", copy=False)
 
 
 def _limits_query(schema: Schema, hashed: exp.Expression) -> exp.Select:
@@ -89,27 +97,22 @@ def _limits_query(schema: Schema, hashed: exp.Expression) -> exp.Select:
     Rows with the same base count as first ones here, so that the key is their limit only where no base repeats.
     """
     unit, key = _own(schema.unit), exp.column(_KEY, table=_OWN)
-    placed = (
-        exp.select(
-            exp.alias_(unit, _UNIT),
-            key,
-            exp.alias_(_over(exp.RowNumber(), [unit.copy()], [key.copy()]), _PLACE),
-            exp.alias_(_over(exp.Anonymous(this="RANK"), [unit.copy()], [key.copy()]), _FIRST),
-        )
-        .from_(_rename(hashed, _OWN), copy=False)
-        .where(is_not_null(unit.copy()), copy=False)
+    placed = select_from(
+        _rename(hashed, _OWN),
+        exp.alias_(unit, _UNIT),
+        key,
+        exp.alias_(_over(exp.RowNumber(), [unit.copy()], [key.copy()]), _PLACE),
+        exp.alias_(_over(exp.Anonymous(this="RANK"), [unit.copy()], [key.copy()]), _FIRST),
+        where=is_not_null(unit.copy()),
     )
     limit = exp.Max(this=case((_is_last(schema), exp.column(_KEY))))
     copies = exp.Add(
         this=exp.Max(this=exp.Sub(this=exp.column(_PLACE), expression=exp.column(_FIRST))), expression=whole_number(1)
     )
     many = exp.GT(this=exp.Count(this=exp.Star()), expression=whole_number(schema.max_rows_per_unit))
-    return (
-        exp.select(exp.column(_UNIT), exp.alias_(limit, _LIMIT), exp.alias_(copies, _COPY))
-        .from_(placed.subquery("placed", copy=False), copy=False)
-        .group_by(exp.Literal.number(1), copy=False)
-        .having(many, copy=False)
-    )
+    shown = exp.column(_UNIT), exp.alias_(limit, _LIMIT), exp.alias_(copies, _COPY)
+    source = placed.subquery("placed", copy=False)
+    return select_from(source, *shown, group=[exp.Literal.number(1)], having=many)
 
 
 def _limits_of_copies_query(schema: Schema, hashed: exp.Expression, limits: exp.Expression) -> exp.Select:
@@ -125,26 +128,17 @@ def _limits_of_copies_query(schema: Schema, hashed: exp.Expression, limits: exp.
         .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
         .where(_has_copies(), copy=False)
     )
-    keyed = exp.select(exp.column(_UNIT), exp.alias_(_mix_key(exp.column(_BASE), exp.column(_COPY)), _KEY)).from_(
-        numbered.subquery("numbered", copy=False), copy=False
-    )
-    placed = exp.select(
-        exp.column(_UNIT),
-        exp.column(_KEY),
-        exp.alias_(_over(exp.RowNumber(), [exp.column(_UNIT)], [exp.column(_KEY)]), _PLACE),
-    ).from_(keyed.subquery("keyed", copy=False), copy=False)
-    again = (
-        exp.select(
-            exp.column(_UNIT), exp.alias_(exp.column(_KEY), _LIMIT), exp.alias_(as_bigint(whole_number(2)), _COPY)
-        )
-        .from_(placed.subquery("placed", copy=False), copy=False)
-        .where(_is_last(schema), copy=False)
-    )
+    unit, key = exp.column(_UNIT), exp.column(_KEY)
+    mixed = exp.alias_(_mix_key(exp.column(_BASE), exp.column(_COPY)), _KEY)
+    keyed = select_from(numbered.subquery("numbered", copy=False), unit, mixed)
+    place = exp.alias_(_over(exp.RowNumber(), [unit.copy()], [key.copy()]), _PLACE)
+    placed = select_from(keyed.subquery("keyed", copy=False), unit, key, place).subquery("placed", copy=False)
+    shown = unit, exp.alias_(key, _LIMIT), exp.alias_(as_bigint(whole_number(2)), _COPY)
+    again = select_from(placed, *shown, where=_is_last(schema))
     columns = [exp.column(name) for name in (_UNIT, _LIMIT, _COPY)]
-    alone = exp.select(*columns).from_(_rename(limits, _LIMITS), copy=False)
-    alone = alone.where(exp.Not(this=_has_copies()), copy=False)
+    alone = select_from(_rename(limits, _LIMITS), *columns, where=exp.Not(this=_has_copies()))
     both = exp.Union(this=alone, expression=again, distinct=False).subquery("limits", copy=False)
-    return exp.select(*[column.copy() for column in columns]).from_(both, copy=False)
+    return select_from(both, *columns)
 
 
 def _repeated_query(schema: Schema, hashed: exp.Expression, limits: exp.Expression) -> exp.Select:
@@ -190,13 +184,11 @@ def _chosen_query(
         .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
         .join(_rename(repeated, _REPEATED), on=same.copy(), join_type="inner", copy=False)
     )
-    copies = (
-        exp.select(*[column_tree(name) for name in schema.columns])
-        .from_(numbered.subquery("numbered", copy=False), copy=False)
-        .where(exp.LTE(this=_mix_key(exp.column(_BASE), exp.column(_COPY)), expression=exp.column(_LIMIT)), copy=False)
-    )
+    names = [column_tree(name) for name in schema.columns]
+    counts = exp.LTE(this=_mix_key(exp.column(_BASE), exp.column(_COPY)), expression=exp.column(_LIMIT))
+    copies = select_from(numbered.subquery("numbered", copy=False), *names, where=counts)
     both = exp.Union(this=alone, expression=copies, distinct=False).subquery("chosen", copy=False)
-    return exp.select(*[column_tree(name) for name in schema.columns]).from_(both, copy=False)
+    return select_from(both, *names)
 
 
 def _over(function: exp.Expression, by: list[exp.Expression], order: list[exp.Expression]) -> exp.Expression:

@@ -18,25 +18,6 @@ from dosimeter.inspection.row_owners import (
 )
 from dosimeter.late_names import load_late
 
-__all__ = [
-    "RepeatedOwner",
-    "SchemaCheck",
-    "bare_schema",
-    "check_schema",
-    "count_values",
-    "digest_individuals",
-    "draft_schema",
-    "find_overlooked_owner",
-    "find_repeated_owner",
-    "header_remarks",
-    "impose_draft",
-    "tells_apart",
-    "warn_of_owner",
-    "warn_of_people",
-    "weigh_name",
-    "write_draft",
-]
-
 if TYPE_CHECKING:
     from dosimeter.inspection.compare import SchemaCheck, check_schema
     from dosimeter.inspection.draft import bare_schema, draft_schema, impose_draft, tells_apart

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dosimeter.engines import Engine, fetch_rows
+from dosimeter.engines import Engine
 from dosimeter.errors import DataError, SchemaError
 from dosimeter.influence import count_alike, count_rows_each, find_facts, require_unique
-from dosimeter.inspection.draft import count_if, describe_odd_cells, is_rounded
+from dosimeter.inspection.draft import count_each, describe_odd_cells, is_rounded
 from dosimeter.inspection.row_owners import find_overlooked_owner, warn_of_owner
 from dosimeter.problems import Problem, Surface
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema, unit_schema
@@ -76,6 +76,9 @@ class _Found:
     remarks: list[Remark] = field(default_factory=list)
     odd_cells: dict[str, int] = field(default_factory=dict)
 
+    def remark(self, words: str, column: str | None = None) -> None:
+        self.remarks.append(Remark(column, words))
+
 
 def check_schema(engine: Engine, schema: Schema) -> SchemaCheck:
     """Compare the schema with the data: bounds and lists, individuals and their rows, odd cells, and joined tables.
@@ -90,7 +93,7 @@ def check_schema(engine: Engine, schema: Schema) -> SchemaCheck:
         found.findings += _compare_people(rows, schema.individuals)
         owner = find_overlooked_owner(engine, schema)
         if owner is not None:
-            found.remarks.append(Remark(None, warn_of_owner(owner).removesuffix(".")))
+            found.remark(warn_of_owner(owner).removesuffix("."))
     else:
         _compare_units(engine, schema, relation, found)
     found.findings += findings
@@ -123,7 +126,7 @@ def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinT
     for name, count in engine.odd_cells(list(columns), table).items():
         if count:
             found.odd_cells[f"{prefix}{name}"] = count
-            found.remarks.append(Remark(f"{prefix}{name}", describe_odd_cells(columns[name].type, count)))
+            found.remark(describe_odd_cells(columns[name].type, count), f"{prefix}{name}")
 
 
 def _count_missing(engine: Engine, relation: exp.Expression, schema: Schema, found: _Found) -> None:
@@ -135,16 +138,10 @@ def _count_missing(engine: Engine, relation: exp.Expression, schema: Schema, fou
     names = [
         name for name, each in schema.columns.items() if each.type in grouped and not (each.nulls or each.identifying)
     ]
-    if not names:
-        return
-    missing = [count_if(exp.Is(this=column_tree(name), expression=exp.Null())) for name in names]
-    query = exp.select(*[exp.alias_(tree, f"c{at}") for at, tree in enumerate(missing)]).from_(relation.copy())
-    row = fetch_rows(engine, query)[0]
-    found.remarks += [
-        Remark(name, f"NULL in {int(row[f'c{at}']):,} rows, which GROUP BY leaves out; nulls = true makes NULL a group")
-        for at, name in enumerate(names)
-        if row[f"c{at}"]
-    ]
+    missing = count_each(engine, relation, [exp.Is(this=column_tree(name), expression=exp.Null()) for name in names])
+    for name, count in zip(names, missing, strict=True):
+        if count:
+            found.remark(f"NULL in {count:,} rows, which GROUP BY leaves out; nulls = true makes NULL a group", name)
 
 
 def _compare_columns(
@@ -154,19 +151,14 @@ def _compare_columns(
 
     ``prefix``: what stands before the columns' names in findings, such as the name of a joined table.
     """
-    items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
-    labels: list[tuple[str, str]] = []
-    for column in columns.values():
-        for problem, test in _tests(column):
-            items.append(exp.alias_(count_if(test), f"c{len(labels)}"))
-            labels.append((column.name, problem))
-    row = fetch_rows(engine, exp.select(*items).from_(relation.copy()))[0]
+    tests = [(column.name, problem, test) for column in columns.values() for problem, test in _tests(column)]
+    rows, *counts = count_each(engine, relation, [exp.true(), *(test for _, _, test in tests)])
     findings = [
-        Finding(f"{prefix}{name}", Problem(f"{problem}: {int(row[f'c{at}']):,}"))
-        for at, (name, problem) in enumerate(labels)
-        if row[f"c{at}"]
+        Finding(f"{prefix}{name}", Problem(f"{problem}: {count:,}"))
+        for (name, problem, _), count in zip(tests, counts, strict=True)
+        if count
     ]
-    return int(row["rows"]), findings
+    return rows, findings
 
 
 def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression, found: _Found) -> None:
@@ -182,29 +174,20 @@ def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression, fou
         each = count_rows_each(engine, schema.unit, relation)
         rows = sum(number * people for number, people in each.items())
         cut = sum((number - kept) * people for number, people in each.items() if number > kept)
-        found.remarks.append(
-            Remark(
-                None,
-                f"{schema.table}: individuals have up to {facts.most_rows:,} rows, and max_rows_per_unit keeps "
-                f"{kept:,} of each: {cut:,} of {rows:,} rows ({format_percent(cut / rows)}) do not count",
-            )
+        found.remark(
+            f"{schema.table}: individuals have up to {facts.most_rows:,} rows, and max_rows_per_unit keeps "
+            f"{kept:,} of each: {cut:,} of {rows:,} rows ({format_percent(cut / rows)}) do not count"
         )
     if facts.missing:
-        found.remarks.append(
-            Remark(
-                None,
-                f"{schema.table}: the unit {schema.unit} is NULL in {facts.missing:,} rows: they are nobody's, and do "
-                "not count",
-            )
+        found.remark(
+            f"{schema.table}: the unit {schema.unit} is NULL in {facts.missing:,} rows: they are nobody's, and do "
+            "not count"
         )
     alike = 0 if schema.row_key in (None, schema.unit) else count_alike(engine, schema, relation)
     if alike:
-        found.remarks.append(
-            Remark(
-                None,
-                f"{schema.table}: the row key {schema.row_key} is NULL or repeated within an individual in {alike:,} "
-                "places: such rows are told apart by all their cells",
-            )
+        found.remark(
+            f"{schema.table}: the row key {schema.row_key} is NULL or repeated within an individual in {alike:,} "
+            "places: such rows are told apart by all their cells"
         )
 
 

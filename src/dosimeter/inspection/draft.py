@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine, fetch_rows
 from dosimeter.errors import DataError
-from dosimeter.inspection.row_owners import MOST_ROWS_EACH, is_key, names_people, names_things
+from dosimeter.inspection.row_owners import MOST_ROWS_EACH, ColumnCounts, is_key, names_people, names_things
 from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import as_double, column_tree
 
@@ -91,8 +91,8 @@ def _bare_column(name: str, kind: ColumnType) -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnFacts:
-    """Facts read off one column. ``present``: how many cells have a value; ``distinct``: how many different values.
+class ColumnFacts(ColumnCounts):
+    """Facts read off one column.
 
     ``low`` and ``high``: the smallest and the largest value; None for text and for TRUE and FALSE. ``is_whole``:
     whether the numbers are floats that are all whole. ``places``: the exponent of the largest power of ten, at most 1,
@@ -100,8 +100,6 @@ class ColumnFacts:
     multiples of 0.01 = 10^−2, but not both of 0.1.
     """
 
-    present: int
-    distinct: int
     low: Any = None
     high: Any = None
     is_whole: bool = False
@@ -454,6 +452,15 @@ def _read_values(engine: Engine, names: Sequence[str]) -> dict[str, tuple[str, .
                 found[part[int(place)]].add(str(value))
     short = {name: values for name, values in found.items() if max(map(len, values), default=0) <= LONGEST_VALUE}
     return {name: tuple(sorted(values)) for name, values in short.items()}
+
+
+def count_each(engine: Engine, relation: exp.Expression, tests: Sequence[exp.Expression]) -> list[int]:
+    """Return in how many rows each of these tests is met."""
+    if not tests:
+        return []
+    items = [exp.alias_(count_if(test), f"c{at}") for at, test in enumerate(tests)]
+    row = fetch_rows(engine, exp.select(*items).from_(relation.copy()))[0]
+    return [int(row[f"c{at}"]) for at in range(len(tests))]
 
 
 def count_if(test: exp.Expression) -> exp.Expression:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from dosimeter.engines import Engine, fetch_rows
-from dosimeter.inspection.draft import MOST_AT_ONCE, MOST_LISTED, count_if, describe_odd_cells
+from dosimeter.inspection.draft import MOST_AT_ONCE, MOST_LISTED, count_each, count_if, describe_odd_cells
 from dosimeter.problems import Option, Piece, Problem
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import column_tree
@@ -175,9 +175,8 @@ def _what_it_looks_like(engine: Engine, name: str, at: int, row: Mapping[str, ob
 def _find_missing_word(engine: Engine, name: str) -> str:
     """Return the word for a missing value (such as NA) that is most frequent in a column."""
     tests = [exp.EQ(this=column_tree(name), expression=exp.Literal.string(word)) for word in _MISSING]
-    items = [exp.alias_(count_if(test), f"c{at}") for at, test in enumerate(tests)]
-    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
-    return max(_MISSING, key=lambda word: int(row[f"c{_MISSING.index(word)}"]))
+    counts = count_each(engine, engine.relation(), tests)
+    return _MISSING[counts.index(max(counts))]
 
 
 def header_remarks(engine: Engine) -> list[Problem]:
@@ -200,9 +199,5 @@ def header_remarks(engine: Engine) -> list[Problem]:
 
 def _count_own_names(engine: Engine, names: list[str]) -> int:
     """Return how many of these columns hold their own name as a value."""
-    if not names:
-        return 0
     tests = [exp.EQ(this=column_tree(name), expression=exp.Literal.string(name)) for name in names]
-    items = [exp.alias_(count_if(test), f"c{at}") for at, test in enumerate(tests)]
-    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
-    return sum(1 for count in row.values() if count)
+    return sum(1 for count in count_each(engine, engine.relation(), tests) if count)

@@ -27,7 +27,6 @@ from dosimeter.inspection.draft import (
 from dosimeter.inspection.remarks import header_remarks, odd_remarks, text_remarks, unread_remarks
 from dosimeter.inspection.row_owners import (
     UNIT_TYPES,
-    ColumnCounts,
     RepeatedOwner,
     find_repeated_owner,
     is_key,
@@ -71,7 +70,7 @@ def write_draft(engine: Engine, surface: Surface = Surface.PYTHON) -> WrittenDra
     asked = _ask_about_values(schema, facts)
     for name, question in _ask_about_nulls(schema, facts).items():
         asked[name] = f"{asked[name]} {question}" if name in asked else question
-    owner = find_repeated_owner(schema.columns.values(), _read_counts(facts), facts.rows)
+    owner = find_repeated_owner(schema.columns.values(), facts.columns, facts.rows)
     if owner is not None:
         asked.pop(f"columns.{owner.name}", None)
     many = [name.removeprefix("columns.") for name in asked if name in _ask_about_many(schema, facts)]
@@ -140,10 +139,6 @@ def _ask_about_nulls(schema: Schema, facts: TableFacts) -> dict[str, str]:
         for name, count in missing.items()
         if count
     }
-
-
-def _read_counts(facts: TableFacts) -> dict[str, ColumnCounts]:
-    return {name: ColumnCounts(found.present, found.distinct) for name, found in facts.columns.items()}
 
 
 def _propose_unit(

@@ -6,7 +6,7 @@
     replay.py    records → AccountSummary, Account and Entry, or the reason why a record is invalid
     holders.py   one account per people: refuse what another account holds; people.py: whose data an account holds
     incidents.py failures that stop a dataset until a controller clears it
-    measuring.py the mark of a measurement in progress; file_locks.py: whether its process still lives
+    measurement_marks.py the mark of a measurement in progress; file_locks.py: whether its process still lives
     transactions.py  read and write transactions, in which a killed measurement is an incident
     agreement.py what a reservation adds to an account, checked against all accounts
     accounting.py policies, and what they grant; remaining.py: how many more answers there are
@@ -21,13 +21,10 @@ between, too much is charged, never too little. A record never holds rows of the
 """
 
 from dosimeter.ledger.accounting import (
-    Obstacle,
-    PaperPolicy,
+    Budget,
+    Paper,
     Policy,
     RequestCharges,
-    default_delta_total,
-    remaining_candidates,
-    warn_of_delta,
 )
 from dosimeter.ledger.chain import (
     GENESIS,
@@ -56,9 +53,9 @@ from dosimeter.ledger.entries import (
 from dosimeter.ledger.holders import check_apart
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.ledger import Ledger
-from dosimeter.ledger.measuring import Measuring
+from dosimeter.ledger.measurement_marks import Measuring
 from dosimeter.ledger.people import MOST_KEPT, People, SharedPeople, check_shared
-from dosimeter.ledger.readings import Charge, Price, Reading
+from dosimeter.ledger.readings import Charge, Reading
 from dosimeter.ledger.records import Record
 from dosimeter.ledger.remaining import Remaining, count_answers
 from dosimeter.ledger.values import (
@@ -70,58 +67,3 @@ from dosimeter.ledger.values import (
     Reservation,
     choose_algorithm,
 )
-
-__all__ = [
-    "GENESIS",
-    "MOST_KEPT",
-    "REASON_WORDS",
-    "ZERO",
-    "Account",
-    "AccountAlgorithm",
-    "AccountOpening",
-    "AccountSummary",
-    "Algorithm",
-    "BadRecord",
-    "ChainedRecord",
-    "Charge",
-    "Continuation",
-    "DenialReason",
-    "Details",
-    "Entry",
-    "Errors",
-    "Identification",
-    "Incident",
-    "IncidentKind",
-    "KeptNumber",
-    "Ledger",
-    "MeasuredTexts",
-    "Measuring",
-    "Obstacle",
-    "PaperPolicy",
-    "People",
-    "Policy",
-    "Price",
-    "Reading",
-    "Record",
-    "ReleasedAnswer",
-    "Remaining",
-    "Request",
-    "RequestCharges",
-    "Reservation",
-    "SharedPeople",
-    "Verification",
-    "check_apart",
-    "check_head",
-    "check_shared",
-    "choose_algorithm",
-    "count_answers",
-    "default_delta_total",
-    "exact_decimal",
-    "follow_chain",
-    "refuse_stopped",
-    "remaining_candidates",
-    "verify_chain",
-    "warn_of_delta",
-    "write_canonical_json",
-    "write_decimal",
-]

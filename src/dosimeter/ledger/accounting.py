@@ -62,22 +62,30 @@ class Policy(ABC):
     """A policy: how an account may be spent (O2).
 
     ``rule``: the name of the rule by which this policy refuses a charge. ``mixes``: whether an account may hold answers
-    at a fixed ε and at an ε that the noisy test selected (O3). ``in_zcdp``: whether charges are counted in ρ (O4).
-    ``budget``: the ε that may be spent in all; None without a budget. ``delta``: the δ at which ρ is read as an ε; None
-    if ε's are added up.
+    at a fixed ε and at an ε that the noisy test selected (O3). ``budget``: the ε that may be spent in all; None without
+    a budget. ``delta``: the δ at which ρ is read as an ε; None if ε's are added up.
     """
 
     __slots__ = ()
 
     rule: ClassVar[Rule]
     mixes: ClassVar[bool]
-    in_zcdp: ClassVar[bool] = False
     budget: Decimal | None
     delta: Decimal | None
 
+    @property
+    def in_zcdp(self) -> bool:
+        """Return whether charges are counted in ρ (O4)."""
+        return self.delta is not None
+
     @staticmethod
     def parse(text: object) -> Policy:
-        """Return the policy that a text names: paper, budget:E or budget:E@D. Raises OptionError for any other."""
+        """Return the policy that a text names: paper, budget:E or budget:E@D; or ``text`` itself if it is a policy.
+
+        Raises OptionError for anything else.
+        """
+        if isinstance(text, Policy):
+            return text
         for kind in POLICIES:
             found = kind.read(text.strip()) if isinstance(text, str) else None
             if found is not None:
@@ -148,7 +156,7 @@ class Policy(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class PaperPolicy(Policy):
+class Paper(Policy):
     """The policy ``paper``, the paper's rule: each ε must be larger than the reading."""
 
     rule: ClassVar[Rule] = "reading"
@@ -157,7 +165,7 @@ class PaperPolicy(Policy):
     delta: ClassVar[None] = None  # type: ignore[misc]
 
     @classmethod
-    def read(cls, text: str) -> PaperPolicy | None:
+    def read(cls, text: str) -> Paper | None:
         """Return the policy if the text is ``paper``; otherwise None."""
         return cls() if text == "paper" else None
 
@@ -174,62 +182,42 @@ class PaperPolicy(Policy):
 
 @dataclass(frozen=True, slots=True)
 class Budget(Policy):
-    """The policy ``budget:E``: the sum of all charged ε's may not exceed E."""
+    """The policy ``budget:E``: the sum of all charged ε's may not exceed E.
 
-    rule: ClassVar[Rule] = "budget"
-    mixes: ClassVar[bool] = True
-    delta: ClassVar[None] = None  # type: ignore[misc]
-    budget: Decimal
-
-    def __post_init__(self) -> None:
-        budget = exact_decimal(self.budget, name="the budget")
-        if budget == 0:
-            raise OptionError("The budget must be larger than 0, as in budget:2.0.")
-        object.__setattr__(self, "budget", budget)
-
-    @classmethod
-    def read(cls, text: str) -> Budget | None:
-        """Return the policy if the text is ``budget:E``; otherwise None."""
-        amount = _read_budget(text)
-        return None if amount is None or "@" in amount else cls(exact_decimal(amount, name="the budget"))
-
-    def __str__(self) -> str:
-        return f"budget:{write_decimal(self.budget)}"
-
-    def admits(self, charge: Charge, reading: Reading) -> bool:
-        """Return whether the reading stays within the budget after this charge."""
-        return reading.after(charge).epsilon <= self.budget
-
-
-@dataclass(frozen=True, slots=True)
-class ZcdpBudget(Policy):
-    """The policy ``budget:E@D``: all answers together may amount to at most ε = E at δ = D, counted as ρ (O4).
-
-    When an account is opened, a part of D can be set aside for thresholded groups (H1): δ_g, by default 0. The sum of
-    all ρ is read as an ε at the rest, D − δ_g.
+    With a ``delta`` it is ``budget:E@D``: all answers together may amount to at most ε = E at δ = D, counted as ρ (O4).
+    When such an account is opened, a part of D can be set aside for thresholded groups (H1): δ_g, by default 0. The sum
+    of all ρ is read as an ε at the rest, D − δ_g.
     """
 
     rule: ClassVar[Rule] = "budget"
     mixes: ClassVar[bool] = True
-    in_zcdp: ClassVar[bool] = True
     budget: Decimal
-    delta: Decimal
+    delta: Decimal | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "budget", exact_decimal(self.budget, name="the budget"))
-        object.__setattr__(self, "delta", exact_decimal(self.delta, name="the delta of the budget"))
-        if self.budget == 0 or not _SMALLEST_DELTA <= self.delta < 1:
+    def __init__(self, budget: Number, delta: Number | None = None) -> None:
+        object.__setattr__(self, "budget", exact_decimal(budget, name="the budget"))
+        found = None if delta is None else exact_decimal(delta, name="the delta of the budget")
+        object.__setattr__(self, "delta", found)
+        if found is not None and (self.budget == 0 or not _SMALLEST_DELTA <= found < 1):
             raise OptionError("A budget:E@D needs an E larger than 0 and a D below 1, as in budget:2@1e-06.")
+        if self.budget == 0:
+            raise OptionError("The budget must be larger than 0, as in budget:2.0.")
 
     @classmethod
-    def read(cls, text: str) -> ZcdpBudget | None:
-        """Return the policy if the text is ``budget:E@D``; otherwise None."""
-        amount, mark, delta = (_read_budget(text) or "").partition("@")
-        if not mark:
+    def read(cls, text: str) -> Budget | None:
+        """Return the policy if the text is ``budget:E`` or ``budget:E@D``; otherwise None."""
+        name, _, amounts = text.partition(":")
+        if name != "budget" or ":" not in text:
             return None
-        return cls(exact_decimal(amount, name="the budget"), exact_decimal(delta, name="the delta of the budget"))
+        budget, mark, delta = amounts.partition("@")
+        return cls(
+            exact_decimal(budget, name="the budget"),
+            exact_decimal(delta, name="the delta of the budget") if mark else None,
+        )
 
     def __str__(self) -> str:
+        if self.delta is None:
+            return f"budget:{write_decimal(self.budget)}"
         short = repr(float(self.delta))  # 4e-06, as people write it
         delta = short if Decimal(short) == self.delta else write_decimal(self.delta)
         return f"budget:{write_decimal(self.budget)}@{delta}"
@@ -239,10 +227,12 @@ class ZcdpBudget(Policy):
         return reading.after(charge).epsilon <= self.budget
 
     def agree_on_delta(self, asked: Decimal | None, individuals: int) -> Decimal:
-        """Return δ_g, the part of D that is set aside for thresholded groups: ``asked``, or 0 if that is None.
+        """Return a new account's δ_g; with a δ, the part of it that is set aside for thresholded groups.
 
-        Raises OptionError if it is not smaller than D.
+        That is ``asked``, or 0 if that is None. Raises OptionError if it is not smaller than the δ.
         """
+        if self.delta is None:
+            return Policy.agree_on_delta(self, asked, individuals)
         if asked is not None and asked >= self.delta:
             raise OptionError(
                 Option("delta_total"), f" is the part of δ = {write_decimal(self.delta)} that is set aside for groups "
@@ -251,10 +241,12 @@ class ZcdpBudget(Policy):
         return ZERO if asked is None else asked
 
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
-        """Return a warning if D is above 1/n for n individuals; otherwise None.
+        """Return a warning if the δ is too large; with a δ of its own, if that is above 1/n for n individuals.
 
-        With such a D, even publishing the row of one person, drawn at random, would keep the promise.
+        With such a δ, even publishing the row of one person, drawn at random, would keep the promise.
         """
+        if self.delta is None:
+            return Policy.warn(self, delta_total, individuals)
         if Decimal(individuals) * self.delta <= 1:
             return None
         return (
@@ -263,28 +255,30 @@ class ZcdpBudget(Policy):
         )
 
     def charge(self, price: Price) -> Charge:
-        """Return what this policy charges for an entry of this price: its ε, ε_svt, ρ and a δ (O4).
+        """Return what this policy charges for an entry of this price; with a δ, its ρ too (O4).
 
-        The δ is that of thresholded groups alone. The δ of the noise is left out, since ρ already counts the noise.
+        Then the charged δ is that of thresholded groups alone: ρ already counts the noise.
         """
+        if self.delta is None:
+            return Policy.charge(self, price)
         return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
 
     def start(self, delta_total: Decimal) -> Reading:
-        """Return the reading, counted in ρ, of an account that has spent nothing.
-
-        ``delta_total``: δ_g, the part of D that is set aside for thresholded groups.
-        """
+        """Return the reading of an account that has spent nothing; with a δ, it is counted in ρ."""
+        if self.delta is None:
+            return Policy.start(self, delta_total)
         return ZcdpReading(delta_total=delta_total, delta_of_noise=EXACTLY.subtract(self.delta, delta_total))
 
     def write_reading(self, reading: Reading) -> JsonObject:
-        """Return the exact sums of ρ and of δ as JSON values, for the ledger to keep; ε is computed from these."""
+        """Return the exact reading as JSON values; with a δ, the sums of ρ and of δ, from which ε is computed."""
+        if self.delta is None:
+            return Policy.write_reading(self, reading)
         return {"rho": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
-        """Return the reading in ``payload``, which holds the sums of ρ and of δ.
-
-        ``delta_total``: δ_g, the part of D that is set aside for thresholded groups.
-        """
+        """Return the reading in ``payload``, which ``write_reading`` gave."""
+        if self.delta is None:
+            return Policy.read_reading(self, payload, delta_total)
         kept = read_object(payload)
         spent = Charge(ZERO, delta=exact_decimal(read_text(kept["delta"])), rho=exact_decimal(read_text(kept["rho"])))
         return self.start(delta_total).after(spent)
@@ -293,13 +287,7 @@ class ZcdpBudget(Policy):
 _SMALLEST_DELTA = Decimal("1e-300")
 
 
-def _read_budget(text: str) -> str | None:
-    """Return the text after ``budget:``; None if the text does not begin so."""
-    name, mark, amount = text.partition(":")
-    return amount if (name, mark) == ("budget", ":") else None
-
-
-POLICIES: tuple[type[Policy], ...] = (PaperPolicy, Budget, ZcdpBudget)
+POLICIES: tuple[type[Policy], ...] = (Paper, Budget)
 """Every policy that an account can be opened with."""
 
 
@@ -318,30 +306,6 @@ def find_broken_rule(policy: Policy, reading: Reading, charge: Charge, *, max_ep
 def admits_charge(policy: Policy, reading: Reading, charge: Charge, *, max_epsilon: Number | None) -> bool:
     """Return whether this charge may be added to this reading (O2). ``max_epsilon``: the largest ε of one answer."""
     return find_broken_rule(policy, reading, charge, max_epsilon=max_epsilon) is None
-
-
-def remaining_candidates(
-    policy: Policy,
-    reading: Reading,
-    candidates: Sequence[float],
-    *,
-    epsilon_svt: Number,
-    delta: Number,
-    max_epsilon: Number | None,
-) -> tuple[float, ...]:
-    """Return the candidates that may still be granted, in the order given (O2).
-
-    ``epsilon_svt``: what finding ε costs. ``delta``: the δ of an answer. ``max_epsilon``: the largest ε of one
-    answer. If no candidate remains, a request is denied without a noisy test and without a charge.
-    """
-    charges = RequestCharges(
-        policy=policy,
-        max_epsilon=None if max_epsilon is None else exact_decimal(max_epsilon, name=Option("max_epsilon")),
-        reading=reading,
-        epsilon_svt=exact_decimal(epsilon_svt, name="epsilon_svt"),
-        delta=exact_decimal(delta, name="delta"),
-    )
-    return charges.remaining(candidates)
 
 
 def _pure_rho(epsilon: Decimal) -> Decimal:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger.chain import GENESIS
 from dosimeter.ledger.file_locks import is_file_locked, is_out_of_space, take_file_lock
-from dosimeter.ledger.measuring import HeldLock
+from dosimeter.ledger.measurement_marks import HeldLock
 
 _SMALLEST_PAGE = 512  # bytes, in SQLite
 
@@ -64,23 +65,38 @@ request. Each key has an index. If a key is added here, an existing ledger gets 
 Row = Sequence[object]
 
 
-class Connection(Protocol):
-    """A database connection that is used for one transaction. A statement refers to a value as ``:name``."""
+class Connection(ABC):
+    """A database connection that is used for one transaction. A statement refers to a value as ``:name``.
 
+    ``driver``: the connection of the database's driver.
+    """
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+
+    @abstractmethod
     def execute(self, statement: str, values: Mapping[str, object] | None = None) -> Sequence[Row]:
         """Run a statement and return its rows."""
 
+    @abstractmethod
     def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[Row]:
         """Run a query and yield its rows, without holding all of them in memory."""
 
+    @abstractmethod
     def create(self, statement: str) -> None:
         """Run a statement that creates a table, a trigger or an index, and takes no values."""
 
-    def commit(self) -> None: ...
+    def commit(self) -> None:
+        """Commit the transaction: its changes are on disk when this returns."""
+        self._driver.commit()
 
-    def roll_back(self) -> None: ...
+    def roll_back(self) -> None:
+        """Undo the changes of the transaction."""
+        self._driver.rollback()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection. Changes that were not committed are undone."""
+        self._driver.close()
 
 
 class Backend(Protocol):
@@ -147,36 +163,19 @@ class Backend(Protocol):
         """Return what a driver's error means, and what to do about it. ``writing``: whether the transaction writes."""
 
 
-class SQLiteConnection:
+class SQLiteConnection(Connection):
     """A connection to an SQLite file. Only a BEGIN statement begins a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
     def execute(self, statement: str, values: Mapping[str, object] | None = None) -> Sequence[Row]:
-        """Run a statement and return its rows."""
-        return self._connection.execute(statement, values or {}).fetchall()
+        found: list[Row] = self._driver.execute(statement, values or {}).fetchall()
+        return found
 
     def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[Row]:
-        """Run a query and yield its rows one by one."""
-        with closing(self._connection.execute(statement, values)) as cursor:
+        with closing(self._driver.execute(statement, values)) as cursor:
             yield from cursor
 
     def create(self, statement: str) -> None:
-        """Run a statement that creates a table, a trigger or an index."""
-        self._connection.execute(statement)
-
-    def commit(self) -> None:
-        """Commit the transaction: its changes are on disk when this returns."""
-        self._connection.commit()
-
-    def roll_back(self) -> None:
-        """Undo the changes of the transaction."""
-        self._connection.rollback()
-
-    def close(self) -> None:
-        """Close the connection. Changes that were not committed are undone."""
-        self._connection.close()
+        self._driver.execute(statement)
 
 
 class SQLite:

@@ -24,7 +24,7 @@ from dosimeter.json_values import (
 )
 from dosimeter.ledger.decimals import exact_decimal, write_decimal
 from dosimeter.ledger.readings import Charge, Reading
-from dosimeter.ledger.records import check_text
+from dosimeter.ledger.records import check_text, write_fields
 
 Algorithm = Literal["fixed", "find", "find-and-release"]
 AccountAlgorithm = Literal["fixed", "find", "find-and-release", "mixed"]
@@ -70,10 +70,6 @@ def check_choice(value: object, choices: Sequence[_Choice], name: str) -> _Choic
     raise LedgerError(f"{name} must be one of {', '.join(choices)}.")
 
 
-def write_optional(number: Decimal | None) -> str | None:
-    return None if number is None else write_decimal(number)
-
-
 @dataclass(frozen=True, slots=True)
 class KeptNumber:
     """The number that a noisy test drew to select an ε; once paid for, it may be used for the same question again (V8).
@@ -87,9 +83,6 @@ class KeptNumber:
     def __post_init__(self) -> None:
         check_text(self.of, "What a kept number is of")
         _read_fraction(self.number)
-
-    def to_payload(self) -> dict[str, str]:
-        return {"of": self.of, "number": self.number}
 
 
 def read_kept(payload: JsonValue) -> KeptNumber | None:
@@ -124,12 +117,8 @@ class Details:
     keys: Sequence[Sequence[JsonScalar]] | None = None
 
     def to_payload(self) -> JsonObject:
-        given = {
-            "errors": None if self.errors is None else [dict(row) for row in self.errors],
-            "rank_errors": None if self.rank_errors is None else dict(self.rank_errors),
-            "about": None if self.about is None else list(self.about),
-            "keys": None if self.keys is None else [list(key) for key in self.keys],
-        }
+        given = write_fields(self, "further", "keys")
+        given["keys"] = None if self.keys is None else [list(key) for key in self.keys]
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -176,25 +165,7 @@ class Request:
         object.__setattr__(self, "settings", MappingProxyType(dict(self.settings)))
 
     def to_payload(self) -> JsonObject:
-        return {
-            "query": self.query,
-            "plan_digest": self.plan_digest,
-            "schema_digest": self.schema_digest,
-            "source_digest": self.source_digest,
-            "request_digest": self.request_digest,
-            "algorithm": self.algorithm,
-            "mechanism": self.mechanism,
-            "calibration": self.calibration,
-            "delta": write_decimal(self.delta),
-            "software": self.software,
-            "analyst": self.analyst,
-            "purpose": self.purpose,
-            "preference": self.preference,
-            "tau": write_optional(self.tau),
-            "selection": self.selection,
-            "measured_digest": self.measured_digest,
-            "settings": dict(self.settings),
-        }
+        return write_fields(self)
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue]) -> Request:
@@ -369,18 +340,7 @@ class ReleasedAnswer:
     guarantee: str | None
 
     def describe(self) -> JsonObject:
-        return {
-            "id": self.id,
-            "at": self.at,
-            "query": self.query,
-            "answer": self.rows,
-            "epsilon": self.epsilon,
-            "epsilon_svt": self.epsilon_svt,
-            "error_95": None if self.error_95 is None else list(self.error_95),
-            "errors": None if self.errors is None else [dict(row) for row in self.errors],
-            "about": list(self.about),
-            "guarantee": self.guarantee,
-        }
+        return {"answer" if name == "rows" else name: value for name, value in write_fields(self).items()}
 
 
 def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, object]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from traceback import clear_frames
@@ -26,7 +25,6 @@ from dosimeter.ledger.entries import (
     DenialReason,
     Details,
     Entry,
-    KeptNumber,
     Request,
     tabulate_answer,
     write_charge,
@@ -34,28 +32,15 @@ from dosimeter.ledger.entries import (
 )
 from dosimeter.ledger.holders import check_holder, check_public, find_shared
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped, write_incident
-from dosimeter.ledger.lookups import (
-    complete_entry,
-    find_answer,
-    find_earlier,
-    find_entry,
-    find_kept,
-    find_open,
-    find_reference,
-    list_continuations,
-    list_entries,
-    list_readings,
-)
-from dosimeter.ledger.measuring import Mark, Measuring, add_sentence, describe_charge, describe_unknown
+from dosimeter.ledger.lookups import LedgerLookups, find_entry, find_open
+from dosimeter.ledger.measurement_marks import Mark, Measuring, add_sentence, describe_charge, describe_unknown
 from dosimeter.ledger.people import People, SharedPeople, find_key, make_key
 from dosimeter.ledger.records import Record, check_text, derive_entry_id, refusing_bad_records
 from dosimeter.ledger.remaining import Remaining
 from dosimeter.ledger.replay import DatasetReplay, concerns_analyst
-from dosimeter.ledger.transactions import LedgerTransactions
 from dosimeter.ledger.values import (
     Account,
     AccountSummary,
-    Continuation,
     Identification,
     Reservation,
     write_decision,
@@ -68,7 +53,7 @@ def read_clock() -> datetime:
     return datetime.now(UTC)
 
 
-class Ledger(LedgerTransactions):
+class Ledger(LedgerLookups):
     """An open ledger. Safe to use from several threads and processes; a context manager."""
 
     @classmethod
@@ -139,74 +124,6 @@ class Ledger(LedgerTransactions):
 
     def datasets(self) -> tuple[str, ...]:
         return tuple(summary.dataset for summary in self.summaries())
-
-    def entry(self, entry_id: str) -> Entry | None:
-        """Return an entry by its name; None if there is none. The chain of records from it to the end is checked."""
-        with self._using() as transaction:
-            return find_entry(transaction, entry_id)
-
-    def complete_entry(self, beginning: str) -> str:
-        """Return the name of the only entry that begins with this text. Raises LedgerError for none or several."""
-        with self._using() as transaction:
-            return complete_entry(transaction, beginning)
-
-    def entries(self, dataset: str, limit: int, *, before: str | None = None) -> tuple[Entry, ...]:
-        """Return up to ``limit`` of an account's entries, newest first. Checks the chain from the oldest of these on.
-
-        ``before``: the name of an entry; return only older ones, and none if the account has no such entry.
-        """
-        with self._using() as transaction:
-            return list_entries(transaction, dataset, limit, before)
-
-    def find_answer(self, dataset: str, request_digest: str) -> Entry | None:
-        """Return the latest released entry whose request has this digest, or None. Checks the chain from it on."""
-        with self._using() as transaction:
-            return find_answer(transaction, dataset, request_digest)
-
-    def recall(self, dataset: str, request: Request, *, answer: bool = True) -> tuple[Entry | None, str | None]:
-        """Return what was released before: the entry of this very request or, without one, the name of a similar entry.
-
-        The result is (entry, None), (None, name) or (None, None); of several, the latest counts. A similar entry
-        answered the same query on the same data, by any settings. ``answer=False``: look for a similar entry only.
-        """
-        with self._using() as transaction:
-            found = find_answer(transaction, dataset, request.request_digest) if answer else None
-            if found is not None:
-                return found, None
-            return None, find_earlier(transaction, dataset, request.plan_digest, request.source_digest)
-
-    def find_earlier(self, dataset: str, plan_digest: str, source_digest: str) -> str | None:
-        """Return the name of the latest entry that answered this query on these data, by any settings; or None."""
-        with self._using() as transaction:
-            return find_earlier(transaction, dataset, plan_digest, source_digest)
-
-    def find_kept(self, dataset: str, of: str) -> KeptNumber | None:
-        """Return the latest number that a noisy test kept for the question with the digest ``of``; or None (V8).
-
-        For the controller's programs: an analyst only gets the ε that the number leads to.
-        """
-        with self._using() as transaction:
-            return find_kept(transaction, dataset, of)
-
-    def find_reference(self, dataset: str, reference: str) -> Entry | None:
-        """Return the latest entry whose caller gave it this reference, a text; or None. Checks the chain from it on."""
-        with self._using() as transaction:
-            return find_reference(transaction, dataset, reference)
-
-    def continuations(self, dataset: str) -> tuple[Continuation, ...]:
-        """Return an account's continuations, by which it went on with changed data or schema, the oldest first."""
-        with self._using() as transaction:
-            CheckedChain.read(transaction)
-            return list_continuations(transaction, dataset)
-
-    def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
-        """Return (entry count, time, ε) of up to ``most`` earlier readings, then of the present; () without entries."""
-        with self._using() as transaction:
-            replay = CheckedChain.read(transaction).of(dataset)
-            if replay.summary is None or not replay.summary.entry_count:
-                return ()
-            earlier = list_readings(transaction, dataset, most)
-            return *earlier, (replay.summary.entry_count, self._now(), replay.summary.reading.epsilon)
 
     def check_holder(
         self,

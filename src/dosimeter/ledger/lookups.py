@@ -1,4 +1,4 @@
-"""Find entries without reading the whole ledger. Takes a transaction; gives entries of the chain, or their names.
+"""Find entries without reading the whole ledger. Takes what was asked; gives entries of the chain, or their names.
 
 An index only says where to look. Before an entry is returned, the chain of records is checked from the checkpoint
 before the entry to the end, so that an altered or invented entry is refused. If an index hides an entry, its request is
@@ -12,10 +12,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger.checked_chain import MOST_FOLLOWING, CheckedChain
-from dosimeter.ledger.entries import Entry, KeptNumber
+from dosimeter.ledger.checked_chain import CheckedChain
+from dosimeter.ledger.entries import Entry, KeptNumber, Request
 from dosimeter.ledger.records import Record, read_alone, read_payload, refusing_bad_records
 from dosimeter.ledger.replay import DatasetReplay
+from dosimeter.ledger.transactions import LedgerTransactions
 from dosimeter.ledger.values import Continuation
 from dosimeter.problems import Command, Option
 
@@ -25,25 +26,101 @@ if TYPE_CHECKING:
 _FIRST = 4  # the latest records under a key are nearly always enough
 
 
-def checkpoint_is_near(transaction: Transaction) -> bool:
-    """Return whether at most ``MOST_FOLLOWING`` records follow the last checkpoint."""
-    return transaction.last() - (transaction.last_checkpoint() or 0) <= MOST_FOLLOWING
+class LedgerLookups(LedgerTransactions):
+    """What a ledger finds again: entries by what was asked, continuations, earlier readings."""
+
+    def entry(self, entry_id: str) -> Entry | None:
+        """Return an entry by its name; None if there is none. The chain of records from it to the end is checked."""
+        with self._using() as transaction:
+            return find_entry(transaction, entry_id)
+
+    def complete_entry(self, beginning: str) -> str:
+        """Return the name of the only entry that begins with this text. Raises LedgerError for none or several."""
+        with self._using() as transaction:
+            found = transaction.list_entries(beginning, 2) if beginning else []
+        if len(found) != 1:
+            problem = f"has several entries that begin with {beginning}" if found else f"has no entry {beginning}"
+            listed = Command("ledger LEDGER", Option("json", True), call="Ledger.describe()")
+            raise LedgerError(f"The ledger {problem}. ", listed, " lists the entries.")
+        return found[0]
+
+    def entries(self, dataset: str, limit: int, *, before: str | None = None) -> tuple[Entry, ...]:
+        """Return up to ``limit`` of an account's entries, newest first. Checks the chain from the oldest of these on.
+
+        ``before``: the name of an entry; return only older ones, and none if the account has no such entry.
+        """
+        with self._using() as transaction:
+            last = None if before is None else _find_reserved(transaction, before)
+            known = before is None or (last is not None and last.dataset == dataset)
+            older = None if last is None else last.seq
+            numbers = transaction.numbers(dataset, "reserve", before=older, limit=limit) if known else []
+            if not numbers:
+                CheckedChain.read(transaction)
+                return ()
+            replay = CheckedChain.read(transaction, before=numbers[-1][0]).of(dataset)
+            found = (replay.find_entry(entry_id) for _, entry_id in numbers)
+            return tuple(entry for entry in found if entry is not None)
+
+    def find_answer(self, dataset: str, request_digest: str) -> Entry | None:
+        """Return the latest released entry whose request has this digest, or None. Checks the chain from it on."""
+        with self._using() as transaction:
+            return _find_answer(transaction, dataset, request_digest)
+
+    def recall(self, dataset: str, request: Request, *, answer: bool = True) -> tuple[Entry | None, str | None]:
+        """Return what was released before: the entry of this very request or, without one, the name of a similar entry.
+
+        The result is (entry, None), (None, name) or (None, None); of several, the latest counts. A similar entry
+        answered the same query on the same data, by any settings. ``answer=False``: look for a similar entry only.
+        """
+        with self._using() as transaction:
+            found = _find_answer(transaction, dataset, request.request_digest) if answer else None
+            if found is not None:
+                return found, None
+            return None, _find_earlier(transaction, dataset, request.plan_digest, request.source_digest)
+
+    def find_earlier(self, dataset: str, plan_digest: str, source_digest: str) -> str | None:
+        """Return the name of the latest entry that answered this query on these data, by any settings; or None."""
+        with self._using() as transaction:
+            return _find_earlier(transaction, dataset, plan_digest, source_digest)
+
+    def find_kept(self, dataset: str, of: str) -> KeptNumber | None:
+        """Return the latest number that a noisy test kept for the question with the digest ``of``; or None (V8).
+
+        The chain of records is checked from the number's entry to the end. For the controller's programs: an analyst
+        only gets the ε that the number leads to.
+        """
+        with self._using() as transaction:
+            found = _find(transaction, "kept", dataset, of)
+            entry = _follow_first(transaction, found, lambda entry: entry.kept is not None and entry.kept.of == of)
+        return None if entry is None else entry.kept
+
+    def find_reference(self, dataset: str, reference: str) -> Entry | None:
+        """Return the latest entry whose caller gave it this reference, a text; or None. Checks the chain from it on."""
+        with self._using() as transaction:
+            found = _find(transaction, "reference", dataset, reference)
+            return _follow_first(transaction, found, lambda entry: entry.request.settings.get("reference") == reference)
+
+    def continuations(self, dataset: str) -> tuple[Continuation, ...]:
+        """Return an account's continuations, by which it went on with changed data or schema, the oldest first."""
+        with self._using() as transaction:
+            CheckedChain.read(transaction)
+            found = _list_records(transaction, dataset, "continue", None)
+            return tuple(Continuation.from_payload(read_payload(record), record.at) for record in found)
+
+    def readings(self, dataset: str, most: int) -> tuple[tuple[int, str, Decimal], ...]:
+        """Return (entry count, time, ε) of up to ``most`` earlier readings, then of the present; () without entries."""
+        with self._using() as transaction:
+            replay = CheckedChain.read(transaction).of(dataset)
+            if replay.summary is None or not replay.summary.entry_count:
+                return ()
+            earlier = _list_readings(transaction, dataset, most)
+            return *earlier, (replay.summary.entry_count, self._now(), replay.summary.reading.epsilon)
 
 
 def find_entry(transaction: Transaction, entry_id: str) -> Entry | None:
     """Return an entry by its name; None if there is none. The chain of records from it to the end is checked."""
     record = _find_reserved(transaction, entry_id)
     return _follow_first(transaction, [] if record is None else [record], lambda _: True)
-
-
-def complete_entry(transaction: Transaction, beginning: str) -> str:
-    """Return the name of the only entry that begins with this text. Raises LedgerError for none or several."""
-    found = transaction.list_entries(beginning, 2) if beginning else []
-    if len(found) != 1:
-        problem = f"has several entries that begin with {beginning}" if found else f"has no entry {beginning}"
-        listed = Command("ledger LEDGER", Option("json", True), call="Ledger.describe()")
-        raise LedgerError(f"The ledger {problem}. ", listed, " lists the entries.")
-    return found[0]
 
 
 def find_open(transaction: Transaction, checked: CheckedChain, entry_id: str) -> Entry | None:
@@ -55,7 +132,7 @@ def find_open(transaction: Transaction, checked: CheckedChain, entry_id: str) ->
     return None if record is None else checked.of(record.dataset).find_entry(entry_id)
 
 
-def find_answer(transaction: Transaction, dataset: str, request_digest: str) -> Entry | None:
+def _find_answer(transaction: Transaction, dataset: str, request_digest: str) -> Entry | None:
     """Return the latest released entry whose request has this digest; None without one. Checks the chain from it on."""
     found = _find_released(transaction, "request", dataset, request_digest)
     return _follow_first(
@@ -63,7 +140,7 @@ def find_answer(transaction: Transaction, dataset: str, request_digest: str) -> 
     )
 
 
-def find_earlier(transaction: Transaction, dataset: str, plan_digest: str, source_digest: str) -> str | None:
+def _find_earlier(transaction: Transaction, dataset: str, plan_digest: str, source_digest: str) -> str | None:
     """Return the name of the latest released entry of this query on these data, by any settings; None without one.
 
     The chain is not checked here, but later, when the entry is read by its name.
@@ -72,52 +149,7 @@ def find_earlier(transaction: Transaction, dataset: str, plan_digest: str, sourc
     return next((record.entry for record in found), None)
 
 
-def find_reference(transaction: Transaction, dataset: str, reference: str) -> Entry | None:
-    """Return the latest entry whose request has this reference; None without one. Checks the chain from it on.
-
-    ``reference``: a text that the caller gave with the request, to find its entry again.
-    """
-    found = _find(transaction, "reference", dataset, reference)
-    return _follow_first(transaction, found, lambda entry: entry.request.settings.get("reference") == reference)
-
-
-def find_kept(transaction: Transaction, dataset: str, of: str) -> KeptNumber | None:
-    """Return the latest number that a noisy test kept for the question with the digest ``of``; or None (V8).
-
-    The chain of records is checked from the number's entry to the end.
-    """
-    found = _find(transaction, "kept", dataset, of)
-    entry = _follow_first(transaction, found, lambda entry: entry.kept is not None and entry.kept.of == of)
-    return None if entry is None else entry.kept
-
-
-def list_entries(transaction: Transaction, dataset: str, limit: int, before: str | None) -> tuple[Entry, ...]:
-    """Return at most ``limit`` of a dataset's entries, the newest first. Checks the chain from the oldest of them on.
-
-    ``before``: the name of an entry; return only older ones, and none if the dataset has no such entry.
-    """
-    last = None if before is None else _find_reserved(transaction, before)
-    known = before is None or (last is not None and last.dataset == dataset)
-    older = None if last is None else last.seq
-    numbers = transaction.numbers(dataset, "reserve", before=older, limit=limit) if known else []
-    if not numbers:
-        CheckedChain.read(transaction)
-        return ()
-    replay = CheckedChain.read(transaction, before=numbers[-1][0]).of(dataset)
-    found = (replay.find_entry(entry_id) for _, entry_id in numbers)
-    return tuple(entry for entry in found if entry is not None)
-
-
-def list_continuations(transaction: Transaction, dataset: str) -> tuple[Continuation, ...]:
-    """Return an account's continuations, by which it went on with changed data or schema, the oldest first.
-
-    Each record is checked by itself; the chain is not checked.
-    """
-    found = _list_records(transaction, dataset, "continue", None)
-    return tuple(Continuation.from_payload(read_payload(record), record.at) for record in found)
-
-
-def list_readings(transaction: Transaction, dataset: str, most: int) -> Iterator[tuple[int, str, Decimal]]:
+def _list_readings(transaction: Transaction, dataset: str, most: int) -> Iterator[tuple[int, str, Decimal]]:
     """Yield up to ``most`` earlier readings of an account, the oldest first.
 
     They are read from the account's states; of more than ``most`` states, from every second, every third …. Each is a

@@ -14,39 +14,21 @@ from dosimeter.ledger.backends import TABLES, Connection, Row, create_tables
 from dosimeter.ledger.chain import GENESIS
 
 
-class PostgreSQLConnection:
-    """A connection to a PostgreSQL server. Its first statement begins a transaction."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
+class PostgreSQLConnection(Connection):
+    """A connection to a PostgreSQL server, which begins a transaction with the first statement."""
 
     def execute(self, statement: str, values: Mapping[str, object] | None = None) -> Sequence[Row]:
-        """Run a statement and return its rows."""
-        result = self._connection.execute(_parse(statement), values or {})
+        result = self._driver.execute(_parse(statement), values or {})
         return [tuple(row) for row in result] if result.returns_rows else []
 
     def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[Row]:
-        """Run a query and yield its rows, which the server sends a thousand at a time."""
         query = _parse(statement).execution_options(yield_per=1000)
-        with self._connection.execute(query, values) as result:
+        with self._driver.execute(query, values) as result:
             for row in result:
                 yield tuple(row)
 
     def create(self, statement: str) -> None:
-        """Run a statement that creates a table, a trigger or an index; colons in it are not placeholders."""
-        self._connection.exec_driver_sql(statement)
-
-    def commit(self) -> None:
-        """Commit the transaction: its changes are on the server's disk when this returns."""
-        self._connection.commit()
-
-    def roll_back(self) -> None:
-        """Undo the changes of the transaction."""
-        self._connection.rollback()
-
-    def close(self) -> None:
-        """Close the connection. Changes that were not committed are undone."""
-        self._connection.close()
+        self._driver.exec_driver_sql(statement)  # in which a colon is no placeholder
 
 
 # A lock must last as long as its process: no time-out of the server may end its transaction.

@@ -6,12 +6,18 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import LedgerError
-from dosimeter.json_values import JsonObject
+from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger.chain import BadRecord, ChainedRecord, write_canonical_json
+from dosimeter.ledger.decimals import write_decimal
 from dosimeter.problems import Command
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 KINDS = {
     "account": 3,
@@ -90,21 +96,11 @@ class Record(ChainedRecord):
 
     def to_json_line(self) -> str:
         """Return the record as one JSON object. It contains the payload exactly as it was digested."""
-        head = {
-            "seq": self.seq,
-            "dataset": self.dataset,
-            "kind": self.kind,
-            "version": self.version,
-            "at": self.at,
-            "entry": self.entry,
-        }
+        head = write_fields(self, "payload", "previous", "digest")
         tail = {"previous": self.previous, "digest": self.digest}
         opening = json.dumps(head, ensure_ascii=False, separators=(",", ":"))[:-1]
         closing = json.dumps(tail, separators=(",", ":"))[1:]
         return f'{opening},"payload":{self.payload},{closing}'
-
-
-COLUMNS = tuple(Record.find_columns())
 
 
 def seal_record(
@@ -140,6 +136,27 @@ def read_payload(record: Record) -> JsonObject:
     if not isinstance(payload, dict):
         raise BadRecord(record.seq, "its payload is not a JSON object")
     return payload
+
+
+def write_fields(value: DataclassInstance, *left_out: str) -> JsonObject:
+    """Return the fields of a value as what a payload can hold, except those named in ``left_out``."""
+    return {each.name: write_value(getattr(value, each.name)) for each in fields(value) if each.name not in left_out}
+
+
+def write_value(value: Any) -> JsonValue:
+    """Return a value as what a payload can hold: an exact number as text, a set as a sorted list."""
+    match value:
+        case Decimal():
+            return write_decimal(value)
+        case frozenset():
+            return sorted(value)
+        case tuple() | list():
+            return [write_value(each) for each in value]
+        case Mapping():
+            return {name: write_value(each) for name, each in value.items()}
+        case _:
+            found: JsonValue = value
+            return found
 
 
 def check_text(value: object, name: str) -> str:

@@ -8,7 +8,7 @@ entries that were not settled at the state.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -28,7 +28,7 @@ from dosimeter.ledger.entries import (
     read_settled,
 )
 from dosimeter.ledger.incidents import INCIDENT_KINDS, Incident
-from dosimeter.ledger.measuring import Mark, read_mark
+from dosimeter.ledger.measurement_marks import Mark, read_mark
 from dosimeter.ledger.readings import Reading
 from dosimeter.ledger.records import Record, check_text, read_payload, refusing_bad_records
 from dosimeter.ledger.values import (
@@ -41,6 +41,8 @@ from dosimeter.ledger.values import (
     read_apart,
     read_identities,
 )
+
+_TERMS = ("policy", "algorithm", "delta_total", "max_epsilon", "individuals")
 
 
 class OlderRecords(Protocol):
@@ -203,27 +205,7 @@ class DatasetReplay:
     def apply(self, record: Record) -> None:
         payload = read_payload(record)
         try:
-            match record.kind:
-                case "account":
-                    self._open(record, payload)
-                case "continue":
-                    self._continue(record, payload)
-                case "identify":
-                    self._identify(record, payload)
-                case "measure":
-                    self._measure(record, payload)
-                case "end":
-                    self._end_mark(record, read_text(payload["lock"]))
-                case "reserve":
-                    self._reserve(record, payload)
-                case "settle":
-                    self._settle(record, payload)
-                case "stop":
-                    self._stop(record, payload)
-                case "clear":
-                    self._clear(record, payload)
-                case "view":
-                    self._look(_read_view(payload, record.version))
+            _APPLIED[record.kind](self, record, payload)
         except (KeyError, TypeError, ValueError, InputError):
             raise BadRecord(record.seq, f"its payload is not that of a record of kind {record.kind}") from None
 
@@ -274,6 +256,9 @@ class DatasetReplay:
         if mark.lock in self._marks:
             raise BadRecord(record.seq, "it begins a measurement that has begun")
         self._marks[mark.lock] = mark
+
+    def _end(self, record: Record, payload: JsonObject) -> None:
+        self._end_mark(record, read_text(payload["lock"]))
 
     def _end_mark(self, record: Record, lock: str | None) -> None:
         """End a measurement. ``lock``: the name of its lock; None if the record ends none."""
@@ -375,11 +360,7 @@ class DatasetReplay:
         return {
             "dataset": self._dataset,
             "opened_at": self._opened[0],
-            "policy": self._opening.policy,
-            "algorithm": self._opening.algorithm,
-            "delta_total": self._opening.delta_total,
-            "max_epsilon": self._opening.max_epsilon,
-            "individuals": self._opening.individuals,
+            **{name: getattr(self._opening, name) for name in _TERMS},
             "schema_digest": agreed[-1][0],
             "source_digest": agreed[-1][1],
             "reading": self._reading,
@@ -462,7 +443,8 @@ class DatasetReplay:
     def knows_view(self, digest: str, what: str, analyst: str | None) -> bool:
         return View(digest, what, analyst) in self._find_views([digest])
 
-    def _look(self, view: View) -> None:
+    def _look(self, record: Record, payload: JsonObject) -> None:
+        view = _read_view(payload, record.version)
         self._views.add(view)
         self._view_count += 1
         text = write_canonical_json([self._views_digest, *view])
@@ -481,6 +463,21 @@ class DatasetReplay:
                 records = self._older.views(self._dataset, digest)
                 found = (_read_view(read_payload(record), record.version) for record in records)
                 yield from (view for view in found if view.digest == digest)
+
+
+_APPLIED: Mapping[str, Callable[[DatasetReplay, Record, JsonObject], None]] = {
+    "account": DatasetReplay._open,
+    "continue": DatasetReplay._continue,
+    "identify": DatasetReplay._identify,
+    "measure": DatasetReplay._measure,
+    "end": DatasetReplay._end,
+    "reserve": DatasetReplay._reserve,
+    "settle": DatasetReplay._settle,
+    "stop": DatasetReplay._stop,
+    "clear": DatasetReplay._clear,
+    "view": DatasetReplay._look,
+}
+"""What each kind of record of a dataset changes. States and checkpoints change nothing."""
 
 
 def _read_reserved(record: Record, payload: JsonObject, reading: Reading) -> Entry:

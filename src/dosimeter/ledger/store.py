@@ -14,10 +14,11 @@ from pathlib import Path
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger.backends import KEYS, PEOPLE, TABLES, Backend, Connection, Row, choose_backend, list_indexes
-from dosimeter.ledger.measuring import HeldLock
-from dosimeter.ledger.records import COLUMNS, Record
+from dosimeter.ledger.measurement_marks import HeldLock
+from dosimeter.ledger.records import Record
 
 FORMAT_VERSION = 1
+COLUMNS = tuple(Record.find_columns())
 
 
 class Transaction:

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger.checked_chain import CheckedChain, RecordWriter
-from dosimeter.ledger.lookups import checkpoint_is_near
-from dosimeter.ledger.measuring import Mark
+from dosimeter.ledger.checked_chain import MOST_FOLLOWING, CheckedChain, RecordWriter
+from dosimeter.ledger.measurement_marks import Mark
 
 if TYPE_CHECKING:
     from dosimeter.ledger.store import LedgerStore, Transaction
@@ -75,7 +74,7 @@ class LedgerTransactions:
         """Yield a transaction to read in. First write a checkpoint if too many records follow the last one."""
         with ExitStack() as stack:
             transaction = stack.enter_context(self._store.reading())
-            if not self._near and not checkpoint_is_near(transaction):
+            if not self._near and transaction.last() - (transaction.last_checkpoint() or 0) > MOST_FOLLOWING:
                 stack.close()
                 self._write_due_checkpoint()
                 transaction = stack.enter_context(self._store.reading())

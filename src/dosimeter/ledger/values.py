@@ -23,12 +23,11 @@ from dosimeter.ledger.entries import (
     ReleasedAnswer,
     Request,
     check_choice,
-    write_optional,
 )
 from dosimeter.ledger.incidents import Incident
 from dosimeter.ledger.people import People
 from dosimeter.ledger.readings import Charge, Reading
-from dosimeter.ledger.records import check_text
+from dosimeter.ledger.records import check_text, write_fields, write_value
 from dosimeter.ledger.remaining import CURVE, Remaining, find_remaining
 from dosimeter.problems import ASKING, Hint, Option, Piece, Surface
 
@@ -36,13 +35,9 @@ Pair = tuple[str, str]
 """The digests of a schema and of a source of data. An account agrees to such pairs."""
 
 
-def _write_identities(identities: frozenset[str] | None) -> list[str] | None:
-    return None if identities is None else sorted(identities)
-
-
-def _write_public(identities: frozenset[str]) -> JsonObject:
-    """Return the field for the identities of public tables; without any, no field, as in earlier versions."""
-    return {"public": sorted(identities)} if identities else {}
+def _write_agreed(agreed: AccountOpening | Continuation, *left_out: str) -> JsonObject:
+    """Return the payload of what was agreed to. Without public tables it is as before there were any."""
+    return write_fields(agreed, *left_out, *(() if agreed.public else ("public",)))
 
 
 def read_apart(payload: Mapping[str, JsonValue]) -> tuple[str, ...]:
@@ -93,18 +88,7 @@ class AccountOpening:
             raise LedgerError("The number of individuals must be a whole number of at least 1.")
 
     def to_payload(self) -> JsonObject:
-        return {
-            "policy": str(self.policy),
-            "algorithm": self.algorithm,
-            "delta_total": write_decimal(self.delta_total),
-            "max_epsilon": write_optional(self.max_epsilon),
-            "individuals": self.individuals,
-            "schema_digest": self.schema_digest,
-            "source_digest": self.source_digest,
-            "identities": _write_identities(self.identities),
-            "apart": list(self.apart),
-            **_write_public(self.public),
-        }
+        return {**_write_agreed(self, "policy"), "policy": str(self.policy)}
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue]) -> AccountOpening:
@@ -147,14 +131,7 @@ class Continuation:
         check_text(self.source_digest, "The source's digest")
 
     def to_payload(self) -> JsonObject:
-        return {
-            "schema_digest": self.schema_digest,
-            "source_digest": self.source_digest,
-            "by": self.by,
-            "identities": _write_identities(self.identities),
-            "apart": list(self.apart),
-            **_write_public(self.public),
-        }
+        return _write_agreed(self, "at")
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, JsonValue], at: str) -> Continuation:
@@ -192,12 +169,7 @@ class Identification:
 
     def to_payload(self, overlaps: Sequence[str]) -> JsonObject:
         """Return the record's payload. ``overlaps``: other accounts that turn out to hold the same data."""
-        return {
-            "schema_digest": self.schema_digest,
-            "source_digest": self.source_digest,
-            "identities": _write_identities(self.identities),
-            "overlaps": list(overlaps),
-        }
+        return {**write_fields(self), "overlaps": list(overlaps)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +219,8 @@ def write_decision(reservation: Reservation) -> JsonObject:
     """Return the fields ``reason``, ``kept`` and ``rho`` of a reservation's record, without those that are None."""
     given = {
         "reason": reservation.reason,
-        "kept": None if reservation.kept is None else reservation.kept.to_payload(),
-        "rho": write_optional(reservation.charge.rho),
+        "kept": None if reservation.kept is None else write_fields(reservation.kept),
+        "rho": write_value(reservation.charge.rho),
     }
     return {name: value for name, value in given.items() if value is not None}
 

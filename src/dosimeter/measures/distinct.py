@@ -27,7 +27,7 @@ from dosimeter.measures.measure import (
 )
 from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.units import Entries, Joined, UnitField, UnitRows, WholeNumbers, count_present
-from dosimeter.sql import alias, column_tree, is_not_null, window, wrap
+from dosimeter.sql import alias, column_tree, is_not_null, select_from, window, wrap
 
 
 class CountDistinct(Reducible, Total):
@@ -166,19 +166,12 @@ class HeldAlone(Joined):
         """Write the query that finds each group's values with a single holder, and counts them for each holder."""
         unit, *groups = rows.key_columns()
         first, last = exp.Min(this=unit), exp.Max(this=unit.copy())
-        lonely = (
-            exp.select(alias(first, "holder"), *groups)
-            .from_(rows.select(is_not_null(self.column)).subquery("held_rows", copy=False), copy=False)
-            .group_by(*[group.copy() for group in groups], self.column.copy(), copy=False)
-            .having(exp.EQ(this=first.copy(), expression=last), copy=False)
-        )
-        keys = [exp.column("holder"), *[group.copy() for group in groups]]
+        held_rows, same = rows.select(is_not_null(self.column)), exp.EQ(this=first.copy(), expression=last)
+        source = held_rows.subquery("held_rows", copy=False)
+        lonely = select_from(source, alias(first, "holder"), *groups, group=[*groups, self.column], having=same)
+        keys = [exp.column("holder"), *groups]
         shown = [alias(keys[0], rows.keys[0]), *keys[1:], alias(exp.Count(this=exp.Star()), self.name)]
-        return (
-            exp.select(*shown)
-            .from_(lonely.subquery("lonely", copy=False), copy=False)
-            .group_by(*[key.copy() for key in keys], copy=False)
-        )
+        return select_from(lonely.subquery("lonely", copy=False), *shown, group=keys)
 
     def nothing(self) -> exp.Expression:
         """Write 0: an individual whom the query does not return holds no value alone."""

@@ -247,8 +247,30 @@ class VarianceFromSums(FromSums):
         return 0.0, float(self.half**2) if clamp else math.inf
 
 
-class DeviationFromSums(VarianceFromSums):
-    """STDDEV_POP(x): the square root of the variance."""
+class _RootOfVariance(VarianceFromSums, ABC):
+    """The square root of the variance that the next class in line computes."""
+
+    __slots__ = ()
+
+    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
+        return math.sqrt(super().value(inputs, clamp=clamp))
+
+    def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
+        """Return the square roots of the variances ``smooth``, which are first put into the range of a variance."""
+        return np.sqrt(super().finish(smooth, clamp=clamp))
+
+    def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
+        """Return how far the standard deviations can be off where the variances ``smooth`` can be off by ``error``."""
+        low, high = self.limits(clamp=clamp)
+        inside = np.clip(smooth, low, high)
+        up = np.sqrt(np.minimum(inside + error, high)) - np.sqrt(inside)
+        down = np.sqrt(inside) - np.sqrt(np.maximum(inside - error, 0.0))
+        longer: FloatArray = np.maximum(up, down)
+        return longer
+
+
+class DeviationFromSums(_RootOfVariance):
+    """STDDEV_POP(x): the square root of the variance; 0 where the count is not positive."""
 
     __slots__ = ()
 
@@ -256,18 +278,6 @@ class DeviationFromSums(VarianceFromSums):
     def width(self) -> float:
         """Return the largest standard deviation that values within the bounds can have."""
         return float(self.half)
-
-    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
-        """Return the standard deviation; 0 where the count is not positive."""
-        return math.sqrt(self._variance(inputs, clamp))
-
-    def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return the square roots of the variances ``smooth``, which are first put into the range of a variance."""
-        return np.sqrt(VarianceFromSums.finish(self, smooth, clamp=clamp))
-
-    def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return how far the standard deviations can be off where the variances ``smooth`` can be off by ``error``."""
-        return _spread_root(smooth, error, self.limits(clamp=clamp))
 
 
 class SampleVariance(VarianceFromSums):
@@ -303,8 +313,8 @@ class SampleVariance(VarianceFromSums):
         return 0.0, 2.0 * float(self.half**2) if clamp else math.inf
 
 
-class SampleDeviation(SampleVariance):
-    """STDDEV_SAMP(x): the square root of the sample variance."""
+class SampleDeviation(_RootOfVariance, SampleVariance):
+    """STDDEV_SAMP(x): the square root of the sample variance; 0 where the count is not above 1."""
 
     __slots__ = ()
 
@@ -313,36 +323,9 @@ class SampleDeviation(SampleVariance):
         """Return the largest sample standard deviation that values within the bounds can have."""
         return math.sqrt(2.0) * float(self.half)
 
-    def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> float:
-        """Return the sample standard deviation; 0 where the count is not above 1."""
-        return math.sqrt(SampleVariance.value(self, inputs, clamp=clamp))
-
-    def finish(self, smooth: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return the square roots of the sample variances ``smooth``, which are first put into their range."""
-        return np.sqrt(SampleVariance.finish(self, smooth, clamp=clamp))
-
-    def spread(self, smooth: FloatArray, error: FloatArray, *, clamp: bool) -> FloatArray:
-        """Return how far sample standard deviations can be off where the sample variances can be off by ``error``.
-
-        ``smooth``: these sample variances.
-        """
-        return _spread_root(smooth, error, self.limits(clamp=clamp))
-
 
 def divide(total: FloatArray, count: FloatArray) -> FloatArray:
     """Return total/count for each element, NaN where the count is not positive."""
     if np.all(count > 0):
         return total / count
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
-
-
-def _spread_root(squares: FloatArray, error: FloatArray, limits: tuple[float, float]) -> FloatArray:
-    """Return how far the square root of each number in ``squares`` can be off if the number can be off by ``error``.
-
-    The numbers are first put into ``limits``, the range in which the exact ones lie.
-    """
-    inside = np.clip(squares, *limits)
-    up = np.sqrt(np.minimum(inside + error, limits[1])) - np.sqrt(inside)
-    down = np.sqrt(inside) - np.sqrt(np.maximum(inside - error, 0.0))
-    longer: FloatArray = np.maximum(up, down)
-    return longer

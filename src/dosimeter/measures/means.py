@@ -7,27 +7,27 @@ value (S2), or the controller gives a sensitivity by hand (S7).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.estimates import Estimate, MeanFromSums, SingleMeasure
 from dosimeter.measures.exact import FITS, exact_total, find_largest
-from dosimeter.measures.measure import Bounded, Dependence
+from dosimeter.measures.measure import Bounded, Dependence, Quotient
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, SensitivityFacts
 from dosimeter.measures.reading import AggregateCall, Collector, take_spread
 from dosimeter.measures.sums import CentredSum, read_through_sums
-from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_centred, count_present
+from dosimeter.measures.units import UnitField, add_own_centred, count_present
 from dosimeter.sql import expect_only
 
 
-class _AnyMean(Bounded, ABC):
+class _AnyMean(Quotient, Bounded, ABC):
     """The mean of a group's values, as one number that itself gets noise: mid + Σ(v − mid)/max(N, r).
 
     v: the values. N: how many they are. mid: the middle of the bounds. r: ``floor``, below which the divisor never
@@ -36,21 +36,11 @@ class _AnyMean(Bounded, ABC):
 
     __slots__ = ()
     depends_on: ClassVar[Dependence | None] = Dependence.MEAN
-    by_group: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def floor(self) -> int:
         """Return r, the least number of rows that the sum is divided by."""
-
-    @property
-    def is_on_grid(self) -> bool:
-        """Return False: a quotient is on no grid."""
-        return False
-
-    def total(self) -> exp.Expression | None:
-        """Return None: a mean is no total."""
-        return None
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         total = exact_total(self._centre(values), people)
@@ -58,29 +48,21 @@ class _AnyMean(Bounded, ABC):
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         centred = self._centre(values)
-        return self._leave_out(centred, np.ones_like(centred), people)
+        return self._leave_out([np.ones_like(centred), centred], people)
 
     def unit_fields(self) -> tuple[UnitField, ...]:
         """Return two fields: how many values v an individual has in a group, and Σ(2v − (L + U)) for bounds L, U."""
         return count_present(self.position), add_own_centred(self.argument, self.position)
 
-    def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return the group's mean minus its mean without an individual's values, for each individual in each group."""
-        counts, totals = (entries.whole(field) for field in self.unit_fields())
-
-        def leave_out(indices: EntryIndices) -> FloatArray:
-            return self._leave_out(totals[indices], counts[indices], entries.times[indices])
-
-        return entries.by_group(leave_out)
-
-    def _leave_out(self, own_total: NDArray[Any], own_count: NDArray[Any], people: IntArray) -> FloatArray:
+    def _leave_out(self, own: Sequence[NDArray[Any]], people: IntArray) -> FloatArray:
         """Return by how much each individual moves the mean: T/M − (T − s)/A = (sM − T(M − A))/(MA) (S2, C2).
 
-        N and T are the group's count and total, n and s the individual's own (``own_count``, ``own_total``); r is
+        N and T are the group's count and total, n and s the individual's ``own``; r is
         ``floor``, M = max(N, r) and A = max(N − n, r). T and s add up 2v − (L + U), so that a total of 0 stands for
         the middle of the bounds, the mean of an emptied group (C6). The numerator is exact; the result is in real
         units. ``people``: how many individuals have each pair of n and s.
         """
+        own_count, own_total = own
         count, total = exact_total(own_count, people), exact_total(own_total, people)
         here = max(count, self.floor)
         after = np.maximum(count - own_count.astype(np.int64), self.floor)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.noise_grid import UNDECLARED_PEOPLE
-from dosimeter.measures.units import Entries, UnitField, WholeNumbers
+from dosimeter.measures.units import Entries, EntryIndices, UnitField, WholeNumbers
 from dosimeter.mechanisms import Norm
 from dosimeter.sql import column_tree, is_not_null, whole_number, wrap
 
@@ -310,6 +310,37 @@ class Bounded(ArgumentMeasure, ABC):
     def largest_value(self, individuals: int | None) -> int:
         """Return the larger absolute bound, in whole steps of the noise grid, however many people are in the table."""
         return math.ceil(self.argument.largest * self.argument.unit / self.grid)
+
+
+class Quotient(ArgumentMeasure, ABC):
+    """A quotient of totals of a group, as one number that itself gets noise: it is on no grid, and no total."""
+
+    __slots__ = ()
+    by_group: ClassVar[bool] = True
+
+    @property
+    def is_on_grid(self) -> bool:
+        return False
+
+    def total(self) -> exp.Expression | None:
+        return None
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return the group's number minus its number without an individual's values, for each entry."""
+        totals = [entries.whole(field) for field in self.unit_fields()]
+
+        def leave_out(indices: EntryIndices) -> FloatArray:
+            return self._leave_out([own[indices] for own in totals], entries.times[indices])
+
+        return entries.by_group(leave_out)
+
+    @abstractmethod
+    def _leave_out(self, own: Sequence[NDArray[Any]], people: IntArray) -> FloatArray:
+        """Return by how much each individual of a group moves its number, in real units.
+
+        ``own``: for each of ``unit_fields``, what the individual adds to the group's total. ``people``: how many
+        individuals are alike in all of these.
+        """
 
 
 def count_present_people(name: str, people: str) -> exp.Expression:

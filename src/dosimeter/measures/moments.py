@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
@@ -26,14 +27,14 @@ from dosimeter.measures.estimates import (
     VarianceFromSums,
 )
 from dosimeter.measures.exact import exact_squares, exact_total
-from dosimeter.measures.measure import ArgumentMeasure, Dependence
+from dosimeter.measures.measure import Dependence, Quotient
 from dosimeter.measures.reading import AggregateCall, Collector, take_spread
 from dosimeter.measures.sums import CentredSquares, CentredSum, read_through_sums
-from dosimeter.measures.units import Entries, EntryIndices, UnitField, add_own_centred, add_own_squares, count_present
+from dosimeter.measures.units import UnitField, add_own_centred, add_own_squares, count_present
 from dosimeter.sql import expect_only, refusal
 
 
-class _Spread(ArgumentMeasure, ABC):
+class _Spread(Quotient, ABC):
     """A variance or standard deviation of a group's values, as one number that itself gets noise.
 
     It is computed from the count, sum and sum of squares of 2v − (L + U), for values v with bounds L and U: how far v
@@ -41,55 +42,30 @@ class _Spread(ArgumentMeasure, ABC):
     """
 
     __slots__ = ()
-    by_group: ClassVar[bool] = True
 
     @classmethod
     def by_hand(cls, argument: Argument, label: str) -> Self:
         """Return the measure; its numbers lie on no grid. Its sensitivity, 1, stands in for the one given by hand."""
         return cls(label, argument.unit, Fraction(0), 1.0, 1.0, argument)
 
-    @property
-    def is_on_grid(self) -> bool:
-        """Return False: a quotient is on no grid."""
-        return False
-
-    def total(self) -> exp.Expression | None:
-        """Return None: a variance or a standard deviation is no total."""
-        return None
-
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         centred = self._centre(values)
-        return self._leave_out(np.ones_like(centred), centred, exact_squares(centred), people)
+        return self._leave_out([np.ones_like(centred), centred, exact_squares(centred)], people)
 
     def unit_fields(self) -> tuple[UnitField, ...]:
         """Return three fields of an individual's values v: their number, and the sums of c and c², c = 2v − (L + U)."""
         argument, position = self.argument, self.position
         return count_present(position), add_own_centred(argument, position), add_own_squares(argument, position)
 
-    def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return by how much each individual moves the variance or standard deviation of each of their groups.
-
-        It is the group's number minus the number without the individual's values.
-        """
-        counts, totals, squares = (entries.whole(field) for field in self.unit_fields())
-
-        def leave_out(indices: EntryIndices) -> FloatArray:
-            return self._leave_out(counts[indices], totals[indices], squares[indices], entries.times[indices])
-
-        return entries.by_group(leave_out)
-
-    def _leave_out(
-        self, counts: NDArray[Any], totals: NDArray[Any], squares: NDArray[Any], people: IntArray
-    ) -> FloatArray:
+    def _leave_out(self, own: Sequence[NDArray[Any]], people: IntArray) -> FloatArray:
         """Return the effect of leaving each individual out, in real units, from exact sums (S7).
 
-        ``counts``, ``totals``, ``squares``: the number, sum and sum of squares of each individual's own centred values.
-        ``people``: how many individuals have the same three.
+        ``own``: the number, sum and sum of squares of each individual's own centred values.
         """
-        count, total, square = (exact_total(own, people) for own in (counts, totals, squares))
+        count, total, square = (exact_total(each, people) for each in own)
         here = variance(count, total, square)
-        own = zip(counts.tolist(), totals.tolist(), squares.tolist(), strict=True)
-        return self._differences(here, [variance(count - n, total - s, square - q) for n, s, q in own])
+        triples = zip(*(each.tolist() for each in own), strict=True)
+        return self._differences(here, [variance(count - n, total - s, square - q) for n, s, q in triples])
 
     @abstractmethod
     def _differences(self, here: Fraction, left: list[Fraction]) -> FloatArray:
@@ -155,43 +131,28 @@ def variance(count: int, total: int, squares: int) -> Fraction:
 # ---------------------------------------------------------------- reading SQL
 
 
-def read_variance(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read VAR_POP(x): add its measures to the query, and return its estimate."""
-    return _read_spread(collector, call, Variance, VarianceFromSums)
+def _read_spread(
+    collector: Collector,
+    call: AggregateCall,
+    *,
+    from_sums: type[VarianceFromSums],
+    by_hand: type[_Spread] | None = None,
+) -> Estimate:
+    """Read a variance or standard deviation: add its measures to the query, and return its estimate.
 
-
-def read_deviation(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read STDDEV_POP(x): add its measures to the query, and return its estimate."""
-    return _read_spread(collector, call, Deviation, DeviationFromSums)
-
-
-def read_sample_variance(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read VAR_SAMP(x), also written VARIANCE(x): add its measures to the query, and return its estimate."""
-    return _read_sample(collector, call, SampleVariance)
-
-
-def read_sample_deviation(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read STDDEV_SAMP(x), also written STDDEV(x): add its measures to the query, and return its estimate."""
-    return _read_sample(collector, call, SampleDeviation)
-
-
-def _read_sample(collector: Collector, call: AggregateCall, kind: type[VarianceFromSums]) -> Estimate:
-    if collector.by_hand:
+    With a sensitivity given by hand it is one measure, of the class ``by_hand`` (S7); None if it is refused. Otherwise
+    it is an estimate of the class ``from_sums``, computed from a count and sums (S2).
+    """
+    if collector.by_hand and by_hand is None:
         raise refusal(call.node, f"{call.label}: with a sensitivity given by hand, use VAR_POP or STDDEV_POP.")
     expect_only(call.node, "this")
-    return read_through_sums(collector, call, take_spread(collector, call), kind, CentredSum, CentredSquares)
-
-
-def _read_spread(
-    collector: Collector, call: AggregateCall, by_hand: type[_Spread], from_sums: type[VarianceFromSums]
-) -> Estimate:
-    """Read VAR_POP or STDDEV_POP: add its measures to the query, and return its estimate.
-
-    With a sensitivity given by hand it is one measure, of the class ``by_hand`` (S7). Otherwise it is an estimate of
-    the class ``from_sums``, computed from a count and sums (S2).
-    """
-    expect_only(call.node, "this")
     source = take_spread(collector, call)
-    if collector.by_hand:
+    if collector.by_hand and by_hand is not None:
         return SingleMeasure((collector.measure(by_hand.by_hand(source.argument, call.label), source),), call.label)
     return read_through_sums(collector, call, source, from_sums, CentredSum, CentredSquares)
+
+
+read_variance = partial(_read_spread, from_sums=VarianceFromSums, by_hand=Variance)
+read_deviation = partial(_read_spread, from_sums=DeviationFromSums, by_hand=Deviation)
+read_sample_variance = partial(_read_spread, from_sums=SampleVariance)
+read_sample_deviation = partial(_read_spread, from_sums=SampleDeviation)

@@ -23,6 +23,7 @@ from dosimeter.sql import (
     is_not_null,
     listed_text,
     same_keys,
+    select_from,
     wrap,
 )
 
@@ -69,18 +70,13 @@ class NearValues(Joined):
         are in all (total).
         """
         groups = rows.key_columns()[1:]
-        histogram = (
-            exp.select(*groups, alias(self.column, "v"), alias(exp.Count(this=exp.Star()), "c"))
-            .from_(rows.select(is_not_null(self.column)).subquery("value_rows", copy=False), copy=False)
-            .group_by(*[group.copy() for group in groups], self.column.copy(), copy=False)
-        )
+        value_rows = rows.select(is_not_null(self.column)).subquery("value_rows", copy=False)
+        counted = alias(self.column, "v"), alias(exp.Count(this=exp.Star()), "c")
+        histogram = select_from(value_rows, *groups, *counted, group=[*groups, self.column])
         upto, same, total = (exp.column(name) for name in ("upto", "c", "total"))
         near = conjunction(list_near_conditions(self.fraction, rows.most, upto=upto, same=same, total=total))
         shown = [exp.column(name) for name in ("v", "c", "upto", "total")]
-        found = exp.select(*[group.copy() for group in groups], *shown)
-        return found.from_(_ranked(histogram, groups).subquery("ranked", copy=False), copy=False).where(
-            near, copy=False
-        )
+        return select_from(_ranked(histogram, groups).subquery("ranked", copy=False), *groups, *shown, where=near)
 
     def places_query(self, rows: UnitRows, places: Sequence[Sequence[str]]) -> exp.Select:
         """Write the query for the values around the quantile of every group: one row, with a column for each value.
@@ -96,8 +92,8 @@ class NearValues(Joined):
             order=exp.Order(expressions=[exp.Ordered(this=exp.column("v"), nulls_first=False)]),
             over="OVER",
         )
-        placed = exp.select(*groups, exp.column("v"), alias(place, "place"))
-        placed = placed.from_(self.near_query(rows).subquery("near", copy=False), copy=False)
+        near = self.near_query(rows).subquery("near", copy=False)
+        placed = select_from(near, *groups, exp.column("v"), alias(place, "place"))
         columns = []
         for number, names in enumerate(places):
             inside = [exp.EQ(this=group.copy(), expression=exp.Literal.number(number)) for group in groups]
@@ -105,7 +101,7 @@ class NearValues(Joined):
                 here = exp.EQ(this=exp.column("place"), expression=exp.Literal.number(order))
                 value = exp.Case(ifs=[exp.If(this=conjunction([*inside, here]), true=exp.column("v"))])
                 columns.append(alias(exp.Max(this=value), name))
-        return exp.select(*columns).from_(placed.subquery("placed", copy=False), copy=False)
+        return select_from(placed.subquery("placed", copy=False), *columns)
 
     def count_at(self, value: exp.Expression, places: Sequence[exp.Expression], at: int) -> exp.Expression:
         """Write the count of an individual's values that equal the one at index ``at`` of ``places``.
@@ -125,36 +121,25 @@ class NearValues(Joined):
         They are one text: in ``5x2,7x1`` the value 5 occurs twice and 7 once.
         """
         groups, keys = rows.key_columns()[1:], rows.keys
-        borders = exp.select(
-            *[group.copy() for group in groups],
-            alias(exp.Min(this=exp.column("v")), "low"),
-            alias(exp.Max(this=exp.column("v")), "high"),
-        ).from_(self.near_query(rows).subquery("near", copy=False), copy=False)
-        if groups:
-            borders = borders.group_by(*[group.copy() for group in groups], copy=False)
-        own = exp.select(*rows.key_columns(), alias(self.column, "x"))
-        own = own.from_(rows.select(is_not_null(self.column)).subquery("x_rows", copy=False), copy=False)
+        ends = alias(exp.Min(this=exp.column("v")), "low"), alias(exp.Max(this=exp.column("v")), "high")
+        near = self.near_query(rows).subquery("near", copy=False)
+        borders = select_from(near, *groups, *ends, group=groups)
+        own_rows = rows.select(is_not_null(self.column)).subquery("x_rows", copy=False)
+        own = select_from(own_rows, *rows.key_columns(), alias(self.column, "x"))
         low, high = exp.column("low", table="b"), exp.column("high", table="b")
         clamped = alias(clamp(exp.column("x", table="r"), low, high), "w")
-        kept = exp.select(*[alias(exp.column(key, table="r"), key) for key in keys], clamped).from_(
-            own.subquery("r", copy=False), copy=False
-        )
+        renamed = [alias(exp.column(key, table="r"), key) for key in keys]
+        kept = select_from(own.subquery("r", copy=False), *renamed, clamped)
         same = same_keys(keys[1:], "r", "b")
         kept = kept.join(
             borders.subquery("b", copy=False), on=same, join_type="inner" if groups else "cross", copy=False
         )
-        counted = (
-            exp.select(*rows.key_columns(), exp.column("w"), alias(exp.Count(this=exp.Star()), "times"))
-            .from_(kept.subquery("kept", copy=False), copy=False)
-            .group_by(*rows.key_columns(), exp.column("w"), copy=False)
-        )
+        times, each = alias(exp.Count(this=exp.Star()), "times"), [*rows.key_columns(), exp.column("w")]
+        counted = select_from(kept.subquery("kept", copy=False), *each, times, group=each)
         item = concatenated(as_text(exp.column("w")), exp.Literal.string("x"), as_text(exp.column("times")))
         listed = alias(listed_text(item, exp.column("w"), ","), self.name)
-        return (
-            exp.select(*rows.key_columns(), listed)
-            .from_(counted.subquery("counted", copy=False), copy=False)
-            .group_by(*rows.key_columns(), copy=False)
-        )
+        source = counted.subquery("counted", copy=False)
+        return select_from(source, *rows.key_columns(), listed, group=rows.key_columns())
 
     def nothing(self) -> exp.Expression:
         """Write the empty text, for an individual whom the query does not return: they have no values in the group."""
@@ -175,7 +160,5 @@ def _ranked(histogram: exp.Select, groups: Sequence[exp.Expression]) -> exp.Sele
         over="OVER",
     )
     total = exp.Window(this=exp.Sum(this=exp.column("c")), partition_by=[group.copy() for group in groups], over="OVER")
-    columns = [*[group.copy() for group in groups], exp.column("v"), exp.column("c")]
-    return exp.select(*columns, alias(upto, "upto"), alias(total, "total")).from_(
-        histogram.subquery("histogram", copy=False), copy=False
-    )
+    columns = [*groups, exp.column("v"), exp.column("c"), alias(upto, "upto"), alias(total, "total")]
+    return select_from(histogram.subquery("histogram", copy=False), *columns)

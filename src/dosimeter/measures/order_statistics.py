@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -15,24 +16,9 @@ from dosimeter.problems import Option
 from dosimeter.sql import clause_of, expect_only, read_number, refusal
 
 
-def read_minimum(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read MIN(x): add its measure to the query, and return its estimate."""
-    return _read(collector, call, Fraction(0))
-
-
-def read_maximum(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read MAX(x): add its measure to the query, and return its estimate."""
-    return _read(collector, call, Fraction(1))
-
-
-def read_median(collector: Collector, call: AggregateCall) -> SingleMeasure:
-    """Read MEDIAN(x): add its measure to the query, and return its estimate."""
-    return _read(collector, call, Fraction(1, 2))
-
-
 def read_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """Read QUANTILE_CONT(x, fraction): add its measure to the query, and return its estimate."""
-    return _read(collector, call, _read_fraction(call.node), "expression")
+    return _measure_quantile(collector, call, _read_fraction(call.node), "expression")
 
 
 def read_discrete_quantile(collector: Collector, call: AggregateCall) -> SingleMeasure:
@@ -60,8 +46,8 @@ def _read_fraction(node: exp.Expression) -> Fraction:
     return fraction
 
 
-def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> SingleMeasure:
-    """Read the order statistic at this fraction: add its measure to the query, and return its estimate.
+def _measure_quantile(collector: Collector, call: AggregateCall, fraction: Fraction, *given: str) -> SingleMeasure:
+    """Measure the order statistic at this fraction: add its measure to the query, and return its estimate.
 
     ``given``: the names of the sqlglot arguments that the call may have besides ``this``, its values. A quantile's
     fraction is in ``expression``. A call with any other argument is refused.
@@ -78,3 +64,9 @@ def _read(collector: Collector, call: AggregateCall, fraction: Fraction, *given:
         raise refuse_constant(call)
     rank = Rank.among(source.argument, call.label, collector.facts, fraction, step)
     return RankEstimate.within(collector.measure(rank, source), call.label, source.argument)
+
+
+read_minimum = partial(_measure_quantile, fraction=Fraction(0))
+read_maximum = partial(_measure_quantile, fraction=Fraction(1))
+read_median = partial(_measure_quantile, fraction=Fraction(1, 2))
+"""Read MIN(x), MAX(x) and MEDIAN(x): add the measure to the query, and return its estimate."""

@@ -11,6 +11,7 @@ from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -175,40 +176,8 @@ def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArra
 # ---------------------------------------------------------------- reading SQL
 
 
-def read_covariance(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read COVAR_POP(x, y): add its measures to the query, and return its estimate."""
-    return _read(collector, call, Covariance, "")
-
-
-def read_sample_covariance(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read COVAR_SAMP(x, y): add its measures to the query, and return its estimate."""
-    return _read(collector, call, SampleCovariance, "")
-
-
-def read_correlation(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read CORR(x, y): add its measures to the query, and return its estimate."""
-    return _read(collector, call, Correlation, "xy")
-
-
-def read_slope(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read REGR_SLOPE(y, x): add its measures to the query, and return its estimate."""
-    return _read(collector, _exchange_arguments(call), Slope, "x")
-
-
-def read_intercept(collector: Collector, call: AggregateCall) -> Estimate:
-    """Read REGR_INTERCEPT(y, x): add its measures to the query, and return its estimate."""
-    return _read(collector, _exchange_arguments(call), Intercept, "x")
-
-
-def _exchange_arguments(call: AggregateCall) -> AggregateCall:
-    """Return the call with its two arguments exchanged: SQL's regressions take y first."""
-    expect_only(call.node, "this", "expression")
-    return AggregateCall(
-        type(call.node)(this=call.node.expression, expression=call.node.this), call.condition, call.label
-    )
-
-
-def _read(collector: Collector, call: AggregateCall, kind: type[FromPairs], squares: str) -> Estimate:
+def _measure_pairs(collector: Collector, call: AggregateCall, *, kind: type[FromPairs], squares: str = "") -> Estimate:
+    """Read an aggregate of two arguments: add its measures to the query, and return its estimate."""
     expect_only(call.node, "this", "expression")
     if collector.by_hand:
         raise refusal(call.node, f"{call.label} takes no sensitivity given by hand here.")
@@ -221,3 +190,17 @@ def _read(collector: Collector, call: AggregateCall, kind: type[FromPairs], squa
     sides = {"x": x, "y": y}
     measures += [measure_sum(collector, sides[name], CentredSquares) for name in squares]
     return kind(tuple(measures), call.label, x.argument, y.argument)
+
+
+def _read_regression(collector: Collector, call: AggregateCall, *, kind: type[FromPairs]) -> Estimate:
+    """Read REGR_SLOPE(y, x) or REGR_INTERCEPT(y, x): SQL's regressions take y first."""
+    expect_only(call.node, "this", "expression")
+    exchanged = type(call.node)(this=call.node.expression, expression=call.node.this)
+    return _measure_pairs(collector, AggregateCall(exchanged, call.condition, call.label), kind=kind, squares="x")
+
+
+read_covariance = partial(_measure_pairs, kind=Covariance)
+read_sample_covariance = partial(_measure_pairs, kind=SampleCovariance)
+read_correlation = partial(_measure_pairs, kind=Correlation, squares="xy")
+read_slope = partial(_read_regression, kind=Slope)
+read_intercept = partial(_read_regression, kind=Intercept)

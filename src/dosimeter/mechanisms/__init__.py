@@ -3,9 +3,9 @@
 Takes sensitivities, ε and δ; gives numbers. Never draws noise and never sees data.
 """
 
-from dosimeter.mechanisms.base import Mechanism, Norm, RatioWarning
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
+from dosimeter.mechanisms.mechanism import Mechanism, Norm, RatioWarning
 from dosimeter.mechanisms.permute_and_flip import (
     expected_distances,
     score_error,
@@ -14,25 +14,3 @@ from dosimeter.mechanisms.permute_and_flip import (
 )
 from dosimeter.mechanisms.table import MECHANISMS, NORMS, make_pure, make_with_delta
 from dosimeter.mechanisms.zcdp import default_delta, exact_zcdp_epsilon, pure_rho, round_rho, zcdp_rho
-
-__all__ = [
-    "MECHANISMS",
-    "NORMS",
-    "ClassicGaussian",
-    "Gaussian",
-    "Laplace",
-    "Mechanism",
-    "Norm",
-    "RatioWarning",
-    "default_delta",
-    "exact_zcdp_epsilon",
-    "expected_distances",
-    "make_pure",
-    "make_with_delta",
-    "pure_rho",
-    "round_rho",
-    "score_error",
-    "selection_probabilities",
-    "selection_scale",
-    "zcdp_rho",
-]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms.base import Mechanism, RatioWarning
+from dosimeter.mechanisms.mechanism import Mechanism, RatioWarning
 from dosimeter.mechanisms.tails import erf, invert_gamma_tail, invert_small_erf
 from dosimeter.mechanisms.zcdp import ROUNDING, zcdp_epsilon, zcdp_epsilons, zcdp_rho
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
-    from dosimeter.mechanisms.base import Norm, SparseRows
+    from dosimeter.mechanisms.mechanism import Norm, SparseRows
     from dosimeter.options import Calibration
 
 _CONTINUOUS_FROM = 64.0

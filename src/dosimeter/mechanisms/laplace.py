@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dosimeter.arrays import sum_rows
-from dosimeter.mechanisms.base import Mechanism, RatioWarning
+from dosimeter.mechanisms.mechanism import Mechanism, RatioWarning
 from dosimeter.mechanisms.tails import invert_gamma_tail
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
-    from dosimeter.mechanisms.base import Norm, SparseRows
+    from dosimeter.mechanisms.mechanism import Norm, SparseRows
 
 
 _SAFE = Decimal("1e-30")

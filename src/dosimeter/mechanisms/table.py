@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms.base import Mechanism, Norm
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
+from dosimeter.mechanisms.mechanism import Mechanism, Norm
 from dosimeter.options import Calibration, check_option
 from dosimeter.problems import Option
 
-PURE: Mapping[str, Callable[[], Mechanism]] = {"laplace": Laplace}
-WITH_DELTA: Mapping[str, Mapping[Calibration, Callable[[float], Mechanism]]] = {
+PURE: Mapping[str, type[Laplace]] = {"laplace": Laplace}
+WITH_DELTA: Mapping[str, Mapping[Calibration, type[Gaussian | ClassicGaussian]]] = {
     "gaussian": {"zcdp": Gaussian, "classic": ClassicGaussian},
 }
 MECHANISMS = (*PURE, *WITH_DELTA)
 NORMS: Mapping[str, Norm] = {
-    **{name: make().norm for name, make in PURE.items()},
-    **{name: make(0.5).norm for name, ways in WITH_DELTA.items() for make in ways.values()},
+    **{name: kind.norm for name, kind in PURE.items()},
+    **{name: kind.norm for name, ways in WITH_DELTA.items() for kind in ways.values()},
 }
 """The norm in which each mechanism measures a sensitivity."""
 

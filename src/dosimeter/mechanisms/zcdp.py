@@ -21,7 +21,7 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms.base import check_epsilon
+from dosimeter.mechanisms.mechanism import check_epsilon
 
 ROUNDING = 8 * 2.0**-53
 """More than the rounding errors of the expressions below can add up to, relative to the sum of their terms' sizes."""

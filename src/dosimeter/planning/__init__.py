@@ -7,26 +7,23 @@ connection.
 from typing import TYPE_CHECKING
 
 from dosimeter.late_names import load_late
-from dosimeter.planning.after import CELL, RELEASED
-from dosimeter.planning.blocks import name_released, try_after
+from dosimeter.planning.after.blocks import name_released, try_after
+from dosimeter.planning.after.measuring_select import CELL, RELEASED
+from dosimeter.planning.after.public_tables import limit_public_text
+from dosimeter.planning.after.row_choice import selects_rows
 from dosimeter.planning.identity import digest_measured, knows_earlier_looks
-from dosimeter.planning.joins import (
-    find_column,
-    joined_relation,
-    list_identifying,
-    list_unit_columns,
-    name_columns,
-    scope_of,
-)
 from dosimeter.planning.made_texts import list_cut
-from dosimeter.planning.options import NO_STUDY, LookOptions, Study, read_look, require_noise, require_pure
-from dosimeter.planning.parsing import write_plainly
-from dosimeter.planning.person_stage import Memberships, PersonStage, joined_rows, person_relation
+from dosimeter.planning.measured.thresholding import (
+    find_even_chance,
+    read_where,
+    require_few_observed,
+    require_lookable,
+)
+from dosimeter.planning.options import build_mechanism, plan_options, require_noise, require_pure
+from dosimeter.planning.people.stage import Memberships, PersonStage, joined_rows, person_relation
 from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.public_tables import limit_public_text
 from dosimeter.planning.query_notes import list_columns, note_counted_groups, note_singled_out, note_values
 from dosimeter.planning.query_plan import (
-    AfterNoise,
     Group,
     Lookup,
     Output,
@@ -35,61 +32,15 @@ from dosimeter.planning.query_plan import (
     QueryPlan,
     Threshold,
 )
-from dosimeter.planning.selected import selects_rows
-from dosimeter.planning.thresholding import find_even_chance, read_where, require_few_observed, require_lookable
-
-__all__ = [
-    "CELL",
-    "NO_STUDY",
-    "RELEASED",
-    "AfterNoise",
-    "Change",
-    "Explanation",
-    "Group",
-    "LessNoise",
-    "LookOptions",
-    "Lookup",
-    "Memberships",
-    "NoiseAdvice",
-    "Output",
-    "PersonStage",
-    "PlanOptions",
-    "PublicRows",
-    "PublicTable",
-    "QueryPlan",
-    "Stages",
-    "Study",
-    "Threshold",
-    "digest_measured",
-    "explain_plan",
-    "find_column",
-    "find_even_chance",
-    "joined_relation",
-    "joined_rows",
-    "knows_earlier_looks",
-    "limit_public_text",
-    "list_columns",
-    "list_cut",
-    "list_identifying",
-    "list_unit_columns",
-    "name_columns",
-    "name_released",
-    "note_counted_groups",
-    "note_singled_out",
-    "note_values",
-    "person_relation",
-    "plan_query",
-    "read_look",
-    "read_where",
-    "require_few_observed",
-    "require_lookable",
-    "require_noise",
-    "require_pure",
-    "scope_of",
-    "selects_rows",
-    "try_after",
-    "write_plainly",
-]
+from dosimeter.planning.rows.joins import (
+    find_column,
+    joined_relation,
+    list_identifying,
+    list_unit_columns,
+    name_columns,
+    scope_of,
+)
+from dosimeter.planning.rows.parsing import write_plainly
 
 if TYPE_CHECKING:
     from dosimeter.planning.explain import Explanation, Stages, explain_plan

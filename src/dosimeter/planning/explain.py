@@ -21,10 +21,10 @@ from dosimeter.json_values import JsonObject
 from dosimeter.measures import Estimate
 from dosimeter.mechanisms import NORMS, Gaussian, Laplace, Mechanism, default_delta
 from dosimeter.planning.less_noise import LessNoise, find_less_noise
-from dosimeter.planning.person_stage import joined_stages
+from dosimeter.planning.measured.thresholding import find_even_chance, read_where
+from dosimeter.planning.people.stage import joined_stages
 from dosimeter.planning.query_notes import list_columns, note_counted_groups, note_singled_out, note_values
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.planning.thresholding import find_even_chance, read_where
 from dosimeter.schema import Column
 
 EXAMPLES = (0.1, 1.0, 10.0)

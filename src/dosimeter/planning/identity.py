@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.measures import ArgumentMeasure, Measure
-from dosimeter.planning.person_stage import Memberships, OwnAggregates, OwnWindows, PersonRows, PersonStage, PersonTable
+from dosimeter.planning.people.stage import Memberships, OwnAggregates, OwnWindows, PersonRows, PersonStage, PersonTable
 from dosimeter.planning.query_plan import Join, QueryPlan
 from dosimeter.sql import evaluate_row, is_cut
 

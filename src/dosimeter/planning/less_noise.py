@@ -17,12 +17,12 @@ from sqlglot import exp
 
 from dosimeter.errors import InputError
 from dosimeter.mechanisms import Laplace
-from dosimeter.planning.after_expressions import finds_aggregate
-from dosimeter.planning.outer_select import OUTER_SELECT
-from dosimeter.planning.parsing import parse_select, unaliased
-from dosimeter.planning.person_stage import list_stages, list_trees
+from dosimeter.planning.after.expressions import finds_aggregate
+from dosimeter.planning.after.outer_select import OUTER_SELECT
+from dosimeter.planning.people.stage import list_stages, list_trees
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
+from dosimeter.planning.rows.parsing import parse_select, unaliased
 from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import clause_of
 

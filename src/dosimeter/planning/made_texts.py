@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.person_stage import list_trees
+from dosimeter.planning.people.stage import list_trees
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import count_letters, is_cut, longest_cell

@@ -1,26 +1,10 @@
-"""The options beside the SQL that decide the risk, checked once."""
+"""What the options of a look decide: its plan, its noise, and what does not go together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms import (
-    Mechanism,
-    make_pure,
-    make_with_delta,
-)
-from dosimeter.options import (
-    Calibration,
-    Groups,
-    Indicator,
-    MechanismName,
-    Quantiles,
-    StudiedGroups,
-    check_option,
-)
+from dosimeter.mechanisms import Mechanism, make_pure, make_with_delta
+from dosimeter.options import Indicator, LookOptions
 from dosimeter.planning.planner import STUDY_NOISE, PlanOptions
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.problems import Option, for_controller
@@ -30,80 +14,27 @@ _POWERS = {"1/n": 1, "1/n²": 2, "1/n^2": 2, "1/n**2": 2, "1/n2": 2}
 _BETWEEN = " must be a number strictly between 0 and 1, or 1/n^2."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
-    """How the paper measures and no release may: only a look takes it.
-
-    ``observed``: whether groups are all those of the data (C8). ``calibration``: how the scale of Gaussian noise
-    follows from ε and δ; None for zcdp (M2). ``sensitivity``: given by hand (S7). ``quantiles``: whether MIN, MEDIAN …
-    are drawn by rank or get noise (S3).
-    """
-
-    observed: bool = False
-    calibration: Calibration | None = None
-    sensitivity: float | None = None
-    quantiles: Quantiles = "ranks"
-
-    def __post_init__(self) -> None:
-        check_option("calibration", self.calibration, optional=True)
-        check_option("quantiles", self.quantiles)
+def plan_options(look: LookOptions) -> PlanOptions:
+    """Return the options of a look that decide its plan."""
+    return PlanOptions(
+        groups="observed" if look.study.observed else look.groups,
+        min_rows=look.min_rows,
+        sensitivity=look.study.sensitivity,
+        quantiles=look.study.quantiles,
+        group_delta=look.group_delta,
+    )
 
 
-NO_STUDY = Study()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookOptions:
-    """The options besides the SQL that decide the risk of a query, and that a release of it takes too.
-
-    ``mechanism``: which noise. ``delta``: δ of Gaussian noise: a number, 1/n or 1/n²; None means 1/n². ``indicator``:
-    how the RDR is computed. ``candidates``: the ε's to choose among; None for the paper's. ``groups``: declared or
-    thresholded. ``min_rows``: the fewest rows with a value that each group of an AVG is publicly known to have.
-    ``group_delta``: the δ of thresholded groups.
-    """
-
-    mechanism: MechanismName = "laplace"
-    delta: float | str | None = None
-    indicator: Indicator = "bound"
-    candidates: str | Sequence[float] | None = None
-    groups: Groups = "declared"
-    min_rows: int | None = None
-    group_delta: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("mechanism", "indicator", "groups"):
-            check_option(name, getattr(self, name))
-
-    def plan_options(self, study: Study = NO_STUDY) -> PlanOptions:
-        return PlanOptions(
-            groups="observed" if study.observed else self.groups,
-            min_rows=self.min_rows,
-            sensitivity=study.sensitivity,
-            quantiles=study.quantiles,
-            group_delta=self.group_delta,
-        )
-
-    def build_mechanism(self, n: int, study: Study = NO_STUDY) -> Mechanism:
-        pure = make_pure(self.mechanism)
-        if pure is not None:
-            if self.delta is not None and not _is_zero(self.delta):
-                raise OptionError(Option("delta"), " goes with ", _GAUSSIAN, ": the Laplace mechanism has no delta.")
-            if study.calibration is not None:
-                raise OptionError(Option("calibration"), " goes with ", _GAUSSIAN, ".")
-            return pure
-        return make_with_delta(self.mechanism, read_delta(self.delta, n), study.calibration)
-
-
-def read_look(
-    groups: StudiedGroups,
-    calibration: Calibration | None,
-    sensitivity: float | None,
-    quantiles: Quantiles,
-    **options: Any,
-) -> tuple[LookOptions, Study]:
-    """Return the options of a look, and how far it is a study. ``options``: the other fields of LookOptions."""
-    study = Study(observed=groups == "observed", calibration=calibration, sensitivity=sensitivity, quantiles=quantiles)
-    return LookOptions(groups="declared" if groups == "observed" else groups, **options), study
+def build_mechanism(look: LookOptions, n: int) -> Mechanism:
+    """Return the noise of a look. ``n``: how many individuals are declared, for a δ of 1/n or 1/n²."""
+    pure = make_pure(look.mechanism)
+    if pure is not None:
+        if look.delta is not None and not _is_zero(look.delta):
+            raise OptionError(Option("delta"), " goes with ", _GAUSSIAN, ": the Laplace mechanism has no delta.")
+        if look.study.calibration is not None:
+            raise OptionError(Option("calibration"), " goes with ", _GAUSSIAN, ".")
+        return pure
+    return make_with_delta(look.mechanism, read_delta(look.delta, n), look.study.calibration)
 
 
 def require_pure(plan: QueryPlan, mechanism: Mechanism) -> None:

@@ -18,19 +18,32 @@ from sqlglot import exp
 from dosimeter.errors import OptionError, QueryError
 from dosimeter.measures import find_ranks
 from dosimeter.options import Quantiles, StudiedGroups, check_option
-from dosimeter.planning.after import (
+from dosimeter.planning.after.blocks import name_released, of_block, of_sets, try_after, unite_sets, write_union
+from dosimeter.planning.after.measuring_select import (
     MeasuringSelect,
     Relation,
     as_scalar_subquery,
     is_measured,
     require_one_row,
 )
-from dosimeter.planning.aggregates import AggregateCollector, CollectedAggregates
-from dosimeter.planning.blocks import name_released, of_block, of_sets, try_after, unite_sets, write_union
+from dosimeter.planning.after.outer_select import OuterSelect
+from dosimeter.planning.after.public_tables import add_public, arrange_public, read_relation
 from dosimeter.planning.expansion import require_small
-from dosimeter.planning.groups import Grouping, group_distinct, plan_groups
-from dosimeter.planning.joined_blocks import join_blocks, require_few
-from dosimeter.planning.joins import (
+from dosimeter.planning.made_texts import require_few_letters
+from dosimeter.planning.measured.aggregate_collector import AggregateCollector, CollectedAggregates
+from dosimeter.planning.measured.groups import Grouping, group_distinct, plan_groups
+from dosimeter.planning.measured.joined_blocks import join_blocks, require_few
+from dosimeter.planning.measured.thresholding import (
+    add_threshold,
+    check_thresholding,
+    count_observable,
+    limit_observed,
+    require_observable,
+)
+from dosimeter.planning.people.levels import PersonLevels
+from dosimeter.planning.people.stage import PersonStage, list_stages
+from dosimeter.planning.query_plan import QueryPlan, Threshold
+from dosimeter.planning.rows.joins import (
     MOST_JOINED,
     JoinedSources,
     list_identifying,
@@ -38,14 +51,9 @@ from dosimeter.planning.joins import (
     resolve_table,
     write_commas_as_joins,
 )
-from dosimeter.planning.made_texts import require_few_letters
-from dosimeter.planning.outer_select import OuterSelect
-from dosimeter.planning.parsing import TOO_DEEP, check_shape, parse_select
-from dosimeter.planning.person_levels import PersonLevels
-from dosimeter.planning.person_stage import PersonStage, list_stages
-from dosimeter.planning.public_tables import add_public, arrange_public, read_relation
-from dosimeter.planning.query_plan import QueryPlan, Threshold
-from dosimeter.planning.singling_out import find_singled_out
+from dosimeter.planning.rows.parsing import TOO_DEEP, check_shape, parse_select
+from dosimeter.planning.rows.singling_out import find_singled_out
+from dosimeter.planning.rows.subqueries import inline_subqueries
 from dosimeter.planning.stages import (
     Scoped,
     Stage,
@@ -55,14 +63,6 @@ from dosimeter.planning.stages import (
     list_subqueries,
     read_scope,
     require_uncorrelated,
-)
-from dosimeter.planning.subqueries import inline_subqueries
-from dosimeter.planning.thresholding import (
-    add_threshold,
-    check_thresholding,
-    count_observable,
-    limit_observed,
-    require_observable,
 )
 from dosimeter.problems import ASKING, Audience, Hint, Option
 from dosimeter.schema import JoinTable, Schema, digest_schema

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dosimeter.planning.person_stage import list_trees
+from dosimeter.planning.people.stage import list_trees
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.sql import note_unlisted
 

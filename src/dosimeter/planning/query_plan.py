@@ -20,7 +20,7 @@ from dosimeter.sql import COLUMN_TYPES, Type, Values
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from dosimeter.planning.person_stage import PersonStage
+    from dosimeter.planning.people.stage import PersonStage
 
 _Item = TypeVar("_Item")
 

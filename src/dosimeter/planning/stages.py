@@ -12,10 +12,10 @@ from enum import IntEnum
 
 from sqlglot import exp
 
-from dosimeter.planning.after import is_measured
-from dosimeter.planning.aggregates import is_single_aggregate
-from dosimeter.planning.parsing import as_select, list_parts, read_whole_number, unaliased
-from dosimeter.planning.subqueries import read_ctes
+from dosimeter.planning.after.measuring_select import is_measured
+from dosimeter.planning.measured.aggregate_collector import is_single_aggregate
+from dosimeter.planning.rows.parsing import as_select, list_parts, read_whole_number, unaliased
+from dosimeter.planning.rows.subqueries import read_ctes
 from dosimeter.schema import JoinTable, Schema
 from dosimeter.sql import clause_of, expect_only, refusal
 

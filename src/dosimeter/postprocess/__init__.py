@@ -9,37 +9,11 @@ from typing import TYPE_CHECKING
 from dosimeter.late_names import load_late
 from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_accuracy, keep_worst, list_group_errors
 from dosimeter.postprocess.answers import AssembledAnswer, assemble_answer, assemble_groups, list_released_groups
-from dosimeter.postprocess.errors import Noise, measure_scales, needs_values
-from dosimeter.postprocess.estimates import estimate_group, find_counts
-from dosimeter.postprocess.ranks import find_rank_columns, rank_errors, tell_ranks
-from dosimeter.postprocess.released_rows import ReleasedRow
-
-__all__ = [
-    "AnswerFacts",
-    "AssembledAnswer",
-    "ColumnAccuracy",
-    "Noise",
-    "ReleasedRow",
-    "assemble_answer",
-    "assemble_groups",
-    "error_95",
-    "estimate_group",
-    "find_counts",
-    "find_rank_columns",
-    "foresee_accuracy",
-    "keep_worst",
-    "list_facts",
-    "list_group_errors",
-    "list_released_groups",
-    "measure_scales",
-    "needs_values",
-    "note_errors",
-    "rank_errors",
-    "tell_ranks",
-    "word_facts",
-]
+from dosimeter.postprocess.cell_errors import Noise, measure_scales, needs_values
+from dosimeter.postprocess.computed_estimates import estimate_group, find_counts
+from dosimeter.postprocess.rank_accuracy import find_rank_columns, rank_errors, tell_ranks
 
 if TYPE_CHECKING:
-    from dosimeter.postprocess.about import AnswerFacts, list_facts, note_errors, word_facts
+    from dosimeter.postprocess.about import explain_with_errors, list_facts, word_facts
 
-__getattr__ = load_late(__name__, dict.fromkeys(("AnswerFacts", "list_facts", "note_errors", "word_facts"), "about"))
+__getattr__ = load_late(__name__, dict.fromkeys(("list_facts", "explain_with_errors", "word_facts"), "about"))

@@ -6,14 +6,14 @@ data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dosimeter.measures import Argument
-from dosimeter.planning import QueryPlan, list_cut, note_counted_groups
+from dosimeter.planning import Explanation, QueryPlan, explain_plan, list_cut, note_counted_groups
 from dosimeter.postprocess.answers import AssembledAnswer
-from dosimeter.postprocess.errors import chooses_rows, count_selectable
-from dosimeter.postprocess.estimates import find_counts
+from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable
+from dosimeter.postprocess.computed_estimates import find_counts
 from dosimeter.sql import MOST_ROWS
 
 NOT_COMPUTED = (
@@ -162,3 +162,9 @@ def _write(number: Fraction) -> str:
     if number.denominator == 1:
         return f"{number.numerator:,}"
     return f"{float(number):,.12g}"
+
+
+def explain_with_errors(plan: QueryPlan) -> Explanation:
+    """Return what a plan measures, with a note on each number whose error cannot be told beforehand."""
+    explanation = explain_plan(plan)
+    return replace(explanation, notes=(*explanation.notes, *note_errors(plan)))

@@ -17,7 +17,7 @@ from dosimeter.arrays import BoolArray, FloatArray
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess.errors import CellErrors, Noise, needs_values
+from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, needs_values
 from dosimeter.postprocess.quotients import list_estimates
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows
 
@@ -222,15 +222,13 @@ def _is_noisy(formula: exp.Expression) -> bool:
     return bool(list_estimates(formula)) or any(column.table for column in formula.find_all(exp.Column))
 
 
-def error_95(
-    plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None, keys: Keys | None = None
-) -> tuple[float | None, ...]:
+def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None) -> tuple[float | None, ...]:
     """Return the 95 % error of each aggregate column, the largest over these groups; None if no group has one.
 
-    ``scale``: in the units of the norm. ``values`` and ``keys``: the measured numbers and the groups of the plan's only
-    block. Without ``values``, only errors that the scale alone decides are known, such as those of a COUNT.
+    ``scale``: in the units of the norm. ``values``: the measured numbers of the plan's only block. Without these,
+    only errors that the scale alone decides are known, such as those of a COUNT.
     """
-    numbers = None if values is None else [(keys, values)]
+    numbers = None if values is None else [(None, values)]
     return tuple(each.worst for each in foresee_accuracy(plan, mechanism, [scale], numbers)[0])
 
 
@@ -252,18 +250,9 @@ def list_group_errors(
     for at, (block, own, (keys, values)) in enumerate(zip(plan.blocks, noise, numbers, strict=True)):
         left = most - len(found) if shown is None or at in shown else 0
         released = [ReleasedRow(key, measured) for key, measured in zip(keys[:left], values[:left], strict=True)]
-        found += _list_errors(block, own, released)
+        columns = column_errors(block, own, released).values()
+        found += [tuple(column[place] for column in columns) for place in range(len(released))]
     return found
-
-
-def _list_errors(plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow]) -> list[tuple[float | None, ...]]:
-    known = CellErrors(plan, noise, released)
-    columns: list[Sequence[float | None]] = []
-    for output in plan.outputs:
-        if output.is_aggregate:
-            errors = [None] * len(released) if output.formula is None else known.formula(output.formula).tolist()
-            columns.append([None if each is None or not math.isfinite(each) else each for each in errors])
-    return [tuple(column[at] for column in columns) for at in range(len(released))]
 
 
 def _list_public(plan: QueryPlan) -> tuple[ReleasedRow, ...]:

@@ -18,8 +18,8 @@ from sqlglot import exp
 from dosimeter.arrays import BoolArray
 from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
-from dosimeter.postprocess.errors import CellErrors, ColumnErrors, Noise, find_largest_error
-from dosimeter.postprocess.estimates import estimate_group
+from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, find_largest_error
+from dosimeter.postprocess.computed_estimates import estimate_group
 from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_blocks, look_up
 from dosimeter.sql import EmbeddedError, Type, Values, run_embedded
@@ -83,7 +83,7 @@ def assemble_answer(
         errors,
         tuple(find_largest_error([row[name] for row in errors]) for name in columns),
         _list_shown(parts, places),
-        has_too_few=any(part.hides() for part in parts),
+        has_too_few=any(part.hides_quotients() for part in parts),
     )
 
 
@@ -127,7 +127,7 @@ class _BlockTable:
             if all(at < len(self.plan.estimates) for at in list_estimates(tree)):
                 self.divisors[tree.sql(dialect="duckdb")] = known.divisor_is_sure(tree)
 
-    def hides(self) -> bool:
+    def hides_quotients(self) -> bool:
         """Return whether any quotient has too few people to tell."""
         return any(
             not each.all()
@@ -155,7 +155,7 @@ class _BlockTable:
     def column_errors(self, released: Sequence[ReleasedRow]) -> dict[str, tuple[float | None, ...]]:
         """Return, by aggregate column, the 95 % error in each of these released rows of this block."""
         assert self._noise is not None
-        return ColumnErrors(self.plan, self._noise, released, clamp=self.clamp).columns
+        return column_errors(self.plan, self._noise, released, clamp=self.clamp)
 
 
 def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:

@@ -10,7 +10,7 @@ from dosimeter.late_names import load_late
 from dosimeter.release.account_terms import agree_on_terms, expect_charges, find_charges, find_people
 from dosimeter.release.costs import find_costs, find_objection, find_refusal
 from dosimeter.release.noise import add_noise, calibrate, draw_discrete_laplace
-from dosimeter.release.options import ReleaseOptions, read_options
+from dosimeter.release.options import read_way, split_options
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import Cost
@@ -25,78 +25,29 @@ from dosimeter.release.selection import (
     svt_sensitivity,
     violation_share,
 )
-from dosimeter.release.ways.base import Way
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.preferred import Preferred
-from dosimeter.release.ways.read_way import read_way
 from dosimeter.release.ways.selected import Selected, SelectedPreview
-
-__all__ = [
-    "Answer",
-    "Cost",
-    "DryRun",
-    "ExPostRisk",
-    "Fixed",
-    "Preferred",
-    "PreparedRelease",
-    "ReleaseOptions",
-    "ReleaseOrder",
-    "Selected",
-    "SelectedPreview",
-    "SelectionProblem",
-    "Terms",
-    "Way",
-    "add_noise",
-    "agree_on_terms",
-    "calibrate",
-    "check_target",
-    "draw_discrete_laplace",
-    "ex_post_risk",
-    "expect_charges",
-    "find_charges",
-    "find_companion",
-    "find_costs",
-    "find_objection",
-    "find_people",
-    "find_refusal",
-    "group_delta",
-    "is_two_valued",
-    "outcome_distribution",
-    "prepare_release",
-    "preview_release",
-    "price_plan",
-    "read_options",
-    "read_way",
-    "recall_answer",
-    "recall_look",
-    "recall_plan_options",
-    "release",
-    "save_answer",
-    "select_epsilon",
-    "split_budget",
-    "svt_sensitivity",
-    "violation_share",
-    "write_record",
-]
+from dosimeter.release.ways.way import Way
 
 if TYPE_CHECKING:
     from dosimeter.release.dry_run import DryRun, preview_release
     from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look, recall_plan_options
-    from dosimeter.release.files import check_target, find_companion, save_answer
     from dosimeter.release.record_page import write_record
+    from dosimeter.release.saved_files import check_target, find_companion, save_answer
 
 __getattr__ = load_late(
     __name__,
     {
         "DryRun": "dry_run",
         "ExPostRisk": "ex_post",
-        "check_target": "files",
+        "check_target": "saved_files",
         "ex_post_risk": "ex_post",
-        "find_companion": "files",
+        "find_companion": "saved_files",
         "preview_release": "dry_run",
         "recall_look": "ex_post",
         "recall_plan_options": "ex_post",
-        "save_answer": "files",
+        "save_answer": "saved_files",
         "write_record": "record_page",
     },
 )

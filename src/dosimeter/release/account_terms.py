@@ -68,6 +68,25 @@ class Agreement:
     public: frozenset[str] = frozenset()
     people: People | None = None
 
+    def identified_by(self, identities: frozenset[str] | None, schema: str, source: str) -> Agreement:
+        """Return this agreement with the identities of the data, for the ledger to record; None if none are to be.
+
+        ``schema`` and ``source``: the digests of the schema and of the data.
+        """
+        if identities is None:
+            return self
+        if self.opening is None and self.continuation is None:
+            assert isinstance(self.terms, AccountSummary), "without an account there is an opening"
+            if (schema, source) in self.terms.identified:
+                return self
+            found = Identification(schema_digest=schema, source_digest=source, identities=identities)
+            return replace(self, identification=found)
+        return replace(
+            self,
+            opening=self.opening and replace(self.opening, identities=identities),
+            continuation=self.continuation and replace(self.continuation, identities=identities),
+        )
+
     def keep_found(self, before: Agreement) -> Agreement:
         """Return this agreement with what was found out about other accounts ``before`` the data were measured."""
         apart, public = before.apart, before.public
@@ -118,13 +137,13 @@ def check_account(
     """
     account = account or ledger.summary(prepared.dataset)
     # First what can be refused without a scan; only a refusal of changed data takes one, to say what changed.
-    agree_on_terms(
-        account, prepared, source, None, held=lambda: ledger.share_held(prepared.dataset, engine.identities())
+    agreement = agree_on_terms(
+        account, prepared, source, held=lambda: ledger.share_held(prepared.dataset, engine.identities())
     )
     identities = None
     if account is None or (prepared.schema_digest, source) not in account.identified:
         identities = engine.identities()
-    agreement = agree_on_terms(account, prepared, source, identities)
+        agreement = agreement.identified_by(identities, prepared.schema_digest, source)
     agreed = agreement.opening or agreement.continuation
     if identities is not None or agreed is not None:
         private, public = identities or frozenset(), engine.identities(public=True)
@@ -181,16 +200,14 @@ def agree_on_terms(
     account: AccountSummary | None,
     prepared: PreparedRelease,
     source: str,
-    identities: frozenset[str] | None,
     *,
     held: Callable[[], float] | None = None,
 ) -> Agreement:
     """Return the terms that the release is charged under, and what must be recorded in the account first.
 
-    Without an account, these are the terms to open one. ``source``: the digest of the data. ``identities``: the
-    identities of the data; None if they are not known, or need not be. ``held``: tells which share of the stored
-    data the account knows, however they are read. Refuses terms that contradict the account's, and changed data or a
-    changed schema unless the order says ``continued``.
+    Without an account, these are the terms to open one. ``source``: the digest of the data. ``held``: tells which
+    share of the stored data the account knows, however they are read. Refuses terms that contradict the account's, and
+    changed data or a changed schema unless the order says ``continued``.
     """
     order, terms = prepared.order, prepared.order.terms
     schema = prepared.schema_digest
@@ -220,19 +237,15 @@ def agree_on_terms(
             individuals=prepared.n,
             schema_digest=schema,
             source_digest=source,
-            identities=identities,
         )
         return Agreement(opening, opening=opening)
     account.check_terms(algorithm=order.way.algorithm, policy=policy, delta_total=total, max_epsilon=cap)
     if account.is_of(schema, source):
-        if identities is None or (schema, source) in account.identified:
-            return Agreement(account)
-        found = Identification(schema_digest=schema, source_digest=source, identities=identities)
-        return Agreement(account, identification=found)
+        return Agreement(account)
     if not order.continued:
         raise account.refuse_change(schema, source, held=0.0 if held is None else held())
     by = order.approved_by or order.analyst
-    continuation = Continuation(schema_digest=schema, source_digest=source, by=by, identities=identities)
+    continuation = Continuation(schema_digest=schema, source_digest=source, by=by)
     return Agreement(account, continuation=continuation)
 
 
@@ -258,7 +271,7 @@ def expect_charges(terms: Terms, prepared: PreparedRelease) -> RequestCharges:
 
     For a dataset that has no account yet, and so has spent nothing.
     """
-    policy = Policy.parse(terms.policy or "")
+    policy = Policy.parse(terms.policy)
     reading = policy.start(policy.agree_on_delta(_read_delta_total(terms), prepared.n))
     return _compute_charges(policy, _read_cap(terms), reading, prepared)
 

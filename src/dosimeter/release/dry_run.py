@@ -30,8 +30,7 @@ from dosimeter.release.run import repeat_answer
 from dosimeter.risk import ShownGroups
 
 if TYPE_CHECKING:
-    from dosimeter.planning import LookOptions
-    from dosimeter.release.measurable import Measurable
+    from dosimeter.release.measurable import Measurable, Question
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -95,13 +94,14 @@ class DryRun:
         return write_paragraphs(["For the controller only: nothing is charged or released."]) + write_table((), facts)
 
 
-def preview_release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrder, ledger: Ledger) -> DryRun:
+def preview_release(query: Question, order: ReleaseOrder, ledger: Ledger) -> DryRun:
     """Return what the controller should know before a release. Refuse what the release itself would refuse.
 
     The look is recorded before anything is shown (G1). A dry run causes no incident: it tells the controller what would
     stop the dataset (N4).
     """
-    prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
+    dataset = query.dataset
+    prepared = prepare_release(dataset.schema, query.sql, query.look, order, dataset.plan)
     begun = ledger.summary(prepared.dataset)
     source = recognise_data(dataset, begun)
     prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))

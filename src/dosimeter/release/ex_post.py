@@ -8,7 +8,7 @@ this also works for an AVG, or where HAVING and LIMIT left groups out. Charges n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +19,8 @@ from dosimeter.errors import LedgerError
 from dosimeter.json_values import JsonObject
 from dosimeter.ledger import Entry, MeasuredTexts, exact_decimal
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import LookOptions, PlanOptions, QueryPlan, Study
+from dosimeter.options import LookOptions, Study
+from dosimeter.planning import PlanOptions, QueryPlan, plan_options
 from dosimeter.risk import RDRs, compute_ex_post, summarise_rdr
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def recall_plan_options(entry: Entry) -> PlanOptions:
     Entries that do not say how these were drawn had none by rank.
     """
     drawn = entry.request.settings.get("quantiles") or "noise"
-    return recall_look(entry).plan_options(Study(quantiles=cast(Any, drawn)))
+    return plan_options(replace(recall_look(entry), study=Study(quantiles=cast(Any, drawn))))
 
 
 def _find_residual(

@@ -1,4 +1,4 @@
-"""The protocol of the data that a release measures. A Dataset follows it; releasing uses nothing else of a Dataset."""
+"""The protocols of a question and of the data that a release measures: all that releasing uses of Query and Dataset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.engines import Engine
     from dosimeter.influence import DeclaredTables
-    from dosimeter.planning import LookOptions, PlanOptions, QueryPlan
+    from dosimeter.options import LookOptions
+    from dosimeter.planning import PlanOptions, QueryPlan
     from dosimeter.schema import Schema
 
 
@@ -44,4 +45,23 @@ class Measurable(Protocol):
 
     def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
         """Measure how far everybody moves the plan's numbers, and return the Risk."""
+        ...
+
+
+class Question(Protocol):
+    """SQL about a table, and how it is measured."""
+
+    @property
+    def dataset(self) -> Measurable:
+        """Return the table that is asked."""
+        ...
+
+    @property
+    def sql(self) -> str:
+        """Return the analyst's query."""
+        ...
+
+    @property
+    def look(self) -> LookOptions:
+        """Return how the query is measured."""
         ...

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from dosimeter.errors import OptionError
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.json_values import JsonObject, JsonRow
-from dosimeter.ledger import ZERO, Errors, KeptNumber, exact_decimal
+from dosimeter.ledger import ZERO, Errors, KeptNumber, Policy, exact_decimal
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import LookOptions, QueryPlan
-from dosimeter.release.ways.base import Way
+from dosimeter.options import LookOptions
+from dosimeter.planning import QueryPlan
+from dosimeter.release.ways.way import Way
 from dosimeter.show import format_measured
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class Terms:
     ``delta_total``: the δ of all its answers together. ``max_epsilon``: the largest ε of a single answer.
     """
 
-    policy: str | None = None
+    policy: Policy | str | None = None
     delta_total: float | str | None = None
     max_epsilon: float | str | None = None
 
@@ -115,6 +117,26 @@ class Answer:
 
         return None if self.answer is None else pa.Table.from_pylist(self.answer)
 
+    def to_arrow(self) -> pa.Table:
+        """Return the rows that the analyst gets as an Arrow table.
+
+        Raises:
+            OptionError: the answer was denied: it has no rows.
+        """
+        if self.table is None:
+            raise OptionError("The answer was denied: there are no rows.")
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """Return the rows that the analyst gets as a pandas DataFrame. Raises what ``to_arrow`` raises."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return the rows that the analyst gets as a Polars DataFrame. Raises what ``to_arrow`` raises."""
+        import polars as pl
+
+        return pl.from_arrow(self.to_arrow())
+
     def save(self, path: str | Path, *, ledger: Ledger) -> None:
         """Write the table as .csv or .parquet, and beside it a .json with what a reader of the table needs.
 
@@ -125,7 +147,7 @@ class Answer:
         Raises:
             OptionError: the answer was denied, or the files cannot be written. The ledger still holds the answer.
         """
-        from dosimeter.release.files import save_answer
+        from dosimeter.release.saved_files import save_answer
 
         save_answer(self, ledger, Path(path))
 

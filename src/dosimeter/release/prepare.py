@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dosimeter.errors import SchemaError
+from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import LookOptions, QueryPlan, plan_query, require_noise, require_pure
+from dosimeter.options import LookOptions, Study
+from dosimeter.planning import QueryPlan, build_mechanism, plan_options, plan_query, require_noise, require_pure
 from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
-from dosimeter.problems import Option, for_controller
+from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import Numbers, calibrate_plan
 from dosimeter.release.order import PreparedRelease, ReleaseOrder
 from dosimeter.release.prices import price_plan
 from dosimeter.release.thresholds import find_threshold
-from dosimeter.release.ways.base import Subject
+from dosimeter.release.ways.way import Subject
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema, digest_schema
 
@@ -27,9 +28,10 @@ def prepare_release(
     ``plan_with``: a function that plans a query by the same schema, and may remember plans; None to plan it anew.
     """
     n = _require_reviewed(schema)
-    options = look.plan_options()
+    _require_no_study(look)
+    options = plan_options(look)
     plan = plan_query(sql, schema, options) if plan_with is None else plan_with(sql, options)
-    mechanism = look.build_mechanism(n)
+    mechanism = build_mechanism(look, n)
     require_pure(plan, mechanism)
     require_noise(plan, look.indicator)
     candidates = parse_candidates(look.candidates)
@@ -39,6 +41,16 @@ def prepare_release(
         schema.account_name, plan, n, mechanism, candidates, order, look, digest_schema(schema),
         find_rho=price_plan(plan, mechanism),
     )  # fmt: skip
+
+
+def _require_no_study(look: LookOptions) -> None:
+    """Refuse to release what only a study measures so (S3, S7, C8)."""
+    study = look.study
+    if study != Study():
+        given = {"groups": study.observed, "quantiles": study.quantiles == "noise"}
+        given |= {"calibration": study.calibration is not None, "sensitivity": study.sensitivity is not None}
+        name = next(name for name, is_given in given.items() if is_given)
+        raise OptionError(Option(name), " is set for study, and no release may be measured so.", leave_out(name))
 
 
 def _require_reviewed(schema: Schema) -> int:

@@ -33,7 +33,7 @@ from dosimeter.ledger import (
     exact_decimal,
     refuse_stopped,
 )
-from dosimeter.planning import LookOptions, knows_earlier_looks
+from dosimeter.planning import knows_earlier_looks
 from dosimeter.postprocess import (
     AssembledAnswer,
     Noise,
@@ -59,11 +59,11 @@ from dosimeter.release.noisy_vector import Numbers, add_noise_to, calibrate_plan
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.thresholds import draw_shown, read_keys, write_keys
-from dosimeter.release.ways.base import Decide
+from dosimeter.release.ways.way import Decide
 from dosimeter.sql import EmbeddedError
 
 if TYPE_CHECKING:
-    from dosimeter.release.measurable import Measurable
+    from dosimeter.release.measurable import Measurable, Question
 
 Stop = Callable[[IncidentKind], None]
 
@@ -80,14 +80,15 @@ class _DeniedBeforeAccount(Exception):
 _OF_NUMBERS = (ArithmeticError, EmbeddedError, LookupError, MemoryError, TypeError, ValueError)
 
 
-def release(dataset: Measurable, sql: str, look: LookOptions, order: ReleaseOrder, ledger: Ledger) -> Answer:
+def release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Answer:
     """Charge and release one answer, or deny it.
 
     Raises DatasetStopped if an incident stops the dataset, now or earlier (N4): then nothing is answered, not even what
     the ledger could repeat.
     """
+    dataset = query.dataset
     begun = require_running(ledger, dataset.schema)
-    prepared = prepare_release(dataset.schema, sql, look, order, dataset.plan)
+    prepared = prepare_release(dataset.schema, query.sql, query.look, order, dataset.plan)
     source = recognise_data(dataset, begun)
     prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
     account, entered, identities = check_account(ledger, prepared, source, dataset.engine, begun)
@@ -157,8 +158,8 @@ def _decide_by(
     source = request.source_digest
 
     def decide(account: AccountSummary | None) -> Reservation:
-        agreement = agree_on_terms(account, prepared, source, identities)  # the account may have changed meanwhile
-        agreement = agreement.keep_found(entered)
+        agreement = agree_on_terms(account, prepared, source)  # the account may have changed meanwhile
+        agreement = agreement.identified_by(identities, prepared.schema_digest, source).keep_found(entered)
         decision = decide_release(find_charges(agreement.terms, prepared))
         if agreement.opening is not None and decision.reason is not None and decision.charge.is_nothing:
             raise _DeniedBeforeAccount(decision.reason)

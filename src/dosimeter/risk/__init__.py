@@ -23,16 +23,8 @@ from dosimeter.risk.choose import (
     paper_candidates,
     parse_candidates,
 )
-from dosimeter.risk.ex_post import compute_ex_post
-from dosimeter.risk.preference import PeopleAggregate, Preference, parse_preference
-from dosimeter.risk.preference_functions import FUNCTIONS
-from dosimeter.risk.preference_names import PRESETS, SAFE_ADVANTAGE
-from dosimeter.risk.preference_terms import PreferenceFunction, Verdict, is_met
-from dosimeter.risk.ranks import RankCells, compute_rank_rdr
-from dosimeter.risk.rdr import compute_rdr, summarise_rdr, summarise_rdrs, weighted_quantile
-from dosimeter.risk.sensitivities import summarise_sensitivities
-from dosimeter.risk.shown_groups import HARDLY, ShownAt, ShownGroups, foresee_groups
-from dosimeter.risk.values import (
+from dosimeter.risk.ex_post_rdr import compute_ex_post
+from dosimeter.risk.exposure import (
     NO_ERROR,
     AbsoluteRisk,
     Candidate,
@@ -42,54 +34,11 @@ from dosimeter.risk.values import (
     Sensitivities,
     Spread,
 )
-
-__all__ = [
-    "FUNCTIONS",
-    "HARDLY",
-    "NO_ERROR",
-    "PRESETS",
-    "SAFE_ADVANTAGE",
-    "AbsoluteRisk",
-    "AnswerAccuracy",
-    "Candidate",
-    "ConditionRange",
-    "ExactLimit",
-    "ExposedPerson",
-    "GroupRisk",
-    "JudgedCandidates",
-    "PeopleAggregate",
-    "Preference",
-    "PreferenceFunction",
-    "RDRs",
-    "RankCells",
-    "Sensitivities",
-    "ShownAt",
-    "ShownGroups",
-    "Spread",
-    "Verdict",
-    "advantage",
-    "build_candidates",
-    "compute_ex_post",
-    "compute_rank_rdr",
-    "compute_rdr",
-    "decides",
-    "exact_limit",
-    "extremes",
-    "find_conflict",
-    "find_largest",
-    "find_safe",
-    "foresee_groups",
-    "is_alike",
-    "is_met",
-    "largest_difference",
-    "lee_clifton",
-    "own_epsilon",
-    "paper_candidates",
-    "parse_candidates",
-    "parse_preference",
-    "posterior_probability",
-    "summarise_rdr",
-    "summarise_rdrs",
-    "summarise_sensitivities",
-    "weighted_quantile",
-]
+from dosimeter.risk.preference import PeopleAggregate, Preference, parse_preference
+from dosimeter.risk.preference_functions import FUNCTIONS
+from dosimeter.risk.preference_names import PRESETS, SAFE_ADVANTAGE
+from dosimeter.risk.preference_terms import PreferenceFunction, Verdict
+from dosimeter.risk.rank_distances import RankCells, compute_rank_rdr
+from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
+from dosimeter.risk.sensitivities import summarise_sensitivities
+from dosimeter.risk.shown_groups import HARDLY, ShownAt, ShownGroups, foresee_groups

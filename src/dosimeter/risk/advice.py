@@ -13,8 +13,8 @@ from dosimeter.risk.preference_names import SAFE_ADVANTAGE
 if TYPE_CHECKING:
     from dosimeter.json_values import JsonObject
     from dosimeter.postprocess import ColumnAccuracy
+    from dosimeter.risk.exposure import Candidate
     from dosimeter.risk.preference_terms import Verdict
-    from dosimeter.risk.values import Candidate
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -18,8 +18,8 @@ import numpy as np
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator
+from dosimeter.risk.exposure import AbsoluteRisk, Candidate, RDRs, Sensitivities
 from dosimeter.risk.rdr import compute_rdr, summarise_rdrs
-from dosimeter.risk.values import AbsoluteRisk, Candidate, RDRs, Sensitivities
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray

@@ -53,7 +53,7 @@ from dosimeter.risk.preference_terms import (
 )
 
 if TYPE_CHECKING:
-    from dosimeter.risk.values import RDRs
+    from dosimeter.risk.exposure import RDRs
 
 __all__ = ["PeopleAggregate", "Preference", "PreferenceFunction", "Verdict", "parse_preference"]
 
@@ -76,10 +76,6 @@ MIRRORED: Mapping[str, str] = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=": 
 PARSER_MARKS = frozenset({"typed", "safe", "big_int", "ignore_nulls"})
 
 
-def _no_filters() -> Mapping[str, exp.Expression]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Preference:
     """A condition on the RDRs of everybody in the table.
@@ -95,7 +91,7 @@ class Preference:
     text: str
     kind: Kind
     threshold: float | None
-    filters: Mapping[str, exp.Expression] = field(default_factory=_no_filters)
+    filters: Mapping[str, exp.Expression] = field(default_factory=dict)
     comparisons: tuple[Comparison, ...] = ()
     function: PreferenceFunction | None = None
     preset: str | None = None
@@ -265,7 +261,7 @@ def _guess_name(word: str, number: str) -> str:
     short = SHORT_NAMES.get(near[0])
     if short is None:
         return f" Is {near[0]} meant?"
-    fits = re.fullmatch(r"\d*\.?\d+", number) is not None and short.admits(float(number))
+    fits = re.fullmatch(r"\d*\.?\d+", number) is not None and 0.0 < float(number) <= short.most
     return f" Is {near[0]}:{number if fits else short.example} meant?"
 
 
@@ -281,7 +277,7 @@ def _read_short_name(part: str) -> Comparison:
         value = float(number)
     except ValueError:
         raise PreferenceError(f"{name}: needs a number, as in {name}:{short.example}, not {number!r}.") from None
-    if not short.admits(value):
+    if not 0.0 < value <= short.most:
         raise PreferenceError(f"{name}: takes {short.takes}, not {number}.")
     return Comparison(short.left, short.operator, Number(value))
 

@@ -6,7 +6,7 @@ are in the controller's guide.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,15 +27,12 @@ class ShortName:
     left: Term
     operator: str
     example: str
-    most: float = math.inf
+    most: float = sys.float_info.max
 
     @property
     def takes(self) -> str:
         """Return in words which numbers may follow the short name."""
-        return "a positive number" if self.most == math.inf else f"a number above 0 and at most {self.most:g}"
-
-    def admits(self, value: float) -> bool:
-        return 0.0 < value < math.inf and value <= self.most
+        return "a positive number" if self.most == sys.float_info.max else f"a number above 0 and at most {self.most:g}"
 
 
 SHORT_NAMES: Mapping[str, ShortName] = {

@@ -20,7 +20,7 @@ from dosimeter.errors import PreferenceError
 from dosimeter.risk.preference_functions import COLUMNS, FUNCTIONS, NUMBER_FUNCTIONS
 
 if TYPE_CHECKING:
-    from dosimeter.risk.values import RDRs
+    from dosimeter.risk.exposure import RDRs
 
 PreferenceFunction = Callable[[FloatArray, IntArray], object]
 

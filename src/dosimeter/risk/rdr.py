@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.risk.values import RDRs, Sensitivities, Spread
+from dosimeter.risk.exposure import RDRs, Sensitivities, Spread
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dosimeter.arrays import sum_rows
 from dosimeter.influence import Contributions
-from dosimeter.risk.values import Sensitivities
+from dosimeter.risk.exposure import Sensitivities
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray

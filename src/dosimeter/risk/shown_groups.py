@@ -6,7 +6,7 @@ Takes the exact number of individuals in every group, and the scale of the noise
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -34,12 +34,7 @@ class ShownAt:
     hidden_people: int
 
     def describe(self) -> JsonObject:
-        return {
-            "epsilon": self.epsilon,
-            "threshold": self.threshold,
-            "expected": self.expected,
-            "hidden_people": self.hidden_people,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -14,18 +14,3 @@ from dosimeter.schema.facts import (
     unit_schema,
 )
 from dosimeter.schema.toml import digest_schema, dump_schema, load_schema, read_schema
-
-__all__ = [
-    "DEFAULT_LENGTH",
-    "LONGEST_TEXT",
-    "Column",
-    "ColumnType",
-    "JoinTable",
-    "Scalar",
-    "Schema",
-    "digest_schema",
-    "dump_schema",
-    "load_schema",
-    "read_schema",
-    "unit_schema",
-]

@@ -69,10 +69,6 @@ class JoinTable:
     row_key: str | None = None
 
 
-def _no_tables() -> Mapping[str, JoinTable]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Schema:
     """The public facts of a table. ``individuals``: how many there are; None if that is not declared.
@@ -90,7 +86,7 @@ class Schema:
     max_rows_per_unit: int = 1
     row_key: str | None = None
     reviewed: bool = False
-    tables: Mapping[str, JoinTable] = field(default_factory=_no_tables)
+    tables: Mapping[str, JoinTable] = field(default_factory=dict)
     account: str | None = None
     description: str | None = None
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Context, Decimal
@@ -23,7 +23,8 @@ _TOP = {
     "tables",
 }  # fmt: skip
 _TABLE = {"public", "key", "source", "unit", "max_rows_per_unit", "row_key", "columns"}
-_COLUMN = {"type", "description", "bounds", "values", "resolution", "max_length", "nulls", "identifying"}
+_COLUMN = ("type", "description", "bounds", "resolution", "values", "max_length", "nulls", "identifying")
+"""The entries of a column, in the order in which they are written."""
 _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TEMPORAL = (ColumnType.DATE, ColumnType.TIMESTAMP)
 MAX_VALUES = 10_000
@@ -86,16 +87,12 @@ def read_schema(content: Mapping[str, object]) -> Schema:
     table = content.get("table")
     if not isinstance(table, str) or not table.strip():
         raise SchemaError('the table has no name. Add: table = "name"')
-    columns = content.get("columns")
-    if not isinstance(columns, Mapping) or not columns:
-        raise SchemaError("there are no columns. Add a [columns.name] section for each column a query may use.")
-    lowered = [str(name).lower() for name in columns]
-    if len(set(lowered)) != len(lowered):
-        raise SchemaError("two columns differ only in upper and lower case, which SQL does not tell apart.")
     unit = content.get("unit", "row")
     if not isinstance(unit, str) or not unit:
         raise SchemaError('unit must be "row" or the name of the column that identifies an individual.')
-    read = {str(name): _read_column(str(name), facts) for name, facts in columns.items()}
+    read = _read_columns(
+        content, "columns", "there are no columns. Add a [columns.name] section for each column a query may use."
+    )
     schema = Schema(
         table=table,
         columns=read,
@@ -110,6 +107,20 @@ def read_schema(content: Mapping[str, object]) -> Schema:
     )
     _check_unit(schema, content)
     return schema
+
+
+def _read_columns(content: Mapping[str, Any], section: str, missing: str, start: str = "") -> dict[str, Column]:
+    """Return the columns of a table. ``section``: what their sections' names begin with. ``missing``: said if none is.
+
+    ``start``: what other messages about all of them begin with.
+    """
+    columns = content.get("columns")
+    if not isinstance(columns, Mapping) or not columns:
+        raise SchemaError(missing)
+    lowered = [str(name).lower() for name in columns]
+    if len(set(lowered)) != len(lowered):
+        raise SchemaError(f"{start}two columns differ only in upper and lower case, which SQL does not tell apart.")
+    return {str(name): _read_column(str(name), facts, section) for name, facts in columns.items()}
 
 
 def _read_account(content: Mapping[str, object]) -> str | None:
@@ -198,14 +209,9 @@ def _read_table(name: str, facts: Any) -> JoinTable:
     if not isinstance(facts, Mapping):
         raise SchemaError(f"{place} must be a section with at least public = true, a key and columns.")
     _expect_keys(facts, _TABLE, place)
-    columns = facts.get("columns")
-    if not isinstance(columns, Mapping) or not columns:
-        raise SchemaError(f"{place} has no columns. Add a [tables.{name}.columns.…] section for each one used.")
-    lowered = [str(column).lower() for column in columns]
-    if len(set(lowered)) != len(lowered):
-        raise SchemaError(f"{place}: two columns differ only in upper and lower case, which SQL does not tell apart.")
     section = f"tables.{name}.columns"
-    read = {str(column): _read_column(str(column), given, section) for column, given in columns.items()}
+    missing = f"{place} has no columns. Add a [{section}.…] section for each one used."
+    read = _read_columns(facts, section, missing, f"{place}: ")
     public = _read_flag(facts, "public", place)
     texts: dict[str, str | None] = {}
     for key in ("key", "source", "unit", "row_key"):
@@ -225,15 +231,12 @@ def _read_table(name: str, facts: Any) -> JoinTable:
         name=name,
         columns=read,
         public=public,
-        key=texts["key"],
-        source=texts["source"],
-        unit=texts["unit"],
         max_rows_per_unit=_read_count(facts, "max_rows_per_unit") or 1,
-        row_key=texts["row_key"],
+        **texts,
     )
 
 
-def _expect_keys(content: Mapping[str, object], known: set[str], place: str) -> None:
+def _expect_keys(content: Mapping[str, object], known: Collection[str], place: str) -> None:
     for key in content:
         if key not in known:
             raise SchemaError(f"{place} has an unknown entry {key!r}. Known: {', '.join(sorted(known))}.")
@@ -262,7 +265,7 @@ def _read_row_key(content: Mapping[str, object], columns: Mapping[str, Column]) 
     return key
 
 
-def _read_column(name: str, facts: Any, section: str = "columns") -> Column:
+def _read_column(name: str, facts: Any, section: str) -> Column:
     place = f"[{section}.{name}]"
     if not isinstance(facts, Mapping):
         raise SchemaError(f'{place} must be a section with at least type = "…".')
@@ -273,18 +276,17 @@ def _read_column(name: str, facts: Any, section: str = "columns") -> Column:
         kind = ColumnType(facts.get("type", ""))
     except (ValueError, TypeError):
         raise SchemaError(f"{place} type must be one of {', '.join(ColumnType)}.") from None
-    bounds = _read_bounds(place, kind, facts["bounds"]) if "bounds" in facts else None
-    resolution = _read_resolution(place, kind, facts["resolution"], bounds) if "resolution" in facts else None
+    given = {key: read(place, kind, facts[key]) for key, read in _READERS.items() if key in facts}
+    bounds, resolution = given.get("bounds"), given.get("resolution")
+    if bounds and resolution and any((Fraction(bound) / Fraction(resolution)).denominator != 1 for bound in bounds):
+        raise SchemaError(f"{place} bounds must be multiples of the resolution {resolution}.")  # S8
     return Column(
         name=name,
         type=kind,
-        bounds=bounds,
-        values=_read_values(place, kind, facts["values"]) if "values" in facts else None,
-        resolution=resolution,
         identifying=_read_flag(facts, "identifying", place),
         nulls=_read_flag(facts, "nulls", place),
         description=_read_description(facts, place),
-        max_length=_read_length(place, kind, facts["max_length"]) if "max_length" in facts else None,
+        **given,
     )
 
 
@@ -313,9 +315,13 @@ def _read_bounds(place: str, kind: ColumnType, bounds: Any) -> Any:
 
 
 def _number(place: str, value: Any) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+    if not _is_number(value):
         raise SchemaError(f"{place} bounds must be numbers.")
     return _limited(place, "bounds", Decimal(str(value)))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
 def _limited(place: str, entry: str, number: Decimal) -> Decimal:
@@ -326,39 +332,37 @@ def _limited(place: str, entry: str, number: Decimal) -> Decimal:
 
 
 def _day(place: str, value: Any) -> date:
-    if isinstance(value, str):
-        try:
-            value = date.fromisoformat(value)
-        except ValueError:
-            value = None
-    if not isinstance(value, date) or isinstance(value, datetime):
+    day = _parse(date, value)
+    if not isinstance(day, date) or isinstance(day, datetime):
         raise SchemaError(f"{place} bounds of a date column must be days: bounds = [2020-01-01, 2024-12-31].")
-    return value
+    return day
 
 
 def _moment(place: str, value: Any) -> datetime:
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            value = None
-    if not isinstance(value, datetime) or value.tzinfo is not None:
+    moment = _parse(datetime, value)
+    if not isinstance(moment, datetime) or moment.tzinfo is not None:
         raise SchemaError(
             f"{place} bounds of a timestamp column must be UTC moments without a zone: 2024-12-31T23:59:59."
         )
-    return value
+    return moment
 
 
-def _read_resolution(place: str, kind: ColumnType, value: Any, bounds: Any) -> Decimal:
+def _parse(kind: type[date], value: object) -> object:
+    """Return the day or moment that a text writes, or None if it writes none. Return any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return kind.fromisoformat(value)
+    except ValueError:
+        return None
+
+
+def _read_resolution(place: str, kind: ColumnType, value: Any) -> Decimal:
     if kind is not ColumnType.DECIMAL:
         raise SchemaError(f"{place} only decimal columns have a resolution. Remove it.")
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+    resolution = _limited(place, "resolution", Decimal(str(value))) if _is_number(value) else None
+    if resolution is None or resolution <= 0:
         raise SchemaError(f"{place} resolution must be a positive number, such as 0.01.")
-    resolution = _limited(place, "resolution", Decimal(str(value)))
-    if resolution <= 0:
-        raise SchemaError(f"{place} resolution must be a positive number, such as 0.01.")
-    if bounds is not None and any((Fraction(bound) / Fraction(resolution)).denominator != 1 for bound in bounds):
-        raise SchemaError(f"{place} bounds must be multiples of the resolution {resolution}.")  # S8
     return resolution
 
 
@@ -376,6 +380,15 @@ def _read_values(place: str, kind: ColumnType, values: Any) -> tuple[str, ...]:
     return tuple(values)
 
 
+_READERS: Mapping[str, Callable[[str, ColumnType, Any], Any]] = {
+    "bounds": _read_bounds,
+    "resolution": _read_resolution,
+    "values": _read_values,
+    "max_length": _read_length,
+}
+"""What reads the entries of a column that fit only some types."""
+
+
 def save_schema(schema: Schema, path: str | Path, *, comment: str = "") -> None:
     """Write a schema to a file as TOML, with a comment above it. Raises SchemaError if the file cannot be written."""
     try:
@@ -391,22 +404,11 @@ def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str
     comments: lines to write above a key of the table itself, by the key's name, such as ``individuals``; and above a
         column, by ``columns.`` and the column's name, such as ``columns.age``.
     """
-    entries = [("table", _quoted(schema.table))]
-    if schema.description is not None:
-        entries.append(("description", _quoted(schema.description)))
-    if schema.account is not None:
-        entries.append(("account", _quoted(schema.account)))
-    if schema.individuals is not None:
-        entries.append(("individuals", str(schema.individuals)))
-    entries.append(("unit", _quoted(schema.unit)))
-    if schema.unit != "row":
-        entries.append(("max_rows_per_unit", str(schema.max_rows_per_unit)))
-        if schema.row_key is not None:
-            entries.append(("row_key", _quoted(schema.row_key)))
-    entries.append(("reviewed", _flag(schema.reviewed)))
+    of_unit = () if schema.unit == "row" else ("max_rows_per_unit", "row_key")
+    names = ("table", "description", "account", "individuals", "unit", *of_unit, "reviewed")
     lines = _dump_comment(comment)
-    for name, value in entries:
-        lines += [*_dump_comment((comments or {}).get(name, "")), f"{name} = {value}"]
+    for name, written in _dump_entries(schema, names).items():
+        lines += [*_dump_comment((comments or {}).get(name, "")), written]
     for column in schema.columns.values():
         above = _dump_comment((comments or {}).get(f"columns.{column.name}", ""))
         lines += _dump_column(f"columns.{_key(column.name)}", column, above)
@@ -419,31 +421,20 @@ def _dump_comment(text: str) -> list[str]:
     return [f"# {_printable(line)}".rstrip() for line in text.splitlines()]
 
 
+def _dump_entries(facts: Schema | JoinTable | Column, names: Iterable[str]) -> dict[str, str]:
+    """Return these facts as lines of TOML, by their names, without those that nothing is known of."""
+    values = {name: getattr(facts, name) for name in names}
+    return {name: f"{name} = {_write(value)}" for name, value in values.items() if value is not None}
+
+
 def _dump_column(section: str, column: Column, above: Sequence[str] = ()) -> list[str]:
-    lines = ["", *above, f"[{section}]", f'type = "{column.type}"']
-    if column.description is not None:
-        lines.append(f"description = {_quoted(column.description)}")
-    if column.bounds is not None:
-        lines.append(f"bounds = [{', '.join(_plain(bound) for bound in column.bounds)}]")
-    if column.resolution is not None:
-        lines.append(f"resolution = {_plain(column.resolution)}")
-    if column.values is not None:
-        lines.append(f"values = [{', '.join(_quoted(value) for value in column.values)}]")
-    if column.max_length is not None:
-        lines.append(f"max_length = {column.max_length}")
-    if column.nulls:
-        lines.append("nulls = true")
-    if column.identifying:
-        lines.append("identifying = true")
-    return lines
+    names = [name for name in _COLUMN if getattr(column, name) is not False]
+    return ["", *above, f"[{section}]", *_dump_entries(column, names).values()]
 
 
 def _dump_table(table: JoinTable) -> list[str]:
-    lines = ["", f"[tables.{_key(table.name)}]", f"public = {_flag(table.public)}"]
-    texts = (("key", table.key), ("source", table.source), ("unit", table.unit), ("row_key", table.row_key))
-    lines += [f"{name} = {_quoted(text)}" for name, text in texts if text is not None]
-    if not table.public:
-        lines.append(f"max_rows_per_unit = {table.max_rows_per_unit}")
+    names = ("public", "key", "source", "unit", "row_key", *(() if table.public else ("max_rows_per_unit",)))
+    lines = ["", f"[tables.{_key(table.name)}]", *_dump_entries(table, names).values()]
     for column in table.columns.values():
         lines += _dump_column(f"tables.{_key(table.name)}.columns.{_key(column.name)}", column)
     return lines
@@ -462,14 +453,23 @@ def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
 
 
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
+def _write(value: object) -> str:
+    """Return a value as TOML."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return _quoted(value)
+        case tuple():
+            return f"[{', '.join(map(_write, value))}]"
+        case _:
+            return _plain(value)
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, Decimal):
         return format(value, "f")
-    return str(value.isoformat())
+    return str(value.isoformat()) if isinstance(value, date) else str(value)
 
 
 def digest_schema(schema: Schema) -> str:

@@ -13,7 +13,7 @@ from dosimeter.show.candidates import (
     order_candidates,
     word_mechanism,
 )
-from dosimeter.show.numbers import (
+from dosimeter.show.written_numbers import (
     count_decimals,
     format_epsilon,
     format_measured,
@@ -26,28 +26,3 @@ from dosimeter.show.numbers import (
     format_times,
     join_names,
 )
-
-__all__ = [
-    "FAILS",
-    "MEETS",
-    "Axis",
-    "TextTable",
-    "count_decimals",
-    "count_untold",
-    "even_axis",
-    "format_epsilon",
-    "format_error",
-    "format_measured",
-    "format_multiple",
-    "format_number",
-    "format_people",
-    "format_percent",
-    "format_range",
-    "format_small",
-    "format_times",
-    "join_names",
-    "order_candidates",
-    "ratio_axis",
-    "row_axis",
-    "word_mechanism",
-]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from dosimeter.show.numbers import FLOOR, format_number
+from dosimeter.show.written_numbers import FLOOR, format_number
 
 Scale = Literal["linear", "log", "symlog"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError
 from dosimeter.risk import NO_ERROR
-from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, join_names
+from dosimeter.show.written_numbers import format_epsilon, format_number, format_percent, format_range, join_names
 
 if TYPE_CHECKING:
     from dosimeter.mechanisms import Mechanism
@@ -49,11 +49,6 @@ def format_error(error: float, *, in_rows: bool) -> str:
     return f"± {math.ceil(error):,} rows" if in_rows else f"± {format_number(error)}"
 
 
-def format_errors(candidate: Candidate) -> str:
-    """Write the 95 % errors of all columns of the answer, separated by commas."""
-    return ", ".join(list_errors(candidate))
-
-
 def format_scale(candidate: Candidate) -> str:
     """Write the noise scale; a dash where no noise is added."""
     return "–" if candidate.noise_scale is None else format_number(candidate.noise_scale)
@@ -80,7 +75,7 @@ def candidate_rows(candidates: Sequence[Candidate]) -> TextTable:
     columns = ["ε", "noise scale", "95 % error", "least exposed, ×", "most exposed, ×", "least ÷ most"]
     rows = []
     for c in ordered:
-        cells = [format_epsilon(c.epsilon), format_scale(c), format_errors(c)]
+        cells = [format_epsilon(c.epsilon), format_scale(c), ", ".join(list_errors(c))]
         cells += [*format_range(*c.rdr.relative), format_percent(c.rdr.ratio)]
         if valued:
             cells.append("–" if c.value is None else format_number(c.value, 4))

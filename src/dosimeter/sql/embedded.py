@@ -168,7 +168,7 @@ def _load(cursor: duckdb.DuckDBPyConnection, name: str, table: Table) -> None:
     except (ArithmeticError, ValueError) as error:  # Arrow's own errors are ValueErrors
         raise EmbeddedError(f"a released number does not fit: {type(error).__name__}") from None
     cursor.register(given, pa.table(arrays))
-    columns = [_read(column, each) for column, each in table.items()]
+    columns = [_write_column(column, each) for column, each in table.items()]
     shown = exp.select(*columns).from_(exp.table_(given))
     cursor.execute(f"CREATE TEMP VIEW {name} AS {shown.sql(dialect='duckdb')}")
 
@@ -185,7 +185,7 @@ def _array(values: Values, kind: pa.DataType) -> pa.Array:
         return pa.array([None if each is None else Decimal(each) for each in values.values], pa.decimal128(38, 0))
 
 
-def _read(name: str, values: Values) -> exp.Expression:
+def _write_column(name: str, values: Values) -> exp.Expression:
     if not values.whole:
         return column_tree(name)
     wide = exp.Cast(this=column_tree(name), to=exp.DataType.build("HUGEINT", dialect="duckdb"))

@@ -86,6 +86,21 @@ def alias(tree: exp.Expression, name: str, *, quoted: bool = False) -> exp.Expre
     return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=quoted))
 
 
+def select_from(
+    source: exp.Expression,
+    *columns: exp.Expr,
+    where: exp.Expression | None = None,
+    group: Iterable[exp.Expression] = (),
+    having: exp.Expression | None = None,
+) -> exp.Select:
+    """Write SELECT columns FROM source [WHERE …] [GROUP BY …] [HAVING …]. Columns and groups are copied."""
+    query = exp.select(*columns).from_(source, copy=False)
+    if where is not None:
+        query = query.where(where, copy=False)
+    query = query.group_by(*(each.copy() for each in group), copy=False)
+    return query if having is None else query.having(having, copy=False)
+
+
 def group_by_first(query: exp.Select, columns: int) -> exp.Select:
     """Group a query by its first columns: GROUP BY 1, 2 … ``columns``. None means no GROUP BY."""
     if columns:

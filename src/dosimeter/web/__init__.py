@@ -10,7 +10,7 @@ decision/            how a controller decides one query: measured, shown, costed
 own_queries.py       an analyst's own queries as they see them, on pages and through the API
 http/                what every request shares: visitors, CSRF tokens, templates, refusals, limits of a connection
 checks.py            whether a query can be answered; runs in processes of its own
-incidents.py         datasets that are stopped, and how a stop is cleared
+stopped_datasets.py  datasets that an incident stopped, and how a stop is cleared
 released.py          the answers released so far, for every analyst
 account_exposure.py  what adds up per person over all the answers of an account
 answer_view.py       a released answer as a table with pictures, and as CSV
@@ -25,6 +25,8 @@ settings.py          dosimeter.toml → Settings
 store/               the web application's own tables, their migrations, and the audit log; not the ledger's tables
 public.py            what an analyst may see, and only that
 figures.py           numbers as the pages write them
+csv_lines.py         lines of CSV that no spreadsheet takes for a formula
+recent.py            what was read or done lately, remembered
 log.py               reports of bugs: the kind of error and its place, never its text
 assets.py            scripts and styles that the browser loads
 templates/, static/  HTML templates, and files that are served unchanged

@@ -19,7 +19,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError, SchemaError
 from dosimeter.influence import measure_influence
 from dosimeter.ledger import Entry
-from dosimeter.planning import QueryPlan, plan_query
+from dosimeter.planning import QueryPlan, build_mechanism, plan_query
 from dosimeter.release import recall_look, recall_plan_options
 from dosimeter.risk import own_epsilon
 from dosimeter.sql import column_tree
@@ -131,7 +131,7 @@ def _own_guarantees(
     dataset: Dataset, entry: Entry, plan: QueryPlan, columns: Sequence[str]
 ) -> tuple[FloatArray, IntArray, list[tuple[Any, ...]]]:
     assert entry.epsilon is not None
-    mechanism = recall_look(entry).build_mechanism(dataset.n)
+    mechanism = build_mechanism(recall_look(entry), dataset.n)
     attributes = {f"x{at}": column_tree(name) for at, name in enumerate(columns)}
     profile, contributions = measure_influence(plan, dataset.tables, dataset.people, mechanism.norm, attributes)
     norms = contributions.norms(mechanism.norm)[: len(profile.people)]

@@ -17,7 +17,7 @@ from dosimeter.errors import DosimeterError, LimitError
 from dosimeter.problems import Surface
 from dosimeter.web.assets import Assets
 from dosimeter.web.checks import CheckQueue
-from dosimeter.web.decision import reconcile
+from dosimeter.web.decision import AlreadyDecided, reconcile
 from dosimeter.web.http import (
     NotSignedIn,
     Refused,
@@ -184,6 +184,10 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def _unusable(request: Request, error: RequestValidationError) -> Response:
         return await run_in_threadpool(refuse, request, 422, "unusable", _name_fields(error))
+
+    @app.exception_handler(AlreadyDecided)
+    async def _decided(request: Request, error: AlreadyDecided) -> Response:
+        return await run_in_threadpool(decision_actions.show_conflict, request, error)
 
     @app.exception_handler(LimitError)
     async def _too_many(request: Request, error: LimitError) -> Response:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dosimeter.ledger import Entry
 from dosimeter.web.http import Refused
-from dosimeter.web.incidents import tell_analysts
 from dosimeter.web.public import DENIED, PHRASES, PublicQuery, show_answer
 from dosimeter.web.state import ServerState
+from dosimeter.web.stopped_datasets import tell_analysts
 from dosimeter.web.store import QueryStatus, StoredQuery, User, find_own, note
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dosimeter.errors import QueryError
-from dosimeter.planning import LookOptions
+from dosimeter.options import LookOptions
 from dosimeter.release import Fixed, PreparedRelease, ReleaseOrder, Way, prepare_release, read_way
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema

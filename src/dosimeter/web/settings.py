@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import field, fields, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -15,10 +16,16 @@ from dosimeter.errors import OptionError
 from dosimeter.ledger import Algorithm, Policy
 from dosimeter.options import OPTIONS, MechanismName, check_option
 from dosimeter.problems import Option, Surface
+from dosimeter.show import format_epsilon, format_small
 
 EXAMPLE = "See docs/guide/operator.md for an example."
 _CHECKED = ConfigDict(strict=True, extra="forbid")
 _KINDS = {"string_type": "str", "path_type": "str", "int_type": "int", "float_type": "float", "bool_type": "bool"}
+_ALGORITHMS = {
+    "fixed": "ε set by a controller",
+    "find": "ε found from a preference",
+    "find-and-release": "ε found by a noisy test, and released",
+}
 Positive = Annotated[int, Field(ge=1)]
 
 
@@ -63,6 +70,25 @@ class DatasetSettings:
                 " does not go with find-and-release: its noisy test needs to know how many groups there are.",
             )
         Policy.parse(self.policy)
+
+    @property
+    def budget(self) -> Decimal | None:
+        """Return the ε that may be spent in all; None without a budget."""
+        return Policy.parse(self.policy).budget
+
+    @property
+    def policy_words(self) -> str:
+        """Return the policy in words: "budget:2" becomes "a budget of ε = 2 in all"."""
+        terms = Policy.parse(self.policy)
+        if terms.budget is None:
+            return "the paper's rule: each ε larger than what is spent"
+        at = "" if terms.delta is None else f" at δ = {format_small(float(terms.delta))}"
+        return f"a budget of ε = {format_epsilon(float(terms.budget))}{at} in all"
+
+    @property
+    def algorithm_words(self) -> str:
+        """Return in words how ε is set."""
+        return _ALGORITHMS[self.algorithm]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CHECKED)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import pickle
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
 from itsdangerous import URLSafeSerializer
 
@@ -39,14 +35,12 @@ from dosimeter.release import (
 from dosimeter.web.check_processes import CheckProcesses, PendingCheck
 from dosimeter.web.public import PublicDataset, show_dataset
 from dosimeter.web.query_planner import TOO_LARGE, QueryPlanner
+from dosimeter.web.recent import Recent
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.store import Database
 from dosimeter.web.worker import DatasetWorker
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 MOST_PREPARED = 1_000
-MOST_ENTRIES = 1_000
 MOST_SEEN = 10_000
 FRESH_STOPS = 3.0
 FEW_RECORDS = 2_000  # of a ledger that is verified whenever an account's page is shown
@@ -64,14 +58,10 @@ class ServedDataset(QueryPlanner):
     worker: DatasetWorker
     processes: CheckProcesses
     _prepared: dict[str, PreparedRelease | str] = field(default_factory=dict, repr=False)
-    _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def terms(self) -> Terms:
         return Terms(self.settings.policy, self.settings.delta_total, self.settings.max_epsilon)
-
-    def public(self, *, stopped: bool = False) -> PublicDataset:
-        return show_dataset(self.schema, self.settings.algorithm, self.settings.mechanism, stopped=stopped)
 
     @property
     def is_there(self) -> bool:
@@ -91,14 +81,12 @@ class ServedDataset(QueryPlanner):
         not remembered is planned in another process first: a query that takes too long or too much memory there is
         refused, now and later. Analysts' checks remember nothing: a quick check would tell them what others asked.
         """
-        with self._guard:
-            known = self._prepared.get(sql)
+        known = self._prepared.get(sql)
         if known is None:
             known = TOO_LARGE if self.begin_check(sql).wait() is None else self.plan_anew(sql)
-            with self._guard:
-                if len(self._prepared) >= MOST_PREPARED:
-                    self._prepared.clear()
-                self._prepared[sql] = known
+            if len(self._prepared) >= MOST_PREPARED:
+                self._prepared.clear()
+            self._prepared[sql] = known
         if isinstance(known, str):
             raise QueryError(known)
         return known if order is None else self.plan_anew(sql, order)
@@ -107,7 +95,7 @@ class ServedDataset(QueryPlanner):
         """Refuse settings that no release could use, by preparing the simplest query. Never touches the data."""
         table = self.schema.table.replace('"', '""')
         prepared = self.plan_anew(f'SELECT COUNT(*) FROM "{table}"')
-        agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at", None)
+        agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at")
         total, wanted = expect_charges(self.terms, prepared).reading.delta_total, self.settings.group_delta
         if wanted is not None and exact_decimal(wanted) > total:
             raise OptionError(
@@ -130,14 +118,14 @@ class ServerState:
         self.database = Database(settings.database)
         self.processes = CheckProcesses()
         self.datasets: dict[str, ServedDataset] = {}
-        self._accounts: dict[str, tuple[float, AccountSummary | None]] = {}
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
-        self._seen: OrderedDict[tuple[str, ...], None] = OrderedDict()
+        self._accounts = Recent[str, AccountSummary | None]()
+        self._charges = Recent[tuple[str, str, AccountSummary | None], RequestCharges]()
+        self._entries = Recent[str, Entry | None]()
+        self._seen = Recent[tuple[str, ...], None](MOST_SEEN)
+        self._stopped = Recent[str, frozenset[str]]()
         self._claims: set[str] = set()
-        self._stopped: dict[str, tuple[float, frozenset[str]]] = {}
         self._histories: dict[str, tuple[Entry, ...]] = {}
         self._verified: tuple[str, Verification] | None = None
-        self._guard = threading.Lock()
         try:
             self.database.lock_out_others()
             self.database.migrate()
@@ -191,29 +179,14 @@ class ServerState:
         served = self.datasets.get(name)
         return name if served is None else served.schema.account_name
 
-    def dataset(self, name: str) -> ServedDataset | None:
-        return self.datasets.get(name)
-
     def account(self, name: str, *, fresh: bool = False) -> AccountSummary | None:
         """Return the account of a dataset, at most ``FRESH`` seconds old; None if there is none.
 
         It is kept so long because following the ledger's chain takes a while. ``fresh``: read it now.
         """
         account = self.account_name(name)
-        return self._read(
-            self._accounts, account, 0.0 if fresh else FRESH, lambda: self.database.ledger.summary(account)
-        )
-
-    def _read(self, kept: dict[str, tuple[float, Value]], key: str, age: float, read: Callable[[], Value]) -> Value:
-        """Return what is kept under this key, if it was read within ``age`` seconds; otherwise read and keep it."""
-        with self._guard:
-            known = kept.get(key)
-        if known is not None and time.monotonic() - known[0] < age:
-            return known[1]
-        value = read()
-        with self._guard:
-            kept[key] = (time.monotonic(), value)
-        return value
+        age = 0.0 if fresh else FRESH
+        return self._accounts.read(account, lambda: self.database.ledger.summary(account), age=age)
 
     def history(self, name: str) -> tuple[Entry, ...]:
         """Return every entry of a dataset's account; empty if there is none.
@@ -224,14 +197,11 @@ class ServerState:
         account = self.account(name, fresh=True)
         if account is None:
             return ()
-        with self._guard:
-            known = self._histories.get(account.dataset, ())
+        known = self._histories.get(account.dataset, ())
         if len(known) == account.entry_count and all(entry.status != "reserved" for entry in known):
             return known
         whole = self.database.ledger.account(account.dataset)
-        entries = () if whole is None else whole.entries
-        with self._guard:
-            self._histories[account.dataset] = entries
+        entries = self._histories[account.dataset] = () if whole is None else whole.entries
         return entries
 
     def verify(self, *, anew: bool = False) -> tuple[str, Verification]:
@@ -239,28 +209,29 @@ class ServerState:
 
         The ledger is verified now if it is short, was not verified before, or ``anew`` is given.
         """
-        with self._guard:
-            known = self._verified
+        known = self._verified
         if known is not None and not anew and known[1].records > FEW_RECORDS:
             return known
-        found = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", self.database.ledger.verify()
-        with self._guard:
-            self._verified = found
+        found = self._verified = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", self.database.ledger.verify()
         return found
 
     def charges(self, served: ServedDataset, prepared: PreparedRelease, *, fresh: bool = False) -> RequestCharges:
         """Return what one query would be charged at each ε, and which ε's its account admits.
 
-        If there is no account yet, the terms on which it would be opened decide. ``fresh``: read the account now.
+        If there is no account yet, the terms on which it would be opened decide. ``prepared``: as the dataset's
+        ``prepare`` gives it, without an order. ``fresh``: read the account now.
         """
         account = self.account(served.name, fresh=fresh)
-        if account is not None:
-            return find_charges(account, prepared)
-        return expect_charges(served.terms, prepared)
+
+        def find() -> RequestCharges:
+            return expect_charges(served.terms, prepared) if account is None else find_charges(account, prepared)
+
+        return self._charges.read((served.name, prepared.plan.sql, account), find)
 
     def public(self, served: ServedDataset) -> PublicDataset:
         """Return what analysts may know of a dataset, including whether it is stopped."""
-        return served.public(stopped=self.is_stopped(served.name))
+        settings = served.settings
+        return show_dataset(served.schema, settings.algorithm, settings.mechanism, stopped=self.is_stopped(served.name))
 
     def list_stopped(self) -> frozenset[str]:
         """Return the accounts that an incident stopped, as read at most ``FRESH_STOPS`` seconds ago.
@@ -268,8 +239,8 @@ class ServerState:
         A release always reads anew.
         """
         ledger = self.database.ledger
-        return self._read(
-            self._stopped, "", FRESH_STOPS, lambda: frozenset(each.dataset for each in ledger.stopped_datasets())
+        return self._stopped.read(
+            "", lambda: frozenset(each.dataset for each in ledger.stopped_datasets()), age=FRESH_STOPS
         )
 
     def is_stopped(self, name: str) -> bool:
@@ -297,15 +268,10 @@ class ServerState:
         """Return the ledger's entry with this id, or None. A settled entry is kept in memory: it never changes."""
         if entry_id is None:
             return None
-        with self._guard:
-            known = self._entries.get(entry_id)
-        if known is not None:
-            return known
-        entry = self.database.ledger.entry(entry_id)
-        if entry is not None and entry.status != "reserved":
-            with self._guard:
-                _keep(self._entries, entry_id, entry, MOST_ENTRIES)
-        return entry
+        ledger = self.database.ledger
+        return self._entries.read(
+            entry_id, lambda: ledger.entry(entry_id), lasts=lambda each: each is not None and each.status != "reserved"
+        )
 
     def remember_first(self, *what: str) -> bool:
         """Remember that something happened; return whether this is its first time. Used to record it only once.
@@ -313,16 +279,11 @@ class ServerState:
         ``what``: the texts that identify it, such as "read", a session and the id of a query. Only the latest
         ``MOST_SEEN`` since the server started are remembered.
         """
-        with self._guard:
-            if what in self._seen:
-                return False
-            _keep(self._seen, what, None, MOST_SEEN)
-            return True
+        return self._seen.add(what, None)
 
     def is_noted(self, *what: str) -> bool:
         """Return whether ``remember_first`` was called with the same texts before, and still remembers them."""
-        with self._guard:
-            return what in self._seen
+        return what in self._seen
 
     def mark_revealed(self, session: str, query_id: str) -> None:
         """Remember that this session was shown the identifying columns of the people whom a query exposes most.
@@ -339,21 +300,17 @@ class ServerState:
 
         So nobody else settles the query meanwhile. ``claim``: the reference that the ledger's entry will carry.
         """
-        with self._guard:
-            self._claims.add(claim)
+        self._claims.add(claim)
 
     def end_claim(self, claim: str) -> None:
-        with self._guard:
-            self._claims.discard(claim)
+        self._claims.discard(claim)
 
     def is_claimed(self, claim: str) -> bool:
-        with self._guard:
-            return claim in self._claims
+        return claim in self._claims
 
     def forget(self, name: str) -> None:
-        with self._guard:
-            self._accounts.pop(self.account_name(name), None)
-            self._stopped.clear()
+        self._accounts.forget(self.account_name(name))
+        self._stopped.forget("")
 
     def close(self) -> None:
         with ExitStack() as stack:  # each is closed, even if closing the one before fails
@@ -361,13 +318,6 @@ class ServerState:
             stack.callback(self.processes.close)
             for served in self.datasets.values():
                 stack.callback(served.worker.close)
-
-
-def _keep(kept: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:
-    """Keep a value under a key, and of more than ``most`` forget the oldest."""
-    kept[key] = value
-    while len(kept) > most:
-        kept.popitem(last=False)
 
 
 @contextmanager

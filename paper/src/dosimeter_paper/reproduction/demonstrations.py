@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from dosimeter.dataset import Dataset
-from dosimeter.ledger import Charge, PaperPolicy, Reading, exact_decimal, remaining_candidates
+from dosimeter.ledger import ZERO, Charge, Paper, Reading, RequestCharges, exact_decimal
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace, Mechanism
 from dosimeter.release import SelectionProblem, calibrate, outcome_distribution, svt_sensitivity, violation_share
 from dosimeter.risk import paper_candidates
@@ -352,14 +352,14 @@ def show_doubling() -> Demonstration:
     Find how many there are if each takes the smallest ε possible. Then ask one query by one preference twice.
     """
     candidates = paper_candidates()
-    reading = PaperPolicy().start(Decimal(1))
+    reading = Paper().start(Decimal(1))
     readings: list[Decimal] = []
     while left := _remaining(reading, candidates):
         reading = reading.after(Charge(exact_decimal(min(left))))
         readings.append(reading.epsilon)
     growth = min(float(after / before) for before, after in pairwise(readings))
     first = max(_list_meeting(candidates, 0.95))
-    once = PaperPolicy().start(Decimal(1)).after(Charge(exact_decimal(first)))
+    once = Paper().start(Decimal(1)).after(Charge(exact_decimal(first)))
     second = max(_list_meeting(_remaining(once, candidates), 0.95), default=None)
     return Demonstration(
         {"answers": len(readings), "least_growth": growth, "first": first, "second": second},
@@ -370,7 +370,7 @@ def show_doubling() -> Demonstration:
 
 
 def _remaining(reading: Reading, candidates: Sequence[float]) -> tuple[float, ...]:
-    return remaining_candidates(PaperPolicy(), reading, candidates, epsilon_svt=0, delta=0, max_epsilon=None)
+    return RequestCharges(Paper(), None, reading, ZERO, ZERO).remaining(candidates)
 
 
 def _list_meeting(candidates: Sequence[float], ratio: float) -> list[float]:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dosimeter.influence.units.queries import (
+from dosimeter.influence.rows.row_queries import find_common_where
+from dosimeter.influence.units.unit_queries import (
     ENTRIES,
     MOST_COLUMNS,
     Layout,
@@ -22,7 +23,7 @@ from dosimeter.influence.units.queries import (
     unit_fields,
     with_attributes,
 )
-from dosimeter.influence.units.trees import UNIT, find_common_where, is_declared
+from dosimeter.influence.units.unit_rows import UNIT, is_declared
 from dosimeter.measures import Tally
 from dosimeter.planning import QueryPlan
 from dosimeter.sql import alias, column_tree, conjunction, connect, literal, wrap
@@ -37,7 +38,8 @@ def is_wide(plan: QueryPlan) -> bool:
     and at most MOST_COLUMNS columns are needed; otherwise each block has one text.
     """
     fields = [field for block in plan.blocks for field in unit_fields(block)]
-    return all(isinstance(field, Tally) for field in fields) and len(_list_fields(plan)) <= MOST_COLUMNS
+    columns = sum(len(Layout(block, True, {}).identity_columns()) for block in plan.blocks)
+    return all(isinstance(field, Tally) for field in fields) and columns <= MOST_COLUMNS
 
 
 def list_columns(plan: QueryPlan, at: int) -> list[str]:
@@ -104,11 +106,6 @@ def touched_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
 
 def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
     return _fields_beside(plan, relation) if is_wide(plan) else _texts_beside(plan, relation)
-
-
-def _list_fields(plan: QueryPlan) -> list[str]:
-    layouts = [Layout(block, True, {}) for block in plan.blocks]
-    return [name for layout in layouts for name in layout.identity_columns()]
 
 
 # ---------------------------------------------------------------- one pass

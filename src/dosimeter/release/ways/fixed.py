@@ -14,7 +14,7 @@ from dosimeter.problems import Problem
 from dosimeter.release.costs import find_refusal
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about
 from dosimeter.release.promises import promise_fixed
-from dosimeter.release.ways.base import Decide, RecordedWay, ReleaseDecision, Subject, Way, deny, write_number
+from dosimeter.release.ways.way import Decide, RecordedWay, ReleaseDecision, Subject, Way, deny, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject, JsonValue
     from dosimeter.ledger import RequestCharges
-    from dosimeter.planning import LookOptions
+    from dosimeter.options import LookOptions
     from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import PreparedRelease

@@ -16,7 +16,7 @@ from dosimeter.problems import Problem
 from dosimeter.release.costs import find_objection, find_refusal
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about
 from dosimeter.release.promises import promise_chosen
-from dosimeter.release.ways.base import (
+from dosimeter.release.ways.way import (
     Decide,
     RecordedWay,
     ReleaseDecision,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject
     from dosimeter.ledger import DenialReason, RequestCharges
-    from dosimeter.planning import LookOptions
+    from dosimeter.options import LookOptions
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import PreparedRelease
 

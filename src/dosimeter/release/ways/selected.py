@@ -35,7 +35,7 @@ from dosimeter.release.selection import (
     violation_probability,
     violation_share,
 )
-from dosimeter.release.ways.base import (
+from dosimeter.release.ways.way import (
     Decide,
     RecordedWay,
     ReleaseDecision,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject
     from dosimeter.ledger import DenialReason, RequestCharges
-    from dosimeter.planning import LookOptions
+    from dosimeter.options import LookOptions
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import PreparedRelease
 
@@ -71,15 +71,15 @@ class Selected(Way):
 
     svt: float
     variance: float
-    method: Selection = "sharp"
+    selection: Selection = "sharp"
     violation: float | None = None
 
     def __post_init__(self) -> None:
         check_option("svt", self.svt)
         check_option("variance", self.variance)
-        check_option("selection", self.method)
+        check_option("selection", self.selection)
         check_option("violation", self.violation, optional=True)
-        if self.method == "paper":
+        if self.selection == "paper":
             refuse_promise(self.violation)
 
     @property
@@ -119,7 +119,7 @@ class Selected(Way):
             "preference": None,
             "svt": write_decimal(self.epsilon_svt),
             "variance": write_number(self.variance),
-            "selection": self.method,
+            "selection": self.selection,
             "indicator": None,
             "candidates": write_numbers(candidates),
         } | ({} if self.violation is None else {"violation": write_number(self.violation)})
@@ -131,7 +131,7 @@ class Selected(Way):
         not count, since the number is compared with them afterwards. The mechanism counts unless everybody moves the
         answer by nothing or by Δ (V6). The paper's test has no such number.
         """
-        if self.method == "paper":
+        if self.selection == "paper":
             return None
         plan, two_valued = prepared.plan, is_two_valued(prepared.plan)
         content = {
@@ -148,7 +148,7 @@ class Selected(Way):
 
     def record(self) -> RecordedWay:
         settings = {"svt": self.svt} | ({} if self.violation is None else {"violation": self.violation})
-        return RecordedWay(tau=exact_decimal(self.variance), selection=self.method, settings=settings)
+        return RecordedWay(tau=exact_decimal(self.variance), selection=self.selection, settings=settings)
 
     def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
@@ -160,8 +160,8 @@ class Selected(Way):
                 return deny(obstacle.rule)  # O2: no test, no charge
             left = replace(problem, candidates=charges.remaining(prepared.candidates))
             number = None
-            if self.method == "paper":
-                epsilon = select_epsilon(left, method=self.method)
+            if self.selection == "paper":
+                epsilon = select_epsilon(left, method=self.selection)
             else:
                 number = draw_number(left) if prepared.kept is None else int(prepared.kept.number)  # V8
                 epsilon = find_passing(left, number)
@@ -205,7 +205,7 @@ class Selected(Way):
         remaining = charges.remaining(prepared.candidates)
         problem = replace(self.state_problem(prepared, risk), candidates=remaining)
         if prepared.kept is None:
-            outcome = outcome_distribution(problem, method=self.method)
+            outcome = outcome_distribution(problem, method=self.selection)
         else:
             outcome = known_outcome(problem, int(prepared.kept.number))
         lines = []
@@ -219,7 +219,7 @@ class Selected(Way):
             denial=outcome.denial,
             violation=violation_probability(problem, outcome),
             violation_share=violation_share(problem, outcome),
-            accuracy=noisy_test_accuracy(problem, method=self.method),
+            accuracy=noisy_test_accuracy(problem, method=self.selection),
             kept=prepared.kept is not None,
             cost=Cost.of(charges, None),
             sees=describe_released(
@@ -290,7 +290,7 @@ class SelectedPreview(Preview):
 
     def describe_way(self) -> JsonObject:
         return {
-            "selection": self.way.method,
+            "selection": self.way.selection,
             "threshold": self.way.variance,
             "epsilon_svt": self.way.svt,
             "promised": self.way.violation,

@@ -11,35 +11,3 @@ from dosimeter.show.charts.ranges import find_range_axis, range_chart
 from dosimeter.show.charts.staircase import MOST_STEPS, Step, staircase_chart
 from dosimeter.show.charts.svg import turn_inwards, write_axis, write_rows, write_svg
 from dosimeter.show.charts.vega import FAINT, INK, NEUTRAL, draw_altair, write_spec
-
-__all__ = [
-    "FAINT",
-    "INK",
-    "MOST_STEPS",
-    "NEUTRAL",
-    "Bar",
-    "Bin",
-    "Chart",
-    "Line",
-    "Look",
-    "Mark",
-    "Point",
-    "Rule",
-    "Step",
-    "bin_people",
-    "bins_chart",
-    "draw_altair",
-    "draw_svg",
-    "find_range_axis",
-    "histogram_chart",
-    "range_chart",
-    "risk_page",
-    "save_chart",
-    "staircase_chart",
-    "turn_inwards",
-    "write_axis",
-    "write_page",
-    "write_rows",
-    "write_spec",
-    "write_svg",
-]

@@ -12,7 +12,7 @@ from dosimeter.errors import OptionError
 from dosimeter.show.axes import count_axis, even_axis, ratio_axis
 from dosimeter.show.candidates import TextTable
 from dosimeter.show.charts.chart import PRIVATE, Bar, Chart, Label, Look, Rule, keep_apart
-from dosimeter.show.numbers import count_decimals, format_epsilon, format_multiple, format_people
+from dosimeter.show.written_numbers import count_decimals, format_epsilon, format_multiple, format_people
 
 if TYPE_CHECKING:
     from dosimeter.risk import RDRs

@@ -11,7 +11,7 @@ from dosimeter.risk import is_alike
 from dosimeter.show.axes import Axis, even_axis, ratio_axis, row_axis
 from dosimeter.show.candidates import candidate_rows, order_candidates
 from dosimeter.show.charts.chart import PRIVATE, Bar, Chart, Look, Mark, Row, Rule
-from dosimeter.show.numbers import format_epsilon, format_number, format_range
+from dosimeter.show.written_numbers import format_epsilon, format_number, format_range
 
 if TYPE_CHECKING:
     from dosimeter.risk import Candidate

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dosimeter.errors import OptionError
 from dosimeter.show.axes import Axis, even_axis, time_axis
 from dosimeter.show.charts.chart import Bar, Chart, Label, Line, Look, Mark, Rule, keep_apart
-from dosimeter.show.numbers import format_number
+from dosimeter.show.written_numbers import format_number
 
 MOST_TEXTS = 20  # steps whose readings are written above them
 MOST_STEPS = 200  # steps that are drawn

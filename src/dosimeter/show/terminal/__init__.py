@@ -12,13 +12,3 @@ from dosimeter.show.terminal.tables import (
     say,
     shown_groups_table,
 )
-
-__all__ = [
-    "candidate_table",
-    "groups_table",
-    "people_table",
-    "pick_candidates",
-    "range_bars",
-    "say",
-    "shown_groups_table",
-]

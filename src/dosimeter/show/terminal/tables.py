@@ -23,7 +23,7 @@ from dosimeter.problems import Option
 from dosimeter.show.axes import Axis
 from dosimeter.show.candidates import FAILS, MEETS, format_scale, list_errors, order_candidates
 from dosimeter.show.charts import Bar, range_chart
-from dosimeter.show.numbers import format_epsilon, format_number, format_percent, format_range, format_times
+from dosimeter.show.written_numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 if TYPE_CHECKING:
     from dosimeter.risk import Candidate, ExposedPerson, GroupRisk, ShownGroups
@@ -48,7 +48,8 @@ class _Late:
 def _plain(value: object, options: ConsoleOptions, style: str = "") -> Text:
     """Return a value as text in characters that the terminal can show, with control characters escaped."""
     text = "" if value is None else str(value)
-    text = "".join(_visible(character) for character in text)
+    if not text.isprintable():
+        text = "".join(_visible(character) for character in text)
     if options.ascii_only:
         text = text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
     return Text(text, style=style, overflow="fold")
@@ -88,10 +89,6 @@ def pick_candidates(candidates: Sequence[Candidate], found: float | None = None)
 
 
 _ONE_TWO_FIVE = frozenset({"1.000000000", "2.000000000", "5.000000000"})
-
-
-def _count_shown(shown: int, total: int) -> str:
-    return "" if shown == total else f"({total} candidates, {shown} shown; {Option('show_all').flag} shows every one)"
 
 
 # ---------------------------------------------------------------- candidates
@@ -141,7 +138,8 @@ def candidate_table(
         columns, rows = tabulate(stacked=False)
         if sum(_least_widths(columns, rows, options)) > options.max_width:  # one number under the other, not beside it
             columns, rows = tabulate(stacked=True)
-        return _lay_out(columns, rows, options, caption=_count_shown(len(shown), len(candidates)))
+        few = f"({len(candidates)} candidates, {len(shown)} shown; {Option('show_all').flag} shows every one)"
+        return _lay_out(columns, rows, options, caption="" if len(shown) == len(candidates) else few)
 
     return _Late(build)
 

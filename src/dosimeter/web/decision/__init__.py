@@ -18,7 +18,6 @@ from dosimeter.web.decision.approve import (
     run_release,
     settle_unfinished,
 )
-from dosimeter.web.decision.budget import ALGORITHMS, describe_policy, view_cost
 from dosimeter.web.decision.case import (
     Case,
     find_asked,
@@ -32,11 +31,11 @@ from dosimeter.web.decision.case import (
     renew_digest,
 )
 from dosimeter.web.decision.conditions import admit_condition
-from dosimeter.web.decision.confirmation import DENY_REASONS, REPEAT_REASONS, describe_confirmation, word_looser
+from dosimeter.web.decision.confirmation import DENY_REASONS, REPEAT_REASONS, describe_confirmation, is_looser
 from dosimeter.web.decision.displaced import MOST_LOOKED_AT, list_displaced
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, word_condition, write_query
 from dosimeter.web.decision.measured import MeasuredQuery
-from dosimeter.web.decision.offer import RefusalKind, make_offer
+from dosimeter.web.decision.offer import UNEVALUATED, make_offer
 from dosimeter.web.decision.page import (
     PARTS,
     DecisionPage,
@@ -48,54 +47,3 @@ from dosimeter.web.decision.page import (
     show_earlier,
 )
 from dosimeter.web.decision.view import round_down
-
-__all__ = [
-    "ALGORITHMS",
-    "DENY_REASONS",
-    "MOST_LOOKED_AT",
-    "PARTS",
-    "REPEAT_REASONS",
-    "AlreadyDecided",
-    "Approval",
-    "Case",
-    "DecisionForm",
-    "DecisionPage",
-    "MeasuredQuery",
-    "MeasuringPage",
-    "RefusalKind",
-    "UnseenPage",
-    "admit_condition",
-    "ask_for_changes",
-    "build_page",
-    "claim_query",
-    "deny_query",
-    "describe_confirmation",
-    "describe_policy",
-    "find_asked",
-    "find_case",
-    "find_earlier",
-    "find_measurement",
-    "find_shared",
-    "list_displaced",
-    "list_identifying",
-    "list_numbers",
-    "make_offer",
-    "needs_consent",
-    "note_look",
-    "read_fields",
-    "read_own_fields",
-    "read_preference",
-    "recall_form",
-    "reconcile",
-    "renew_digest",
-    "repeat_answer",
-    "round_down",
-    "run_release",
-    "settle_unfinished",
-    "show_decision",
-    "show_earlier",
-    "view_cost",
-    "word_condition",
-    "word_looser",
-    "write_query",
-]

@@ -1,53 +1,47 @@
 """How good the answer would be: errors per ε, per column and per group, beside the exact numbers. For controllers only.
 
-Takes a MeasuredQuery and the Choice made by a preference; gives rows for tables. Computes only with what is measured.
+Takes a MeasuredQuery; gives values for tables and pictures. Computes only with what is measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dosimeter.findings import Choice
 from dosimeter.postprocess import find_rank_columns
-from dosimeter.risk import HARDLY, Candidate
-from dosimeter.show import count_untold, format_epsilon, format_number, order_candidates
+from dosimeter.risk import HARDLY, NO_ERROR, Candidate
+from dosimeter.show import count_untold, format_epsilon, format_error, format_number
 from dosimeter.web.decision.measured import MeasuredQuery
-from dosimeter.web.decision.offer import Offer
-from dosimeter.web.decision.tradeoff import ShownError, write_error
 from dosimeter.web.figures import show_number
 
 MOST_COLUMNS = 3  # with more, the table of errors has the chosen column only
+MOST_TOLD = 2  # columns whose errors are written out beside the slider
 NUMBERS_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AccuracyCell:
-    """How good one column is at one ε, as text: its 95 % error, the relative error, and ``aside``.
+class ColumnError:
+    """The 95 % error of one column at one ε, as numbers and in words.
 
-    ``aside`` of a column with one number: the range in which the released number will lie, such as "88 to 112".
-    ``aside`` of a column with several: the error of the worst group, such as "worst ± 30"; "" if it equals ``error``.
-    It is also "" if the error is in rows or has no bound.
+    ``typical`` and ``worst``: the median and the largest error of the groups; None if there is no bound on it.
+    ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3). ``share``: the
+    typical relative error; None if there is none. ``too_few``: half of the groups or more have too few people to tell.
+    ``drowned``: at least half of the numbers are no larger than their errors, or have too few people to tell. ``text``
+    and ``relative``: the typical error and the relative one in words. ``aside`` of a column with one number: the range
+    in which the released number will lie, such as "88 to 112"; of one with several: the error of the worst group, such
+    as "worst ± 30", or "" if it equals ``text``. It is also "" if the error is in rows or has no bound.
     """
 
-    error: str
-    aside: str
+    typical: float | None
+    worst: float | None
+    in_rows: bool
+    share: float | None
+    too_few: bool
+    drowned: bool
+    text: str
     relative: str
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class AccuracyRow:
-    """How good an answer is at one ε, with a cell for each column. ``selected``: whether the slider is at this ε.
-
-    ``meets``: whether ε meets the preference; None without one. ``open``: whether the account still grants this ε.
-    """
-
-    epsilon: str
-    selected: bool
-    meets: bool | None
-    open: bool
-    cells: tuple[AccuracyCell, ...]
+    aside: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,28 +78,48 @@ def list_columns(measured: MeasuredQuery) -> tuple[str, ...]:
     return tuple(output.name for output in measured.risk.plan.outputs if output.is_aggregate)
 
 
-def show_errors(measured: MeasuredQuery, place: int) -> dict[float, ShownError]:
+def show_errors(measured: MeasuredQuery, place: int) -> Mapping[float, ColumnError]:
     """Return the error of one column at every candidate, by ε. ``place``: the column's index in ``list_columns``."""
-    number = measured.sizes[list_columns(measured)[place]]
-    return {line.epsilon: _show_error(measured, line, place, number) for line in measured.candidates}
+    return measured.once(
+        ("errors", place), lambda: {line.epsilon: _find_error(measured, line, place) for line in measured.candidates}
+    )
 
 
-def _show_error(measured: MeasuredQuery, line: Candidate, place: int, number: float) -> ShownError:
+def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnError:
     worst, in_rows = line.errors[place]
-    foreseen = measured.accuracies[line.epsilon][place]
-    if foreseen.mostly_too_few:
-        return ShownError(typical=None, worst=None, text="too few", relative="–", drowned=True)
+    foreseen, name = measured.accuracies[line.epsilon][place], list_columns(measured)[place]
     typical = worst if in_rows or foreseen.typical is None else foreseen.typical
-    relative = foreseen.relative
-    if relative is None and typical is not None and not in_rows and number > 0.0:
-        relative = typical / number
-    return ShownError(
+    share, number, too_few = foreseen.relative, measured.sizes[name], foreseen.mostly_too_few
+    if share is None and typical is not None and not in_rows and number > 0.0:
+        share = typical / number
+    text = "too few" if too_few else write_error(typical, worst, in_rows=in_rows)
+    aside = ""
+    if not (too_few or in_rows or worst is None):
+        values, most = measured.exact[name], write_error(None, worst, in_rows=False)
+        if len(values) == 1:
+            aside = _write_range(values[0], worst)
+        elif most != text:
+            aside = f"worst {most}{count_untold(foreseen)}"
+    return ColumnError(
         typical=typical,
         worst=worst,
-        text=write_error(typical, worst, in_rows=in_rows),
-        relative="–" if relative is None else f"{format_number(100.0 * relative, 2)} %",
-        drowned=not in_rows and foreseen.numbers > 0 and 2 * foreseen.drowned >= foreseen.numbers,
+        in_rows=in_rows,
+        share=share,
+        too_few=too_few,
+        drowned=too_few or (not in_rows and foreseen.numbers > 0 and 2 * foreseen.drowned >= foreseen.numbers),
+        text=text,
+        relative="–" if share is None or too_few else f"{format_number(100.0 * share, 2)} %",
+        aside=aside,
     )
+
+
+def write_error(typical: float | None, worst: float | None, *, in_rows: bool) -> str:
+    """Write a 95 % error: the ``typical`` one, or else the ``worst``, as in "± 12"; "no bound" if both are None.
+
+    ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3).
+    """
+    size = worst if typical is None else typical
+    return NO_ERROR if size is None else format_error(size, in_rows=in_rows)
 
 
 def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
@@ -116,21 +130,51 @@ def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
     """
     if wanted is None:
         return None
+    columns = [show_errors(measured, place) for place in range(len(list_columns(measured)))]
     good = [
         line.epsilon
         for line in measured.candidates
-        if all(_is_enough(measured, line, place, wanted) for place in range(len(line.errors)))
+        if all(_is_enough(errors[line.epsilon], wanted) for errors in columns)
     ]
     return min(good, default=None)
 
 
-def _is_enough(measured: MeasuredQuery, line: Candidate, place: int, wanted: float) -> bool:
-    error, in_rows = line.errors[place]
-    foreseen = measured.accuracies[line.epsilon][place]
-    if foreseen.mostly_too_few:  # the few groups that can be told are the largest ones, not typical ones
+def _is_enough(error: ColumnError, wanted: float) -> bool:
+    if error.too_few:  # the few groups that can be told are the largest ones, not typical ones
         return False
-    size = error if in_rows or foreseen.typical is None else foreseen.typical
-    return size is not None and not in_rows and size <= wanted * (1.0 + 1e-12)
+    return error.typical is not None and not error.in_rows and error.typical <= wanted * (1.0 + 1e-12)
+
+
+def find_share(measured: MeasuredQuery, epsilon: float) -> float | None:
+    """Return the relative error of a typical number, in the column where it is largest; None if none can be told.
+
+    Where a column is drawn by rank: by which share of the people in an average group the rank may be off.
+    """
+    shares = []
+    for place in range(len(list_columns(measured))):
+        error, matched = show_errors(measured, place)[epsilon], measured.risk.matched
+        if error.in_rows and error.typical is not None and matched:
+            shares.append(error.typical * max(1, len(measured.groups)) / matched)
+        elif not error.in_rows and error.typical is not None and error.share is not None:
+            shares.append(error.share)
+    return max(shares, default=None)
+
+
+def write_errors(measured: MeasuredQuery, epsilon: float) -> str:
+    """Write the errors of the first columns at one ε, each in a typical group, where groups differ."""
+    count = len(list_columns(measured))
+    told = [_write_in_group(measured, place, epsilon) for place in range(min(count, MOST_TOLD))]
+    return ", ".join(told) + (f" and {count - MOST_TOLD:,} more" if count > MOST_TOLD else "")
+
+
+def _write_in_group(measured: MeasuredQuery, place: int, epsilon: float) -> str:
+    error = show_errors(measured, place)[epsilon]
+    if error.too_few:
+        several = (measured.accuracies[epsilon][place].groups or 0) > 1
+        return "too few people in most groups" if several else "too few people to tell"
+    typical, worst = error.typical, error.worst
+    varied = typical is not None and worst is not None and format_number(typical) != format_number(worst)
+    return f"{error.text} in a typical group" if varied else error.text
 
 
 def write_wanted(measured: MeasuredQuery, wanted: float | None, enough: float | None) -> str:
@@ -147,44 +191,6 @@ def write_wanted(measured: MeasuredQuery, wanted: float | None, enough: float | 
         if enough is None
         else f"{asked}: that takes ε = {format_epsilon(enough)} or more."
     )
-
-
-# ---------------------------------------------------------------- the table of errors
-
-
-def list_accuracy(
-    measured: MeasuredQuery, choice: Choice, selected: float, offer: Offer, columns: Sequence[str]
-) -> Iterator[AccuracyRow]:
-    """Yield a row for each ε, largest first: how good these columns of the answer are.
-
-    ``choice`` says which ε's meet the preference, ``offer`` which the account grants. ``selected``: the slider's ε.
-    """
-    names = list_columns(measured)
-    places = [names.index(name) for name in columns]
-    for line in order_candidates(choice.candidates):
-        yield AccuracyRow(
-            epsilon=format_epsilon(line.epsilon),
-            selected=line.epsilon == selected,
-            meets=line.satisfied,
-            open=line.epsilon in offer.remaining,
-            cells=tuple(_accuracy_cell(measured, line, place, names[place]) for place in places),
-        )
-
-
-def _accuracy_cell(measured: MeasuredQuery, line: Candidate, place: int, column: str) -> AccuracyCell:
-    """Return how good a column is at the candidate ``line``. The errors are the same as in ``show_errors``.
-
-    ``place``: the column's index in ``list_columns``; ``column``: its name.
-    """
-    shown, in_rows = _show_error(measured, line, place, measured.sizes[column]), line.errors[place][1]
-    if shown.worst is None or in_rows:
-        return AccuracyCell(shown.text, "", shown.relative)
-    values = measured.exact[column]
-    if len(values) == 1:
-        return AccuracyCell(shown.text, _write_range(values[0], shown.worst), shown.relative)
-    worst = write_error(None, shown.worst, in_rows=False)
-    untold = count_untold(measured.accuracies[line.epsilon][place])
-    return AccuracyCell(shown.text, "" if worst == shown.text else f"worst {worst}{untold}", shown.relative)
 
 
 def _write_range(value: float, error: float) -> str:

@@ -16,7 +16,8 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
 from dosimeter.ledger import Entry, exact_decimal, write_decimal
 from dosimeter.problems import Surface
-from dosimeter.release import ReleaseOrder, Way, read_way, release
+from dosimeter.query import Query
+from dosimeter.release import PreparedRelease, ReleaseOrder, Way, read_way, release
 from dosimeter.web.log import report_bug
 from dosimeter.web.public import PHRASES
 from dosimeter.web.state import ServedDataset, ServerState
@@ -161,7 +162,7 @@ def _try_release(
     """
     for again in (True, False):
         try:
-            answer = release(dataset, query.sql, served.prepare(query.sql).look, order, state.database.ledger)
+            answer = release(Query(dataset, query.sql, served.prepare(query.sql).look), order, state.database.ledger)
         except Interrupted as error:
             if not again or find_claimed(state, served.name, claim) is not None:
                 return None, error
@@ -254,15 +255,14 @@ def reconcile(state: ServerState) -> int:
     return len(left)
 
 
-def find_earlier(state: ServerState, served: ServedDataset, sql: str) -> Entry | None:
-    """Return the entry with the latest released answer to a query with the same plan as ``sql``, on the same data.
+def find_earlier(state: ServerState, served: ServedDataset, prepared: PreparedRelease) -> Entry | None:
+    """Return the entry with the latest released answer to a query with the same plan, on the same data.
 
     None if there is none. That answer can be given again at no cost.
     """
     account = state.account(served.name)
     if account is None:
         return None
-    prepared = served.prepare(sql)
     source = served.worker.digest or account.latest_source(prepared.schema_digest)
     if source is None:
         return None

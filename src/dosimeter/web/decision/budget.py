@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dosimeter.findings import Finding, TakesAllLeft, word_all, write_reading
-from dosimeter.ledger import Policy, Reading, RequestCharges
+from dosimeter.ledger import Reading, RequestCharges
 from dosimeter.release import find_costs
-from dosimeter.show import format_epsilon, format_number, format_small
+from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.decision.offer import Offer
 
 
@@ -46,22 +46,6 @@ def view_cost(offer: Offer, epsilon: float) -> CostView:
     if at not in offer.remaining:
         return CostView(found)
     return CostView(found, _compare_policies(charges, at), *_share_budget(charges, charges.after(at)))
-
-
-def describe_policy(policy: str) -> str:
-    """Return a policy in words: "budget:2" becomes "a budget of ε = 2 in all"."""
-    terms = Policy.parse(policy)
-    if terms.budget is None:
-        return "the paper's rule: each ε larger than what is spent"
-    at = "" if terms.delta is None else f" at δ = {format_small(float(terms.delta))}"
-    return f"a budget of ε = {format_epsilon(float(terms.budget))}{at} in all"
-
-
-ALGORITHMS = {
-    "fixed": "ε set by a controller",
-    "find": "ε found from a preference",
-    "find-and-release": "ε found by a noisy test, and released",
-}
 
 
 def describe_account(charges: RequestCharges) -> str:

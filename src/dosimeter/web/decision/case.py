@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError
@@ -17,18 +18,24 @@ from dosimeter.web.decision.conditions import admit_condition
 from dosimeter.web.decision.form import DecisionForm, write_preference
 from dosimeter.web.decision.measured import MeasuredQuery, find_measured, measure_query, name_job
 from dosimeter.web.http import Refused
+from dosimeter.web.question import QueryInWords, describe_question
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import StoredQuery, User, find_query, note, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, JobMeter
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
     """A query, its dataset, and everything about its release that is known without reading the data."""
 
     query: StoredQuery
     served: ServedDataset
     prepared: PreparedRelease
+
+    @cached_property
+    def question(self) -> QueryInWords:
+        """Return the query in words."""
+        return describe_question(self.prepared)
 
 
 def find_asked(state: ServerState, query_id: str) -> StoredQuery:
@@ -44,7 +51,7 @@ def find_asked(state: ServerState, query_id: str) -> StoredQuery:
 
 def find_case(state: ServerState, query_id: str) -> Case:
     query = find_asked(state, query_id)
-    served = state.dataset(query.dataset)
+    served = state.datasets.get(query.dataset)
     if served is None:
         raise Refused(404, "not_found", f"The dataset {query.dataset} is no longer served.")
     try:
@@ -90,6 +97,12 @@ def find_measurement(
         if known.result.fingerprint != worker.digest:
             worker.forget(known)
     return worker.ask(name_job(case.query.id), "Measuring how exposed everybody is", work, wait=wait, heavy=True)
+
+
+def recall_measured(case: Case) -> MeasuredQuery | None:
+    """Return the measured risk if there is one already; None otherwise."""
+    job = find_measured(case.served.worker, case.query.id)
+    return None if job is None or job.state != "done" else job.result
 
 
 def renew_digest(served: ServedDataset) -> str:

@@ -1,23 +1,25 @@
 """What a controller reads before an approval is confirmed: the decision in short, and everything that warns against it.
 
-Takes a Case, an Offer, the ε and the preference; gives a Confirmation. Starts no measurement: where nobody looked, it
+Takes a Case, the ε and the preference; gives a Confirmation. Starts no measurement: where nobody looked, it
 says only what query and schema decide.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from dosimeter.findings import CAUTIONS, Finding, Summary, Verdict, pick, summarize, word, word_all
+from dosimeter.findings import CAUTIONS, Finding, Summary, Verdict, pick, summarize, word_all
 from dosimeter.findings import on_people as people
 from dosimeter.risk import SAFE_ADVANTAGE, Preference
-from dosimeter.web.decision.budget import CostView
-from dosimeter.web.decision.case import Case, needs_consent
-from dosimeter.web.decision.measured import find_measured
-from dosimeter.web.decision.offer import Offer
-from dosimeter.web.decision.page import describe_touched, find_own_threshold
+from dosimeter.web.decision.budget import CostView, view_cost
+from dosimeter.web.decision.case import Case, needs_consent, recall_measured
+from dosimeter.web.decision.form import word_condition
+from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.offer import Offer, make_offer
+from dosimeter.web.decision.page import find_own_threshold
 from dosimeter.web.decision.proposal import find_for_approval, find_looser
-from dosimeter.web.decision.undeclared import view_groups
+from dosimeter.web.decision.undeclared import describe_shown
 from dosimeter.web.decision.unseen import word_suspicion, word_unseen_gain
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import User
@@ -44,21 +46,48 @@ DENY_REASONS = (
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class Confirmation:
     """What a controller reads before confirming an approval.
 
-    ``risk``: what an attacker could learn at most; "" where the noise promises no such limit. ``touches``: how many
-    people the query touches, in words. ``words``: which thresholded groups would be shown or, while the risk is not
-    known, which errors the answer would have. ``findings``: what speaks for and against approving. All but ``risk`` and
-    ``words`` are empty if nobody looked at the risk, or if it is not measured yet. If only the preference is not
-    evaluated, ``touches`` is given too.
+    ``epsilon``: the ε to approve; None where the noisy test will find it. ``preference``: the one that the page showed;
+    None if nobody looked. ``measured``: None if nobody looked at the risk, or while it is not measured. ``findings``:
+    what speaks for and against approving; None also while the preference is not evaluated.
     """
 
-    risk: str
-    words: str
-    touches: str = ""
+    case: Case
+    offer: Offer
+    epsilon: float | None
+    preference: Preference | None
+    measured: MeasuredQuery | None = None
     findings: tuple[Finding, ...] | None = None
+
+    @property
+    def at(self) -> float:
+        """Return the ε to approve; with the noisy test, the largest that it can find."""
+        return self.offer.largest if self.epsilon is None else self.epsilon
+
+    @cached_property
+    def cost(self) -> CostView:
+        """Return what the approval costs."""
+        return view_cost(self.offer, self.at)
+
+    @property
+    def told(self) -> str:
+        """Return what the preference asks for, in words; "" if there are none for it."""
+        return "" if self.preference is None else word_condition(self.preference)
+
+    @property
+    def risk(self) -> str:
+        """Return what an attacker could learn at most; "" where the noise promises no such limit."""
+        return word_suspicion(self.offer, self.case.prepared, self.epsilon)
+
+    @property
+    def words(self) -> str:
+        """Return which thresholded groups would be shown; while the risk is not known, which errors there would be."""
+        if self.measured is not None:
+            return " ".join(describe_shown(self.measured, self.at))
+        return "" if self.epsilon is None else word_unseen_gain(self.offer, self.case.prepared, self.epsilon)
 
     @property
     def summary(self) -> Summary | None:
@@ -91,44 +120,34 @@ class Confirmation:
 
 
 def describe_confirmation(
-    state: ServerState,
-    case: Case,
-    user: User,
-    offer: Offer,
-    cost: CostView,
-    epsilon: float | None,
-    preference: Preference | None,
+    state: ServerState, case: Case, user: User, epsilon: float | None, preference: Preference | None
 ) -> Confirmation:
     """Say what approving at this ε would give and cost, and what warns against it.
 
     ``epsilon``: None where the noisy test will find it. ``preference``: the one that the page showed; None if nobody
     looked.
     """
-    risk = word_suspicion(offer, case.prepared, epsilon)
-    job = find_measured(case.served.worker, case.query.id)
-    if needs_consent(case) or preference is None or job is None or job.state != "done":
-        return Confirmation(risk, "" if epsilon is None else word_unseen_gain(offer, case.prepared, epsilon))
-    at, measured = offer.largest if epsilon is None else epsilon, job.result
-    shown = view_groups(measured, at)
-    words = "" if shown is None else " ".join(shown.sentences)
+    found = Confirmation(case, make_offer(state, case.served, case.prepared), epsilon, preference)
+    measured = None if needs_consent(case) or preference is None else recall_measured(case)
+    if measured is None or preference is None:
+        return found
     choice = measured.recall(preference)
     if choice is None:  # its evaluation was forgotten meanwhile
-        return Confirmation(risk, words, describe_touched(measured))
-    own = find_own_threshold(state, case, user, measured)
-    offered = offer.prefer(choice)
-    found = find_for_approval(measured, offered, at, cost.findings, wanted=case.query.wanted_error, own=own)
-    return Confirmation(risk, words, describe_touched(measured), found)
+        return replace(found, measured=measured)
+    own, offer = find_own_threshold(state, case, user, measured), found.offer.prefer(choice)
+    wanted = case.query.wanted_error
+    findings = find_for_approval(measured, offer, found.at, found.cost.findings, wanted=wanted, own=own)
+    return replace(found, measured=measured, findings=findings)
 
 
-def word_looser(state: ServerState, case: Case, user: User, offer: Offer, preference: Preference) -> str:
-    """Say that a preference is looser than the controller's own threshold (``OwnThreshold``); "" if it is not.
+def is_looser(state: ServerState, case: Case, user: User, preference: Preference) -> bool:
+    """Return whether a preference is looser than the controller's own threshold (``OwnThreshold``).
 
-    Also "" if the risk is not measured, or the preference is not evaluated.
+    False also if the risk is not measured, or the preference is not evaluated.
     """
-    job = find_measured(case.served.worker, case.query.id)
-    choice = None if job is None or job.state != "done" else job.result.recall(preference)
-    if job is None or choice is None:
-        return ""
-    own = find_own_threshold(state, case, user, job.result)
-    found = find_looser(offer.prefer(choice), own)
-    return "" if found is None else word(found)
+    measured = recall_measured(case)
+    choice = None if measured is None else measured.recall(preference)
+    if measured is None or choice is None:
+        return False
+    offer = make_offer(state, case.served, case.prepared).prefer(choice)
+    return find_looser(offer, find_own_threshold(state, case, user, measured)) is not None

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from dosimeter.assessment import choose
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
 from dosimeter.risk import parse_preference
-from dosimeter.show import format_epsilon
 from dosimeter.web.decision.measured import find_measured
 from dosimeter.web.decision.offer import Offer
 from dosimeter.web.state import ServedDataset
@@ -26,25 +24,6 @@ MOST_NUMBERS = 500
 LONGEST = 5.0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class DisplacedQuery:
-    """A waiting query that an approval would make impossible, and the largest ε at which it could be answered now."""
-
-    query: StoredQuery
-    epsilon: str
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Displaced:
-    """The waiting queries that an approval would make impossible. ``looked``: how many queries were examined."""
-
-    queries: tuple[DisplacedQuery, ...]
-    looked: int
-
-    def __repr__(self) -> str:
-        return "Displaced(redacted)"
-
-
 def list_displaced(
     served: ServedDataset,
     offer: Offer,
@@ -53,9 +32,10 @@ def list_displaced(
     thresholds: Mapping[str, float],
     dataset: Dataset,
     meter: JobMeter,
-) -> Displaced:
+) -> tuple[list[tuple[StoredQuery, float]], int]:
     """Return the waiting queries that the account could answer now, and no longer after an approval at this ε.
 
+    Each comes with the largest ε at which it could be answered now; the second value is how many were examined.
     Where ε is found from a preference, an answer counts as possible only at candidates at which least ÷ most exposed is
     at least ``thresholds["normal"]`` percent; otherwise at any candidate. ``thresholds``: the controller's percentages,
     by priority. Each query is taken to cost what the query of ``offer`` costs. At most the first 20 queries are
@@ -63,7 +43,7 @@ def list_displaced(
     """
     left_now = set(offer.remaining)
     left_then = set(offer.charges.remaining(offer.candidates, offer.charges.after(epsilon)))
-    displaced: list[DisplacedQuery] = []
+    displaced: list[tuple[StoredQuery, float]] = []
     looked, deadline = 0, time.monotonic() + LONGEST
     for done, query in enumerate(waiting[:MOST_LOOKED_AT]):
         meter(done, len(waiting))
@@ -83,8 +63,8 @@ def list_displaced(
         looked += 1
         now, then = possible & left_now, possible & left_then
         if now and not then:
-            displaced.append(DisplacedQuery(query, format_epsilon(max(now))))
-    return Displaced(tuple(displaced), looked)
+            displaced.append((query, max(now)))
+    return displaced, looked
 
 
 def _find_meeting(

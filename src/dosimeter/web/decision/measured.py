@@ -10,9 +10,9 @@ than what every candidate already has.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from dosimeter.risk import (
 from dosimeter.show.charts import Bin, bin_people
 from dosimeter.web.worker import DatasetWorker, Job, JobMeter
 
+Value = TypeVar("Value")
 MANY = 20_000  # above so many distinct values, nothing is computed over all of them while somebody waits
 CELLS = 4_096
 KEPT_EXACT = 200
@@ -67,7 +68,7 @@ class MeasuredQuery:
     smallest_group: int | None = None
     _thread: int = field(default_factory=threading.get_ident)  # measured the query, and alone may read the data
     _choices: dict[str, Choice] = field(default_factory=dict)
-    _found: dict[float, tuple[Finding, ...]] = field(default_factory=dict)
+    _known: dict[Hashable, Any] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def __repr__(self) -> str:
@@ -114,6 +115,13 @@ class MeasuredQuery:
             self._choices[preference.text] = choice
         return choice
 
+    def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """Return what is computed from this measurement alone, and remembered under this key from then on."""
+        if key not in self._known:
+            self._known[key] = compute()
+        value: Value = self._known[key]
+        return value
+
     def require_data(self, digest: str) -> None:
         """Refuse to go on if the data with this digest are not the data that were measured."""
         if digest != self.fingerprint:
@@ -121,14 +129,11 @@ class MeasuredQuery:
 
     def find_at(self, epsilon: float) -> tuple[Finding, ...]:
         """Return what a controller should know before taking this ε, whatever the preference is. Remembered by ε."""
-        known = self._found.get(epsilon)
-        if known is None:
-            ordered = sorted(self.candidates, key=lambda line: line.epsilon)
-            known = self._found[epsilon] = tuple(find_at(self.risk, ordered, epsilon))
-        return known
+        ordered = sorted(self.candidates, key=lambda line: line.epsilon)
+        return self.once(("findings", epsilon), lambda: tuple(find_at(self.risk, ordered, epsilon)))
 
     def bins(self, epsilon: float) -> tuple[Bin, ...]:
-        return bin_people(self.risk.rdr_of(self.drawn, epsilon))
+        return self.once(("bins", epsilon), lambda: bin_people(self.risk.rdr_of(self.drawn, epsilon)))
 
     def most_exposed(self, epsilon: float) -> tuple[int, float]:
         """Return how many people have the largest RDR, and that RDR at this ε as a multiple of the average."""

@@ -2,39 +2,24 @@
 
 The page, the slider, the confirmation and the approval itself ask here. The ledger decides once more, in its own
 transaction. Takes the RequestCharges (the account's policy and reading, and what an answer costs) and the candidates
-that meet a preference; gives a Refusal, or None.
+that meet a preference; gives a refusal for a route to raise, or None.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import cached_property
 
 from dosimeter.findings import Choice, word
 from dosimeter.ledger import Algorithm, RequestCharges
 from dosimeter.release import PreparedRelease, find_objection, find_refusal
 from dosimeter.show import format_epsilon
-from dosimeter.web.incidents import REFUSED
+from dosimeter.web.http import Refused
 from dosimeter.web.state import ServedDataset, ServerState
+from dosimeter.web.stopped_datasets import REFUSED
 
-
-class RefusalKind(Enum):
-    """The kinds of reasons why an approval is refused."""
-
-    STOPPED = "an incident stopped the dataset"
-    UNUSABLE = "this is not an ε that can be chosen"
-    ACCOUNT = "the account does not grant it"
-    UNEVALUATED = "the preference was not evaluated"
-    PREFERENCE = "it does not meet the preference"
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why an ε may not be approved: the kind, for programs, and the words, for the controller."""
-
-    why: RefusalKind
-    words: str
+UNEVALUATED = "computing"
+"""The code of the refusal while the preference is not evaluated."""
 
 
 @dataclass(frozen=True)
@@ -84,26 +69,26 @@ class Offer:
         """Return the same offer under this choice's preference."""
         return replace(self, choice=choice)
 
-    def refuse(self, epsilon: float | None) -> Refusal | None:
+    def refuse(self, epsilon: float | None) -> Refused | None:
         """Return why this ε may not be approved; None if it may. ``epsilon``: None where the noisy test finds ε."""
         if self.stopped:
-            return Refusal(RefusalKind.STOPPED, REFUSED)
+            return Refused(409, "stopped", REFUSED)
         if self.testing:
             return self.find_shortage(None)
         if epsilon is None:
-            return Refusal(RefusalKind.UNUSABLE, "Choose an ε.")
+            return Refused(422, "unusable", "Choose an ε.")
         if epsilon not in self.candidates:
-            return Refusal(RefusalKind.UNUSABLE, "ε must be one of the candidates.")
+            return Refused(422, "unusable", "ε must be one of the candidates.")
         shortage = self.find_shortage(epsilon)
         if shortage is not None or self.algorithm == "fixed":
             return shortage
         if self.choice is None:
             words = "The preference was not evaluated yet. Wait for its line, then approve."
-            return Refusal(RefusalKind.UNEVALUATED, words)
+            return Refused(409, UNEVALUATED, words)
         objection = find_objection(self.choice, self.charges, epsilon)
-        return None if objection is None else Refusal(RefusalKind.PREFERENCE, word(objection))
+        return None if objection is None else Refused(409, "above", word(objection))
 
-    def find_shortage(self, epsilon: float | None) -> Refusal | None:
+    def find_shortage(self, epsilon: float | None) -> Refused | None:
         """Return why the account does not grant this ε; None if it does.
 
         ``epsilon``: None asks whether the account grants any candidate at all.
@@ -111,10 +96,11 @@ class Offer:
         if not self.remaining:
             why = self.explain(min(self.candidates))
             words = f"Nothing can be granted any more, not even the smallest candidate. {why}"
-            return Refusal(RefusalKind.ACCOUNT, words)
+            return Refused(409, "odometer", words)
         if epsilon is None or epsilon in self.remaining:
             return None
-        return Refusal(RefusalKind.ACCOUNT, f"ε = {format_epsilon(epsilon)} cannot be granted. {self.explain(epsilon)}")
+        words = f"ε = {format_epsilon(epsilon)} cannot be granted. {self.explain(epsilon)}"
+        return Refused(409, "odometer", words)
 
     def explain(self, epsilon: float) -> str:
         """Say why the account does not grant this ε; "" if it does."""

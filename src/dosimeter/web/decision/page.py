@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from fastapi import Request
@@ -13,12 +15,12 @@ from fastapi.responses import Response
 
 from dosimeter.errors import DosimeterError
 from dosimeter.findings import Choice
-from dosimeter.ledger import Algorithm, Entry
+from dosimeter.ledger import Entry
 from dosimeter.problems import Surface
 from dosimeter.risk import PRESETS, Preference, parse_preference
 from dosimeter.web.answer_view import view_answer
 from dosimeter.web.decision.approve import find_earlier
-from dosimeter.web.decision.budget import ALGORITHMS, CostView, describe_account, describe_policy, view_cost
+from dosimeter.web.decision.budget import CostView, describe_account, view_cost
 from dosimeter.web.decision.case import (
     Case,
     find_measurement,
@@ -42,11 +44,11 @@ from dosimeter.web.decision.unseen import (
 )
 from dosimeter.web.decision.view import DecisionView, build_view
 from dosimeter.web.http import is_own, render
-from dosimeter.web.public import PHRASES, AnswerShape, PublicAnswer, ShownAnswer, show_answer
-from dosimeter.web.question import AnswerPreview, QueryInWords, describe_question, preview_answer
+from dosimeter.web.public import AnswerShape, PublicAnswer, ShownAnswer, show_answer
+from dosimeter.web.question import AnswerPreview, preview_answer
 from dosimeter.web.released import describe_shape
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import QueryFilter, QueryStatus, StoredQuery, User, page_open, read_thresholds
+from dosimeter.web.store import QueryFilter, QueryStatus, User, page_open, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, JobMeter
 
 STOPPED = "The evaluation of this preference was stopped. Choose it again to begin anew."
@@ -60,34 +62,44 @@ class AnswerPart:
     view: ShownAnswer
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class PageHead:
-    """What the decision page shows in each of its three states. ``question``: the query in words.
+    """What the decision page shows in each of its three states. ``refusal``: why an approval was refused just now."""
 
-    From the dataset's settings: ``algorithm`` and ``policy``; of the noisy test, ``svt``, the ε that the test costs,
-    ``variance``, its threshold on the variance of the normalised RDR, and ``violation``, the promised probability of
-    finding an ε that violates this threshold (V7), None without such a promise. ``account``: what is spent and left, in
-    words. ``refusal``: why an approval was refused just now. ``phrase``: the words by which the analyst was asked for
-    changes. ``earlier``: the entry of an earlier answer to the same query, which can be given again. ``entry``: the
-    ledger's entry that the decision led to; ``shown``: its answer. ``following``: the id of the query to decide next.
-    """
-
-    query: StoredQuery
-    question: QueryInWords
-    algorithm: Algorithm
-    algorithm_words: str
-    policy: str
-    svt: float
-    variance: float
-    violation: float | None
-    account: str
+    state: ServerState
+    case: Case
+    offer: Offer
     form: DecisionForm
     refusal: str
-    phrase: str  # asks the analyst for changes
-    earlier: Entry | None  # can be given again
-    entry: Entry | None  # of the answer
-    shown: AnswerPart | None  # the answer as its analyst sees it
-    following: str  # the most urgent query that waits, once this one is decided
+
+    @property
+    def account(self) -> str:
+        """Return what the account has spent and what is left, in words."""
+        return describe_account(self.offer.charges)
+
+    @cached_property
+    def earlier(self) -> Entry | None:
+        """Return the entry of an earlier answer to the same query, which can be given again; None if there is none."""
+        case = self.case
+        return find_earlier(self.state, case.served, case.prepared) if case.query.status.undecided else None
+
+    @property
+    def entry(self) -> Entry | None:
+        """Return the ledger's entry that the decision led to; None if there is none."""
+        return self.state.entry(self.case.query.entry_id)
+
+    @property
+    def shown(self) -> AnswerPart | None:
+        """Return the released answer as its analyst sees it; None if there is none."""
+        entry = self.entry if self.case.query.status is QueryStatus.RELEASED else None
+        return None if entry is None else show_earlier(self.case, entry)
+
+    @property
+    def following(self) -> str:
+        """Return the id of the most urgent query that waits, once this one is decided; "" if there is none."""
+        waiting = page_open(self.state.database, limit=10, only=QueryFilter()).queries
+        others = (each.id for each in waiting if each.status is QueryStatus.WAITING and each.id != self.case.query.id)
+        return next(others, "")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -97,8 +109,7 @@ class UnseenPage:
     ``barred``: why nothing can be approved; "" if something can. ``choices``: the candidates that are offered;
     ``missing``: a sentence on the others. ``columns``: the errors by column; ``more``: how many columns are left out.
     ``enough``: the smallest ε that gives the wanted error. ``cost``: what an approval costs. ``risk``: what an attacker
-    could learn, where the noisy test finds ε. ``declared``: how many people the schema declares. ``preview``: the
-    answer as its analyst will see it.
+    could learn, where the noisy test finds ε. ``preview``: the answer as its analyst will see it.
     """
 
     template: ClassVar[str] = "decide_blind.html"
@@ -112,7 +123,6 @@ class UnseenPage:
     enough: float | None  # the smallest of the choices with the wanted accuracy
     cost: CostView
     risk: str
-    declared: int | None
     preview: AnswerPreview
 
 
@@ -127,18 +137,6 @@ class MeasuringPage:
     share: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class NamedSentence:
-    """A preset (a preference with a name): what it says in words, and its condition."""
-
-    name: str
-    words: str
-    condition: str
-
-
-NAMED = tuple(NamedSentence(name, each.words, parse_preference(name).text) for name, each in PRESETS.items())
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class DecisionPage:
     """The complete page. Moving the slider renews only those of its parts that ``PARTS`` lists.
@@ -146,29 +144,40 @@ class DecisionPage:
     ``problem``: what is wrong in the form, or why its preference cannot be used; "" if nothing is. ``waiting``: the job
     that still evaluates the preference; None if there is none. While there is a problem or a job, nothing can be
     approved. While the preference has no result, ``view`` shows the default one: least ÷ most exposed is at least the
-    controller's percentage for normal priority. ``touches``: how many people the query touches, in words. ``percent``:
-    the form's percentage for least ÷ most exposed, at first the controller's for normal priority. ``offered``: the
-    controller's percentage for the priority of this query (high, normal …); None if it equals ``percent``.
-    ``two_way_columns``: the columns by which a preference can compare two groups, with their values. ``columns``: the
-    columns by which people can be grouped. ``many``: there are so many classes of people that some are averaged in
-    pictures.
+    controller's percentage for normal priority. ``thresholds``: the controller's percentages, by priority.
     """
 
     template: ClassVar[str] = "decide.html"
 
+    presets: ClassVar[Mapping[str, Preference]] = {name: parse_preference(name) for name in PRESETS}
+
     head: PageHead
-    touches: str  # how many people the question touches
     view: DecisionView
     preview: AnswerPreview
     problem: str
     waiting: Job[Choice] | None
-    percent: float
-    offered: float | None  # another percentage, which the controller set for queries of this priority
-    presets: tuple[NamedSentence, ...]
-    two_way_columns: dict[str, list[str]]
-    columns: tuple[str, ...]
-    candidates: tuple[float, ...]
-    many: bool  # drawn from classes of people, because there are very many
+    thresholds: Mapping[str, float]
+
+    @property
+    def percent(self) -> float:
+        """Return the form's percentage for least ÷ most exposed; at first the controller's for normal priority."""
+        return self.head.form.percent or self.thresholds["normal"]
+
+    @property
+    def two_way_columns(self) -> dict[str, list[str]]:
+        """Return the columns by which a preference can compare two groups, with their values."""
+        return list_two_way_columns(self.head.case.served.schema)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns by which people can be grouped."""
+        schema = self.head.case.served.schema
+        return tuple(name for name in schema.columns if name not in list_identifying(schema))
+
+    @property
+    def candidates(self) -> tuple[float, ...]:
+        """Return the candidates from the smallest, as they stand on the slider."""
+        return tuple(sorted(self.view.offer.candidates))
 
     @property
     def blocked(self) -> bool:
@@ -231,7 +240,7 @@ def build_page(
     whether the data changed. ``revive``: if somebody stopped the evaluation of the form's preference, begin it again.
     """
     offer = make_offer(state, case.served, case.prepared)
-    head = _describe_head(state, case, offer, form, refusal)
+    head = PageHead(state, case, offer, form, refusal)
     if needs_consent(case):
         return _describe_unseen(state, case, offer, head)
     job = find_measurement(state, case, renew=renew)
@@ -242,51 +251,8 @@ def build_page(
     if view is None:  # the preference cannot be used, or is being computed: show the suggested one meanwhile
         view, _, _ = read_view(state, case, job, user, DecisionForm(epsilon=form.epsilon), offer)
     assert view is not None
-    schema, thresholds = case.served.schema, read_thresholds(state.database, user)
-    identifying, offered = list_identifying(schema), thresholds[case.query.priority]
-    return DecisionPage(
-        head=head,
-        touches=describe_touched(job.result),
-        view=view,
-        preview=preview_for_analyst(state, case, offer, view.selected),
-        problem=complaint or problem,
-        waiting=waiting,
-        percent=form.percent or thresholds["normal"],
-        offered=None if offered == (form.percent or thresholds["normal"]) else offered,
-        presets=NAMED,
-        two_way_columns=list_two_way_columns(schema),
-        columns=tuple(name for name in schema.columns if name not in identifying),
-        candidates=tuple(sorted(offer.candidates)),
-        many=job.result.many,
-    )
-
-
-def describe_touched(measured: MeasuredQuery) -> str:
-    """Say how many of the people in the table the query touches (N5)."""
-    return f"Touches {measured.risk.matched:,} of {measured.risk.present:,} people"
-
-
-def _describe_head(state: ServerState, case: Case, offer: Offer, form: DecisionForm, refusal: str) -> PageHead:
-    query, settings = case.query, case.served.settings
-    entry = state.entry(query.entry_id)
-    return PageHead(
-        query=query,
-        question=describe_question(case.prepared),
-        algorithm=settings.algorithm,
-        algorithm_words=ALGORITHMS[settings.algorithm],
-        policy=describe_policy(settings.policy),
-        svt=settings.svt,
-        variance=settings.variance,
-        violation=settings.violation,
-        account=describe_account(offer.charges),
-        form=form,
-        refusal=refusal,
-        phrase=PHRASES.get(query.phrase or "", ""),
-        earlier=find_earlier(state, case.served, query.sql) if query.status.undecided else None,
-        entry=entry,
-        shown=None if entry is None or query.status is not QueryStatus.RELEASED else show_earlier(case, entry),
-        following="" if query.status.undecided else find_following(state, query),
-    )
+    preview = preview_for_analyst(state, case, offer, view.selected)
+    return DecisionPage(head, view, preview, complaint or problem, waiting, read_thresholds(state.database, user))
 
 
 def show_earlier(case: Case, entry: Entry) -> AnswerPart | None:
@@ -297,12 +263,6 @@ def show_earlier(case: Case, entry: Entry) -> AnswerPart | None:
     return AnswerPart(answer, view_answer(answer, describe_shape(case.served, case.query.sql) or AnswerShape()))
 
 
-def find_following(state: ServerState, query: StoredQuery) -> str:
-    """Return the id of the most urgent waiting query other than this one; "" if there is none."""
-    waiting = page_open(state.database, limit=10, only=QueryFilter()).queries
-    return next((each.id for each in waiting if each.status is QueryStatus.WAITING and each.id != query.id), "")
-
-
 def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead) -> UnseenPage:
     refused, choices = offer.refuse(offer.largest), tuple(list_choices(offer, case.prepared))
     enough = find_enough_unseen(choices, case.query.wanted_error)
@@ -310,7 +270,7 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
     count = sum(output.is_aggregate for output in case.prepared.plan.outputs)
     return UnseenPage(
         head=head,
-        barred="" if refused is None else refused.words,
+        barred="" if refused is None else refused.message,
         choices=choices,
         missing=explain_missing(offer),
         columns=columns,
@@ -318,7 +278,6 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
         enough=enough,
         cost=view_cost(offer, offer.largest),
         risk=word_suspicion(offer, case.prepared, None) if offer.testing else "",
-        declared=case.served.schema.individuals,
         preview=preview_for_analyst(state, case, offer, head.form.epsilon or enough or offer.largest, chosen=False),
     )
 

@@ -17,7 +17,7 @@ from dosimeter.findings import (
     find_for_proposal,
 )
 from dosimeter.release import find_refusal
-from dosimeter.web.decision.accuracy import find_enough, list_columns
+from dosimeter.web.decision.accuracy import find_enough, find_share
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
 
@@ -90,25 +90,3 @@ def find_looser(offer: Offer, own: OwnThreshold | None) -> LooserThanOwn | None:
     if not looser and (offer.found or 0.0) <= (allowed or 0.0):
         return None
     return LooserThanOwn(own.percent, allowed)
-
-
-def find_share(measured: MeasuredQuery, epsilon: float) -> float | None:
-    """Return the relative error of a typical number, in the column where it is largest; None if none can be told.
-
-    Where a column is drawn by rank: by which share of the people in an average group the rank may be off.
-    """
-    line = measured.candidate(epsilon)
-    shares = []
-    for (error, in_rows), foreseen, name in zip(
-        line.errors, measured.accuracies[epsilon], list_columns(measured), strict=True
-    ):
-        typical = error if in_rows or foreseen.typical is None else foreseen.typical
-        if typical is None:
-            continue
-        if in_rows and measured.risk.matched:
-            shares.append(typical * max(1, len(measured.groups)) / measured.risk.matched)
-        elif not in_rows and foreseen.relative is not None:
-            shares.append(foreseen.relative)
-        elif not in_rows and measured.sizes[name] > 0.0:
-            shares.append(typical / measured.sizes[name])
-    return max(shares, default=None)

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dosimeter.risk import NO_ERROR, Candidate
-from dosimeter.show import Axis, format_epsilon, format_error, ratio_axis, row_axis
+from dosimeter.risk import Candidate
+from dosimeter.show import Axis, format_epsilon, order_candidates, ratio_axis, row_axis
 from dosimeter.show.charts import (
     Bar,
     Chart,
@@ -21,10 +21,11 @@ from dosimeter.show.charts import (
     Mark,
     Point,
     Rule,
-    find_range_axis,
     range_chart,
     turn_inwards,
 )
+from dosimeter.web.decision.accuracy import ColumnError
+from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.offer import Offer
 
 MOST_ROWS = 14  # with so few candidates, none are folded
@@ -48,65 +49,34 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ShownError:
-    """The 95 % error of one column at one ε, as numbers and in words.
-
-    ``typical`` and ``worst``: the median and the largest error of the groups; None if there is no bound on it.
-    ``text``: the typical error in words. ``relative``: the typical relative error, such as "12 %"; "–" if it has none.
-    ``drowned``: at least half of the numbers are no larger than their errors. Where half of the groups or more have too
-    few people to tell, ``drowned`` is True, ``typical`` and ``worst`` are None, and ``text`` says so.
-    """
-
-    typical: float | None
-    worst: float | None
-    text: str
-    relative: str
-    drowned: bool
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class TradeRow:
-    """The row of one ε. ``place``: which row of the two charts it is.
-
-    ``index``: the place of ε among the candidates, from the smallest. ``meets``: whether it meets the preference.
-    ``open``: the account grants it. ``marks``: words beside it. ``before``: they stand left of the bar, which is on the
-    right. ``share``: least ÷ most exposed.
-    """
-
-    epsilon: str
-    index: int
-    place: int
-    selected: bool
-    meets: bool | None
-    open: bool
-    marks: tuple[str, ...]
-    before: bool
-    share: str
-    error: ShownError
-
-
-@dataclass(frozen=True, slots=True)
-class FoldedRow:
-    """A row in place of several candidates. ``words``: how many, and whether all or none meet the preference."""
-
-    words: str
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class TradeOff:
     """The whole picture: rows, and the two charts that are drawn in them.
 
-    ``column``: whose errors are drawn. ``in_rows``: these errors count rows. ``wanted``: the wanted error is drawn.
-    ``varied``: errors differ between groups, so that a dot is the typical one.
+    ``rows``: candidates, and texts that stand for several of them: how many, and whether all or none meet the
+    preference. ``places``: which row of the charts each ε has. ``marks``: words beside candidates, by ε. ``before``:
+    ε's whose words stand left of the bar, which is on the right. ``errors``: of the drawn column, by ε. ``wanted``: the
+    wanted error is drawn.
     """
 
-    rows: tuple[TradeRow | FoldedRow, ...]
+    rows: tuple[Candidate | str, ...]
+    places: Mapping[float, int]
+    marks: Mapping[float, tuple[str, ...]]
+    before: frozenset[float]
     people: Chart
-    errors: Chart
-    column: str
-    in_rows: bool
+    dots: Chart
+    errors: Mapping[float, ColumnError]
     wanted: bool
-    varied: bool
+
+    @property
+    def varied(self) -> bool:
+        """Return whether errors differ between groups, so that a dot is the typical one."""
+        drawn = [self.errors[epsilon] for epsilon in self.places]
+        return any(not each.too_few and each.typical != each.worst for each in drawn)
+
+    @property
+    def longest(self) -> int:
+        """Return how many letters the longest of the drawn errors has."""
+        return max(len(self.errors[epsilon].text) for epsilon in self.places)
 
     def __repr__(self) -> str:
         return "TradeOff(redacted)"
@@ -129,56 +99,38 @@ class SliderScale:
 
 def draw_tradeoff(
     lines: Sequence[Candidate],
-    errors: Mapping[float, ShownError],
+    axis: Axis,
     offer: Offer,
+    form: DecisionForm,
+    errors: Mapping[float, ColumnError],
     *,
     selected: float,
     marks: Mapping[float, tuple[str, ...]],
     wanted: float | None,
-    column: str,
-    in_rows: bool,
-    raw: bool,
-    every: bool,
 ) -> TradeOff:
     """Return the picture of risk and error at each candidate, largest ε first.
 
-    ``lines``: the candidates. ``errors``: the errors of the drawn ``column``, by ε. ``in_rows``: these errors count
-    rows. ``marks``: words beside candidates, by ε. ``wanted``: the wanted error. ``raw``: draw RDRs themselves, not
-    multiples of the average. ``every``: give each candidate a row of its own; otherwise, of more than 14 candidates,
-    those that are alike share a row (``_fold``).
+    ``lines``: the candidates. ``axis``: of their bars. ``form``: whether to draw RDRs themselves, not multiples of the
+    average, and whether to give each candidate a row of its own; otherwise, of more than 14 candidates, those that are
+    alike share a row (``_fold``). ``errors``: the errors of the drawn column, by ε. ``marks``: words beside candidates,
+    by ε. ``wanted``: the wanted error, unless the column's errors count rows.
     """
-    ordered = sorted(lines, key=lambda line: -line.epsilon)
-    shown = _fold(ordered, offer, selected, marks) if len(ordered) > MOST_ROWS and not every else ordered
-    drawn = [line for line in shown if not isinstance(line, FoldedRow)]
-    people = range_chart(drawn, view="raw" if raw else "relative")
-    people = replace(people, x=find_range_axis(ordered, raw=raw))
+    ordered = order_candidates(lines)
+    shown = _fold(ordered, offer, selected, marks) if len(ordered) > MOST_ROWS and not form.every else ordered
+    drawn = [line for line in shown if isinstance(line, Candidate)]
+    people = replace(range_chart(drawn, view="raw" if form.raw else "relative"), x=axis)
     dots = errors_chart({line.epsilon: errors[line.epsilon] for line in drawn}, wanted)
-    bars, places = people.bars, {line.epsilon: place for place, line in enumerate(drawn)}
-    ascending = [line.epsilon for line in ordered[::-1]]
     return TradeOff(
-        rows=tuple(
-            line
-            if isinstance(line, FoldedRow)
-            else TradeRow(
-                epsilon=format_epsilon(line.epsilon),
-                index=ascending.index(line.epsilon),
-                place=places[line.epsilon],
-                selected=line.epsilon == selected,
-                meets=line.satisfied,
-                open=line.epsilon in offer.remaining,
-                marks=marks.get(line.epsilon, ()),
-                before=_is_on_the_right(bars[places[line.epsilon]], people.x),
-                share=people.rows[places[line.epsilon]].beside,
-                error=errors[line.epsilon],
-            )
-            for line in shown
+        rows=tuple(shown),
+        places={line.epsilon: place for place, line in enumerate(drawn)},
+        marks=marks,
+        before=frozenset(
+            line.epsilon for line, bar in zip(drawn, people.bars, strict=True) if _is_on_the_right(bar, axis)
         ),
         people=people,
-        errors=dots,
-        column=column,
-        in_rows=in_rows,
+        dots=dots,
+        errors=errors,
         wanted=any(isinstance(mark, Rule) for mark in dots.marks),
-        varied=any(errors[line.epsilon].typical != errors[line.epsilon].worst for line in drawn),
     )
 
 
@@ -187,15 +139,16 @@ def _is_on_the_right(bar: Bar, axis: Axis) -> bool:
     return axis.position(bar.x) > 0.33 and axis.position(bar.x2) > 0.67
 
 
-def errors_chart(errors: Mapping[float, ShownError], wanted: float | None) -> Chart:
+def errors_chart(errors: Mapping[float, ColumnError], wanted: float | None) -> Chart:
     """Return the chart of the 95 % error at each ε: a dot at the typical one, and a line from there to the worst.
 
     ``errors``: by ε. ``wanted``: the error that the analyst would like, drawn as a line down all rows.
     """
-    sizes = [size for each in errors.values() for size in (each.typical, each.worst) if size is not None and size > 0.0]
+    drawn = [(place, each) for place, each in enumerate(errors.values()) if not each.too_few]
+    sizes = [size for _, each in drawn for size in (each.typical, each.worst) if size is not None and size > 0.0]
     axis = ratio_axis([*sizes, *([wanted] if wanted else [])], ticks=5)
     marks: list[Mark] = [Rule(Look.LIMIT, x=wanted)] if sizes and wanted is not None else []
-    for place, each in enumerate(errors.values()):
+    for place, each in drawn:
         if each.typical is None:
             continue
         if each.worst is not None and each.worst != each.typical:
@@ -210,8 +163,8 @@ def errors_chart(errors: Mapping[float, ShownError], wanted: float | None) -> Ch
 
 def _fold(
     ordered: Sequence[Candidate], offer: Offer, selected: float, marks: Mapping[float, tuple[str, ...]]
-) -> list[Candidate | FoldedRow]:
-    """Return the candidates, with one FoldedRow in place of each run of three or more that are alike (``_is_alike``).
+) -> list[Candidate | str]:
+    """Return the candidates, with one text in place of each run of three or more that are alike (``_is_alike``).
 
     Never folded are:
     - candidates that are marked or selected;
@@ -224,7 +177,7 @@ def _fold(
     near = {at for each in chief for at in range(each - WINDOW, each + WINDOW + 1)}
     matter = near | here | {at for at, each in enumerate(words) if each}
     decades = {at for at, line in enumerate(ordered) if at < max(matter) and math.log10(line.epsilon).is_integer()}
-    found: list[Candidate | FoldedRow] = []
+    found: list[Candidate | str] = []
     run: list[Candidate] = []
     for at, line in enumerate(ordered):
         if run and (at in matter | decades or not _is_alike(line, run[-1], offer)):
@@ -243,12 +196,12 @@ def _is_alike(line: Candidate, other: Candidate, offer: Offer) -> bool:
     return line.satisfied == other.satisfied and (line.epsilon in left) == (other.epsilon in left)
 
 
-def _close(run: Sequence[Candidate], offer: Offer, *, larger: bool) -> Sequence[Candidate | FoldedRow]:
+def _close(run: Sequence[Candidate], offer: Offer, *, larger: bool) -> Sequence[Candidate | str]:
     if len(run) < LEAST_FOLDED:
         return run
     met = {True: "all meet it", False: "none meets it", None: "alike"}[run[0].satisfied]
     gone = "" if run[0].epsilon in offer.remaining else "; beyond the budget"
-    return [FoldedRow(f"{len(run)} {'larger' if larger else 'smaller'} ε, {met}{gone}")]
+    return [f"{len(run)} {'larger' if larger else 'smaller'} ε, {met}{gone}"]
 
 
 # ---------------------------------------------------------------- the slider
@@ -309,15 +262,3 @@ def _turn_apart(merged: Mapping[float, Sequence[str]]) -> tuple[Tick, ...]:
             turn = "end"
         found.append(Tick(place, text, turn))
     return tuple(found)
-
-
-# ---------------------------------------------------------------- errors in words
-
-
-def write_error(typical: float | None, worst: float | None, *, in_rows: bool) -> str:
-    """Write a 95 % error: the ``typical`` one, or else the ``worst``, as in "± 12"; "no bound" if both are None.
-
-    ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3).
-    """
-    size = worst if typical is None else typical
-    return NO_ERROR if size is None else format_error(size, in_rows=in_rows)

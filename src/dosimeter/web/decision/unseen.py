@@ -19,15 +19,8 @@ MOST_COLUMNS = 4  # of the table to choose from without looking
 SUSPICION = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class BlindError:
-    """The 95 % error of one column, as far as it is known without looking at the data.
-
-    ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3).
-    """
-
-    value: float
-    in_rows: bool
+Error = tuple[float | None, bool]
+"""A 95 % error as far as query and schema decide it, and whether it is in rows, as of a column drawn by rank (E3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +34,7 @@ class BlindChoice:
     """
 
     epsilon: float
-    errors: tuple[BlindError | None, ...]
+    errors: tuple[Error, ...]
     suspicion: str
     after: str
     threshold: int | None = None
@@ -56,7 +49,7 @@ class BlindColumn:
 
     name: str
     people: int | None
-    errors: tuple[BlindError | None, ...]
+    errors: tuple[Error, ...]
 
 
 def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
@@ -70,7 +63,10 @@ def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
         choices.append(
             BlindChoice(
                 epsilon=epsilon,
-                errors=tuple(_find_error(rows.get(name), error) for name, error in zip(names, errors, strict=True)),
+                errors=tuple(
+                    (math.ceil(rows[name]), True) if name in rows else (error, False)
+                    for name, error in zip(names, errors, strict=True)
+                ),
                 suspicion=_limit_suspicion(prepared, epsilon),
                 after=write_reading(float(offer.charges.after(epsilon).epsilon)),
                 threshold=find_even_chance(plan, mechanism, scale),
@@ -87,14 +83,14 @@ def list_blind_columns(prepared: PreparedRelease, choices: Sequence[BlindChoice]
     """
     names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:MOST_COLUMNS]
     own = {name: tuple(choice.errors[at] for choice in choices) for at, name in enumerate(names)}
-    unknown = [name for name, errors in own.items() if errors and not any(errors)]
+    unknown = [name for name, errors in own.items() if errors and all(error is None for error, _ in errors)]
     expected = expect_errors(prepared, [choice.epsilon for choice in choices]) if unknown else None
     sized = {} if expected is None else {each.column: each.by_people for each in expected.columns}
     found = []
     for name in names:
         by_people = sized.get(name) if name in unknown else None
         for people, errors in (by_people or {}).items():
-            found.append(BlindColumn(name, people, tuple(_find_error(None, error) for error in errors)))
+            found.append(BlindColumn(name, people, tuple((error, False) for error in errors)))
         if not by_people:
             found.append(BlindColumn(name, None, own[name]))
     return found
@@ -130,10 +126,10 @@ def word_unseen_gain(offer: Offer, prepared: PreparedRelease, epsilon: float) ->
     """Say which errors the analyst would get at this ε, as far as query and schema decide them."""
     choices = [choice for choice in list_choices(offer, prepared) if choice.epsilon == epsilon]
     errors = [
-        f"{column.name} ± {format_number(error.value)}{' rows' if error.in_rows else ''}"
+        f"{column.name} ± {format_number(error)}{' rows' if in_rows else ''}"
         f"{'' if column.people is None else f' from {column.people:,} people'}"
         for column in list_blind_columns(prepared, choices)
-        for error in column.errors
+        for error, in_rows in column.errors
         if error is not None
     ]
     return f"At ε = {format_epsilon(epsilon)} the analyst would get {', '.join(errors)} (95 %)." if errors else ""
@@ -149,15 +145,9 @@ def find_enough_unseen(choices: Sequence[BlindChoice], wanted: float | None) -> 
     good = [
         choice.epsilon
         for choice in choices
-        if all(error is not None and not error.in_rows and error.value <= wanted for error in choice.errors)
+        if all(error is not None and not in_rows and error <= wanted for error, in_rows in choice.errors)
     ]
     return min(good, default=None)
-
-
-def _find_error(in_rows: float | None, error: float | None) -> BlindError | None:
-    if in_rows is not None:
-        return BlindError(math.ceil(in_rows), True)
-    return None if error is None else BlindError(error, False)
 
 
 def explain_missing(offer: Offer) -> str:

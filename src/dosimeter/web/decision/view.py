@@ -6,7 +6,7 @@ Computes only with what is already measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dosimeter.findings import (
@@ -17,7 +17,6 @@ from dosimeter.findings import (
     Choice,
     Finding,
     Summary,
-    Weight,
     find_accuracy_notes,
     pick,
     summarize,
@@ -25,28 +24,29 @@ from dosimeter.findings import (
     word_all,
 )
 from dosimeter.findings import on_people as people
-from dosimeter.risk import SAFE_ADVANTAGE, Candidate, Preference, find_safe
+from dosimeter.risk import SAFE_ADVANTAGE, Candidate, find_safe
 from dosimeter.show import (
+    Axis,
     count_decimals,
     format_epsilon,
     format_multiple,
-    format_number,
     format_people,
+    order_candidates,
 )
 from dosimeter.show.charts import Chart, bins_chart, find_range_axis
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
-    AccuracyRow,
+    ColumnError,
     find_enough,
-    list_accuracy,
     list_columns,
     show_errors,
+    write_errors,
     write_wanted,
 )
 from dosimeter.web.decision.budget import CostView, view_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
-from dosimeter.web.decision.offer import Offer, Refusal
+from dosimeter.web.decision.offer import Offer
 from dosimeter.web.decision.proposal import OwnThreshold, find_for_approval
 from dosimeter.web.decision.tradeoff import (
     CAUTIOUS,
@@ -56,12 +56,11 @@ from dosimeter.web.decision.tradeoff import (
     TradeOff,
     draw_scale,
     draw_tradeoff,
-    write_error,
 )
-from dosimeter.web.decision.undeclared import GroupsView, view_groups
+from dosimeter.web.decision.undeclared import describe_shown
+from dosimeter.web.http import Refused
 
 MOST_NOTES = 4
-_MOST_ERRORS = 2  # that are written out beside the slider
 _SAFE_GUESSES = f"at most {50 * SAFE_ADVANTAGE:g} more of 100 guesses are right"
 
 
@@ -71,14 +70,6 @@ class SliderStart:
 
     epsilon: float
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Caution:
-    """A warning at the top of the page. ``grave``: it speaks against an approval."""
-
-    words: str
-    grave: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,52 +84,40 @@ class RiskSentence:
     share: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class CandidatePlace:
-    """A candidate, and its place among them, from the smallest."""
-
-    epsilon: float
-    index: int
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class DecisionView:
     """Everything on the decision page that depends on the preference and on ε.
 
-    - The preference. ``line``: which ε it finds. ``states``: why it finds none, or what is unusual about it.
-      ``undecided``: every candidate meets it (F4). ``notes``: other remarks on its evaluation.
-    - The ε at which the slider is (``selected``). ``meets``: whether this ε meets the preference. ``valuetext``: this
-      ε, whether it meets the preference, and the errors, in words. ``refusal``: why this ε may not be approved; None if
-      it may. ``index``: its place among the candidates, from the smallest. ``instead``: another ε that may be approved;
-      None if none may.
+    - The preference, evaluated at every candidate (``choice``). ``line``: which ε it finds. ``states``: why it finds
+      none, or what is unusual about it. ``notes``: other remarks on its evaluation.
+    - The ε at which the slider is (``selected``). ``valuetext``: this ε, whether it meets the preference, and the
+      errors, in words. ``refusal``: why this ε may not be approved; None if it may. ``instead``: another ε that may be
+      approved; None if none may.
     - The answer at this ε. ``steps``: what the next candidates would change. ``wanted``: which ε gives the error that
-      the analyst wants. ``numbers``: how many numbers the answer has. ``columns``: its columns with errors.
-      ``shown_columns``: those in ``accuracy``. ``alone``: each column has one number.
+      the analyst wants. ``columns``: its columns with errors. ``column``: the one whose errors are drawn. ``errors``:
+      by ε, of this column or of all columns, if these are few.
     - People. ``tail``: how many are most exposed. ``measures``: the absolute risks. ``raw_note``: how to read raw RDRs;
       "" if they are not drawn.
     """
 
-    preference: Preference
-    cautions: tuple[Caution, ...]
+    measured: MeasuredQuery
+    offer: Offer
+    choice: Choice
+    cautions: Sequence[Finding]
     line: str
-    undecided: bool
     states: tuple[str, ...]
     notes: tuple[str, ...]
     selected: float
-    meets: bool
-    index: int
     valuetext: str
     start: SliderStart
     scale: SliderScale
-    refusal: Refusal | None
-    instead: CandidatePlace | None
+    refusal: Refused | None
+    instead: float | None
     tradeoff: TradeOff
-    accuracy: tuple[AccuracyRow, ...]
-    accuracy_notes: tuple[str, ...]
+    column: str
     columns: tuple[str, ...]
-    shown_columns: tuple[str, ...]
-    alone: bool  # one number per column, so that the page can say in which range it will lie
-    numbers: int  # of the whole answer
+    errors: Mapping[str, Mapping[float, ColumnError]]
+    accuracy_notes: tuple[str, ...]
     raw_note: str
     histogram: Chart
     tail: str
@@ -147,7 +126,27 @@ class DecisionView:
     steps: tuple[str, ...]
     cost: CostView
     wanted: str
-    shown: GroupsView | None  # where nobody declared the groups
+    shown: tuple[str, ...]  # which groups, where nobody declared them
+
+    @property
+    def lines(self) -> tuple[Candidate, ...]:
+        """Return the candidates, largest ε first, with the preference's value at each."""
+        return order_candidates(self.choice.candidates)
+
+    @property
+    def undecided(self) -> bool:
+        """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
+        return is_undecided(self.choice)
+
+    @property
+    def alone(self) -> bool:
+        """Return whether there is one number per column, so that the page can say in which range it will lie."""
+        return not self.measured.risk.plan.groups and not self.measured.risk.plan.further
+
+    @property
+    def numbers(self) -> int:
+        """Return how many numbers the whole answer has."""
+        return max(1, len(self.measured.groups)) * len(self.columns)
 
     def __repr__(self) -> str:
         return "DecisionView(redacted)"
@@ -170,49 +169,37 @@ def build_view(
     enough = find_enough(measured, wanted_error)
     start = find_start(offer, choice, enough, measured.risk.matched)
     selected = start.epsilon if form.epsilon is None else round_down(form.epsilon, offer.candidates)
-    line, bins, cost = measured.candidate(selected), measured.bins(selected), view_cost(offer, selected)
-    columns = list_columns(measured)
+    bins, cost, columns = measured.bins(selected), view_cost(offer, selected), list_columns(measured)
     column = form.measure if form.measure in columns else columns[0]
-    shown = columns if len(columns) <= MOST_COLUMNS else (column,)
-    place = columns.index(column)
-    found = find_for_approval(
-        measured, offer, selected, cost.findings, wanted=wanted_error, own=own
-    )  # fmt: skip
+    tabled = columns if len(columns) <= MOST_COLUMNS else (column,)
+    errors = {name: show_errors(measured, columns.index(name)) for name in tabled}
+    drawn = errors[column]
+    axis = measured.once(("axis", form.raw), lambda: find_range_axis(measured.candidates, raw=form.raw))
+    found = find_for_approval(measured, offer, selected, cost.findings, wanted=wanted_error, own=own)
     given, refusal = word_all(pick(found, GIVEN)), offer.refuse(selected)
     return DecisionView(
-        preference=choice.preference,
-        cautions=tuple(Caution(word(each), each.weight is Weight.AGAINST) for each in pick(found, CAUTIONS)),
+        measured=measured,
+        offer=offer,
+        choice=choice,
+        cautions=pick(found, CAUTIONS),
         line=" ".join(given),
-        undecided=is_undecided(choice),
         states=word_all(pick(found, STATES)),
         notes=tuple(note for note in choice.notes if note not in given),
         selected=selected,
-        meets=selected in offer.meeting,
-        index=sorted(offer.candidates).index(selected),
-        valuetext=write_valuetext(line, offer, choice, _write_errors(measured, selected)),
+        valuetext=write_valuetext(selected, offer, choice, write_errors(measured, selected)),
         start=start,
         scale=draw_scale(offer, _list_marks(offer, choice)),
         refusal=refusal,
         instead=None if refusal is None else _find_instead(offer, selected, start.epsilon),
         tradeoff=draw_tradeoff(
-            choice.candidates,
-            show_errors(measured, place),
-            offer,
-            selected=selected,
-            marks=_mark_rows(offer, choice, enough),
-            wanted=None if line.errors[place][1] else wanted_error,
-            column=column,
-            in_rows=line.errors[place][1],
-            raw=form.raw,
-            every=form.every,
+            choice.candidates, axis, offer, form, drawn, selected=selected, marks=_mark_rows(offer, choice, enough),
+            wanted=None if drawn[selected].in_rows else wanted_error,
         ),
-        accuracy=tuple(list_accuracy(measured, choice, selected, offer, shown)),
-        accuracy_notes=word_all(find_accuracy_notes(line))[:MOST_NOTES],
+        column=column,
         columns=columns,
-        shown_columns=shown,
-        alone=not measured.risk.plan.groups and not measured.risk.plan.further,
-        numbers=max(1, len(measured.groups)) * len(columns),
-        raw_note=write_raw_note(choice.candidates) if form.raw else "",
+        errors=errors,
+        accuracy_notes=word_all(find_accuracy_notes(measured.candidate(selected)))[:MOST_NOTES],
+        raw_note=write_raw_note(axis) if form.raw else "",
         histogram=bins_chart(bins, selected, log_counts=not form.linear),
         tail=write_tail(measured, selected, len(bins) == 1),
         measures=tuple(_list_measures(offer, found)),
@@ -220,8 +207,8 @@ def build_view(
         steps=word_all(pick(found, NEXT)),
         cost=cost,
         wanted=write_wanted(measured, wanted_error, enough),
-        shown=view_groups(measured, selected),
-    )
+        shown=describe_shown(measured, selected),
+    )  # fmt: skip
 
 
 def _list_measures(offer: Offer, found: Sequence[Finding]) -> Iterator[RiskSentence]:
@@ -242,21 +229,17 @@ def _list_measures(offer: Offer, found: Sequence[Finding]) -> Iterator[RiskSente
                 yield RiskSentence("note", word(each))
 
 
-def _find_instead(offer: Offer, selected: float, start: float) -> CandidatePlace | None:
+def _find_instead(offer: Offer, selected: float, start: float) -> float | None:
     """Return the ε to go to where the selected one may not be approved: the next smaller one that may.
 
     If that is above ``start``, where the slider starts, return ``start``. If none is smaller, return the next larger
     one. None if no ε may be approved.
     """
-    ordered = sorted(offer.candidates)
-    allowed = [each for each in ordered if offer.refuse(each) is None]
-    if not allowed:
-        return None
+    allowed = [each for each in sorted(offer.candidates) if offer.refuse(each) is None]
     below = [each for each in allowed if each < selected]
-    found = max(below) if below else allowed[0]
-    if below and start in allowed and start < found:
-        found = start
-    return CandidatePlace(found, ordered.index(found))
+    if not below:
+        return min(allowed, default=None)
+    return min(start, max(below)) if start in allowed else max(below)
 
 
 def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int | None = None) -> SliderStart:
@@ -318,46 +301,29 @@ def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float
     return marks
 
 
-def _write_errors(measured: MeasuredQuery, epsilon: float) -> list[str]:
-    """Write the error of each column at one ε: in a typical group, where groups differ."""
-    line = measured.candidate(epsilon)
-    found = []
-    for (error, in_rows), foreseen in zip(line.errors, measured.accuracies[epsilon], strict=True):
-        if foreseen.mostly_too_few:
-            found.append("too few people in most groups" if (foreseen.groups or 0) > 1 else "too few people to tell")
-            continue
-        typical = error if in_rows else foreseen.typical
-        text = write_error(typical, error, in_rows=in_rows)
-        varied = typical is not None and error is not None and format_number(typical) != format_number(error)
-        found.append(f"{text} in a typical group" if varied else text)
-    return found
-
-
 def is_undecided(choice: Choice) -> bool:
     """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
     return not choice.decides and any(line.satisfied for line in choice.candidates)
 
 
-def write_valuetext(line: Candidate, offer: Offer, choice: Choice, errors: Sequence[str]) -> str:
-    """Say where the slider stands: at which ε, whether that meets the preference, and the errors of the first columns.
+def write_valuetext(epsilon: float, offer: Offer, choice: Choice, errors: str) -> str:
+    """Say where the slider stands: at which ε, whether that meets the preference, and the ``errors``, given in words.
 
-    An ε that the account does not grant is called "not available". ``errors``: of each column, as text.
+    An ε that the account does not grant is called "not available".
     """
-    words = "meets the preference" if line.epsilon in offer.meeting else "does not meet the preference"
+    words = "meets the preference" if epsilon in offer.meeting else "does not meet the preference"
     if is_undecided(choice):
         words = "meets the preference, as every ε does"
-    left = "" if line.epsilon in offer.remaining else "; not available"
-    told = ", ".join(errors[:_MOST_ERRORS])
-    more = f" and {len(errors) - _MOST_ERRORS:,} more" if len(errors) > _MOST_ERRORS else ""
-    return f"ε = {format_epsilon(line.epsilon)}, {words}, 95 % error {told}{more}{left}"
+    left = "" if epsilon in offer.remaining else "; not available"
+    return f"ε = {format_epsilon(epsilon)}, {words}, 95 % error {errors}{left}"
 
 
-def write_raw_note(candidates: Sequence[Candidate]) -> str:
+def write_raw_note(axis: Axis) -> str:
     note = (
         "Raw RDR compares people within one bar only. Under Laplace noise, with the bound, the distance between least "
         "and most exposed never changes: only the level does."
     )
-    if find_range_axis(candidates, raw=True).logarithmic:
+    if axis.logarithmic:
         note += " The axis is logarithmic here, so the same distance is drawn shorter the higher it stands."
     return note
 

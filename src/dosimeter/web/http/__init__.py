@@ -7,7 +7,7 @@ about a query, and shows an analyst nothing but values of ``public``.
 from dosimeter.web.http.connections import QUEUE, make_server
 from dosimeter.web.http.csrf import ENTRY_COOKIE, check_csrf, entry_csrf, is_own, make_csrf, make_entry_key
 from dosimeter.web.http.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
-from dosimeter.web.http.errors import NotSignedIn, Refused
+from dosimeter.web.http.exceptions import NotSignedIn, Refused
 from dosimeter.web.http.fields import Filter, Reason, Remark, Words
 from dosimeter.web.http.middleware import SecurityMiddleware
 from dosimeter.web.http.refusals import note_refusal, refuse, send_to_sign_in
@@ -26,47 +26,3 @@ from dosimeter.web.http.visitors import (
     find_way_back,
     require_dataset,
 )
-
-__all__ = [
-    "DEVICE_COOKIE",
-    "ENTRY_COOKIE",
-    "KEPT",
-    "NOTICE_COOKIE",
-    "QUEUE",
-    "SESSION_COOKIE",
-    "Analyst",
-    "Checks",
-    "Controller",
-    "Device",
-    "Filter",
-    "NameTurnsOf",
-    "NotSignedIn",
-    "PasswordQueueOf",
-    "Reason",
-    "Refused",
-    "Remark",
-    "SecurityMiddleware",
-    "StateOf",
-    "Visitor",
-    "Words",
-    "check_csrf",
-    "entry_csrf",
-    "find_address",
-    "find_device",
-    "find_visitor",
-    "find_way_back",
-    "is_own",
-    "make_csrf",
-    "make_entry_key",
-    "make_environment",
-    "make_server",
-    "note_refusal",
-    "refuse",
-    "render",
-    "render_public",
-    "require_dataset",
-    "send_file",
-    "send_to_sign_in",
-    "show_moment",
-    "write_device",
-]

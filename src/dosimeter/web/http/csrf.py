@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request
 
-from dosimeter.web.http.errors import NotSignedIn, Refused
+from dosimeter.web.http.exceptions import NotSignedIn, Refused
 from dosimeter.web.http.visitors import find_visitor, get_state
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import User, digest_key, make_key

@@ -16,13 +16,15 @@ from markupsafe import Markup
 from sqlalchemy.exc import SQLAlchemyError
 
 from dosimeter.errors import DosimeterError
-from dosimeter.show import format_epsilon, format_number, format_small
+from dosimeter.findings import word
+from dosimeter.risk import PRESETS
+from dosimeter.show import format_epsilon, format_number, format_people, format_small
 from dosimeter.show.charts import write_axis, write_rows, write_svg
 from dosimeter.version import __version__
 from dosimeter.web.figures import keep_together, show_age, show_bound, show_number
 from dosimeter.web.http.csrf import make_csrf
 from dosimeter.web.http.visitors import get_state
-from dosimeter.web.public import Public, PublicVisitor
+from dosimeter.web.public import DENIED, PHRASES, Public, PublicVisitor
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import QueryStatus, User
 
@@ -62,12 +64,14 @@ def make_environment(address: Callable[[str], str]) -> Environment:
     environment.filters["bound"] = show_bound
     environment.filters["epsilon"] = lambda value: "–" if value is None else format_epsilon(float(value))
     environment.filters["cell"] = show_answer_cell
+    environment.filters["people"] = format_people
+    environment.filters["word"] = word
     # what draws charts escapes their texts itself
     environment.filters["svg"] = lambda chart, label: Markup(write_svg(chart, label))
     environment.filters["rows"] = lambda chart: [Markup(row) for row in write_rows(chart)]
     environment.filters["axis"] = lambda axis: Markup(write_axis(axis))
     environment.globals["version"] = __version__
-    environment.globals["QueryStatus"] = QueryStatus
+    environment.globals |= {"QueryStatus": QueryStatus, "PHRASES": PHRASES, "DENIED": DENIED, "PRESETS": PRESETS}
     return environment
 
 

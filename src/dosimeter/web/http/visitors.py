@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from itsdangerous import BadSignature
 
 from dosimeter.web.checks import RunCheck
-from dosimeter.web.http.errors import NotSignedIn, Refused
+from dosimeter.web.http.exceptions import NotSignedIn, Refused
 from dosimeter.web.identity import NameTurns, PasswordQueue, find_session
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import Role, User
@@ -110,7 +110,7 @@ def _require(role: Role) -> Any:
 
 
 def require_dataset(state: ServerState, name: str) -> ServedDataset:
-    served = state.dataset(name)
+    served = state.datasets.get(name)
     if served is None:
         raise Refused(404, "not_found", "There is no such dataset.")
     return served

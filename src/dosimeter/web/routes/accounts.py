@@ -10,11 +10,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dosimeter.dataset import Dataset
-from dosimeter.ledger import REASON_WORDS, AccountSummary, Entry, Ledger, Policy
+from dosimeter.ledger import REASON_WORDS, AccountSummary, Entry, Ledger
 from dosimeter.show import TextTable, format_number
 from dosimeter.show.charts import MOST_STEPS, Step, staircase_chart
 from dosimeter.web.account_exposure import Sums, sum_guarantees
-from dosimeter.web.decision import ALGORITHMS, describe_policy
 from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_moment
 from dosimeter.web.state import FEW_RECORDS, ServedDataset, ServerState
 from dosimeter.web.store import User, note
@@ -27,18 +26,9 @@ router = APIRouter()
 
 @router.get("/accounts")
 def list_accounts(request: Request, state: StateOf, user: Controller) -> Response:
-    shown = [
-        (
-            served,
-            account := state.account(served.name),
-            ALGORITHMS[served.settings.algorithm],
-            describe_policy(served.settings.policy),
-            budget := Policy.parse(served.settings.policy).budget,
-            _share_spent(account, budget),
-        )
-        for served in state.datasets.values()
-    ]
-    return render(request, "accounts.html", user, accounts=shown)
+    shown = [(served, state.account(served.name)) for served in state.datasets.values()]
+    accounts = [(served, account, _share_spent(account, served.settings.budget)) for served, account in shown]
+    return render(request, "accounts.html", user, accounts=accounts)
 
 
 def _share_spent(account: AccountSummary | None, budget: Decimal | None) -> float:
@@ -73,11 +63,10 @@ def show_account(
     return render(
         request, "account.html", user, served=served, account=account, entries=entries[::-1], verified=verified,
         chart=staircase_chart(steps, budget=budget, by_time=axis == "time") if steps else None, table=table,
-        budget=budget, algorithm=ALGORITHMS[served.settings.algorithm], policy=describe_policy(served.settings.policy),
+        budget=budget,
         continuations=() if account is None else ledger.continuations(account.dataset)[-MOST_LISTED:],
         older=entries[-1].id if older else None, before=before, by_time=axis == "time",
         verified_at=verified_at if verified.records > FEW_RECORDS else None, reasons=REASON_WORDS,
-        left=None if account is None else account.remaining, curve=None if account is None else account.curve,
     )  # fmt: skip
 
 

@@ -88,7 +88,7 @@ async def _ask_page(
     problems: dict[str, str] | None = None,
     status: int = 422,
 ) -> Response:
-    served = state.dataset(form.dataset) or next(iter(state.datasets.values()))
+    served = state.datasets.get(form.dataset) or next(iter(state.datasets.values()))
     check, marked = await _checked(state, run_check, user, form) if form.sql else (None, "")
     return render_public(
         request, "ask.html", user, status=status if problems else 200,

@@ -115,9 +115,9 @@ def _show_update(environment: Environment, page: DecisionPage, csrf: str) -> Vie
     return ViewUpdate(
         problem="",
         selected=f"{view.selected:.12g}",
-        index=view.index,
+        index=page.candidates.index(view.selected),
         valuetext=view.valuetext,
-        preference=view.preference.text,
+        preference=view.choice.preference.text,
         fragments={
             name: environment.get_template(f"decide/{name}.html").render(page=page, csrf=csrf) for name in PARTS
         },
@@ -299,4 +299,5 @@ def show_displaced(request: Request, state: StateOf, user: Controller, query_id:
     )  # fmt: skip
     if job.state != "done":
         return _progress(request, case, user, job, f"/decide/{query_id}/others?epsilon={at:.12g}")
-    return render(request, "fragments/displaced.html", user, displaced=job.result, total=total)
+    displaced, looked = job.result
+    return render(request, "fragments/displaced.html", user, displaced=displaced, looked=looked, total=total)

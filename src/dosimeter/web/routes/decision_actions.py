@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import AfterValidator, BaseModel, Field
 
-from dosimeter.errors import DatasetStopped, DosimeterError
+from dosimeter.errors import DatasetStopped, DosimeterError, OptionError
 from dosimeter.findings import Choice
 from dosimeter.ledger import Entry
 from dosimeter.problems import Surface
@@ -17,11 +17,11 @@ from dosimeter.show import format_epsilon
 from dosimeter.web.decision import (
     DENY_REASONS,
     REPEAT_REASONS,
+    UNEVALUATED,
     AlreadyDecided,
     Approval,
     Case,
     DecisionForm,
-    RefusalKind,
     admit_condition,
     ask_for_changes,
     claim_query,
@@ -32,6 +32,7 @@ from dosimeter.web.decision import (
     find_earlier,
     find_measurement,
     find_shared,
+    is_looser,
     make_offer,
     needs_consent,
     read_own_fields,
@@ -43,14 +44,10 @@ from dosimeter.web.decision import (
     run_release,
     show_decision,
     show_earlier,
-    view_cost,
-    word_condition,
-    word_looser,
     write_query,
 )
-from dosimeter.web.http import Controller, Reason, Refused, Remark, StateOf, render, show_moment
-from dosimeter.web.public import DENIED, PHRASES, check_text
-from dosimeter.web.question import describe_question
+from dosimeter.web.http import Controller, Reason, Refused, Remark, StateOf, find_visitor, refuse, render, show_moment
+from dosimeter.web.public import check_text
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import QueryStatus, User
 from dosimeter.web.worker import PATIENCE, JobPriority
@@ -91,7 +88,7 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
     """Show a page that asks whether the approval is meant: what the form says, and what it costs. Decides nothing."""
     case = find_case(state, query_id)
     if not case.query.status.undecided:
-        return _conflict(request, user, AlreadyDecided(case.query))
+        raise AlreadyDecided(case.query)
     form, complaint = read_own_fields(request)
     if complaint:
         return show_decision(request, state, user, case, form, complaint=complaint, status=422)
@@ -111,20 +108,11 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
         )  # fmt: skip
     other_data = _is_other_data(state, case)
     compared = other_data or state.account(case.served.name) is None
-    offer = make_offer(state, case.served, case.prepared)
-    at = offer.largest if epsilon is None else epsilon
-    cost = view_cost(offer, at)
-    asked = "" if epsilon is None or epsilon == form.epsilon else format_epsilon(form.epsilon or 0.0)
     return render(
-        request, "confirm.html", user, query=case.query, epsilon=epsilon, at=at, asked=asked,
-        preference=preference or "", wanted="test" if epsilon is None else format_epsilon(epsilon), algorithm=algorithm,
-        cost=cost, found=describe_confirmation(state, case, user, offer, cost, epsilon, condition),
-        question=describe_question(case.prepared),
-        told="" if condition is None else word_condition(condition),
-        other_data=other_data, shared=find_shared(state, case.served) if compared else (), blind=needs_consent(case),
+        request, "confirm.html", user, found=describe_confirmation(state, case, user, epsilon, condition),
+        asked="" if epsilon is None or epsilon == form.epsilon else format_epsilon(form.epsilon or 0.0),
+        other_data=other_data, shared=find_shared(state, case.served) if compared else (),
         looked_before=state.mentions_look(case.prepared, case.query.analyst),
-        svt=case.served.settings.svt, variance=case.served.settings.variance,
-        violation=case.served.settings.violation,
         back=f"/decide/{query_id}?{write_query(form, epsilon)}",
     )  # fmt: skip
 
@@ -148,7 +136,7 @@ def approve(
 ) -> Response:
     case = find_case(state, query_id)
     if not case.query.status.undecided:
-        return _conflict(request, user, AlreadyDecided(case.query))
+        raise AlreadyDecided(case.query)
     algorithm = case.served.settings.algorithm
     approval = Approval(
         epsilon=None if algorithm == "find-and-release" else form.epsilon,
@@ -165,10 +153,7 @@ def approve(
     if form.confirmed != wanted or (not form.looser and _is_looser(state, user, case, approval)):
         query = write_query(recall_form(approval.preference, approval.epsilon), approval.epsilon)
         return RedirectResponse(f"/decide/{query_id}/confirm?{query}", status_code=303)
-    try:
-        claim, order = claim_query(state, case.served, case.query, user, approval)
-    except AlreadyDecided as decided:
-        return _conflict(request, user, decided)
+    claim, order = claim_query(state, case.served, case.query, user, approval)
     try:
         case.served.worker.ask(
             ("release", claim), "Releasing",
@@ -181,14 +166,8 @@ def approve(
 
 
 def _is_looser(state: ServerState, user: User, case: Case, approval: Approval) -> bool:
-    """Return whether the approval rests on a preference that is looser than the controller's own threshold.
-
-    ``word_looser`` decides that.
-    """
-    if approval.preference is None:
-        return False
-    offer = make_offer(state, case.served, case.prepared)
-    return bool(word_looser(state, case, user, offer, parse_preference(approval.preference)))
+    """Return whether the approval rests on a preference that is looser than the controller's own threshold."""
+    return approval.preference is not None and is_looser(state, case, user, parse_preference(approval.preference))
 
 
 def _show_refusal(
@@ -206,20 +185,11 @@ def _check(state: ServerState, user: User, case: Case, approval: Approval) -> No
     """Refuse an approval that the page would not have offered; the ledger checks once more, in its transaction."""
     offer = make_offer(state, case.served, case.prepared, fresh=True)
     refusal = offer.refuse(approval.epsilon)
-    if refusal is not None and refusal.why is RefusalKind.UNEVALUATED:
+    if refusal is not None and refusal.code == UNEVALUATED:
         choice = _recall_choice(state, user, case, approval)
         refusal = refusal if choice is None else offer.prefer(choice).refuse(approval.epsilon)
     if refusal is not None:
-        raise Refused(*_ANSWERS[refusal.why], refusal.words)
-
-
-_ANSWERS = {
-    RefusalKind.STOPPED: (409, "stopped"),
-    RefusalKind.UNUSABLE: (422, "unusable"),
-    RefusalKind.ACCOUNT: (409, "odometer"),
-    RefusalKind.UNEVALUATED: (409, "computing"),
-    RefusalKind.PREFERENCE: (409, "above"),
-}
+        raise refusal
 
 
 def _recall_choice(state: ServerState, user: User, case: Case, approval: Approval) -> Choice | None:
@@ -243,33 +213,27 @@ def show_repeat(request: Request, state: StateOf, user: Controller, query_id: st
     """Show a page that asks whether the earlier answer is to be given again: to whom, and which. Decides nothing."""
     case = find_case(state, query_id)
     if not case.query.status.undecided:
-        return _conflict(request, user, AlreadyDecided(case.query))
+        raise AlreadyDecided(case.query)
     earlier = _require_earlier(state, case)
-    return render(
-        request, "repeat.html", user, query=case.query, question=describe_question(case.prepared), earlier=earlier,
-        shown=show_earlier(case, earlier), reasons=REPEAT_REASONS,
-    )  # fmt: skip
+    shown = show_earlier(case, earlier)
+    return render(request, "repeat.html", user, case=case, earlier=earlier, shown=shown, reasons=REPEAT_REASONS)
 
 
 def _require_earlier(state: ServerState, case: Case) -> Entry:
     """Return the entry of an earlier answer to the same query on the same data. Refuses if there is none."""
-    earlier = find_earlier(state, case.served, case.query.sql)
+    earlier = find_earlier(state, case.served, case.prepared)
     if earlier is None:
         raise Refused(409, "no_answer", "There is no earlier answer to this query on these data.")
     return earlier
 
 
 @router.post("/decide/{query_id}/repeat")
-def repeat(
-    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ReasonForm, Form()]
-) -> Response:
+def repeat(state: StateOf, user: Controller, query_id: str, form: Annotated[ReasonForm, Form()]) -> Response:
     """Give the earlier answer to the same query again: the same numbers, no charge."""
     case = find_case(state, query_id)
     earlier = _require_earlier(state, case)
     try:
         repeat_answer(state, case.query, user, earlier, " ".join(form.reason.split()))
-    except AlreadyDecided as decided:
-        return _conflict(request, user, decided)
     except DatasetStopped as stopped:
         raise Refused(409, "stopped", str(stopped)) from None
     return RedirectResponse(f"/decide/{query_id}", status_code=303)
@@ -277,12 +241,12 @@ def repeat(
 
 @router.get("/decide/{query_id}/deny")
 def show_deny(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    return _refusal_page(request, state, user, query_id, "deny.html", wording=DENIED, reasons=DENY_REASONS)
+    return _refusal_page(request, state, user, query_id, "deny.html", reasons=DENY_REASONS)
 
 
 @router.get("/decide/{query_id}/changes")
 def show_changes(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    return _refusal_page(request, state, user, query_id, "changes.html", phrases=PHRASES)
+    return _refusal_page(request, state, user, query_id, "changes.html")
 
 
 def _refusal_page(
@@ -290,32 +254,21 @@ def _refusal_page(
 ) -> Response:
     query = find_asked(state, query_id)
     if not query.status.undecided:
-        return _conflict(request, user, AlreadyDecided(query))
+        raise AlreadyDecided(query)
     return render(request, template, user, query=query, **context)
 
 
 @router.post("/decide/{query_id}/deny")
-def deny(
-    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ReasonForm, Form()]
-) -> Response:
-    query = find_asked(state, query_id)
-    try:
-        deny_query(state, query, user, " ".join(form.reason.split()))
-    except AlreadyDecided as decided:
-        return _conflict(request, user, decided)
+def deny(state: StateOf, user: Controller, query_id: str, form: Annotated[ReasonForm, Form()]) -> Response:
+    deny_query(state, find_asked(state, query_id), user, " ".join(form.reason.split()))
     return RedirectResponse(f"/queue?done={query_id}", status_code=303)
 
 
 @router.post("/decide/{query_id}/changes")
-def changes(
-    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ChangesForm, Form()]
-) -> Response:
-    query = find_asked(state, query_id)
+def changes(state: StateOf, user: Controller, query_id: str, form: Annotated[ChangesForm, Form()]) -> Response:
     try:
-        ask_for_changes(state, query, user, form.phrase, " ".join(form.reason.split()))
-    except AlreadyDecided as decided:
-        return _conflict(request, user, decided)
-    except DosimeterError as error:
+        ask_for_changes(state, find_asked(state, query_id), user, form.phrase, " ".join(form.reason.split()))
+    except OptionError as error:
         raise Refused(422, "unusable", error.word(Surface.WEB)) from None
     return RedirectResponse(f"/queue?done={query_id}", status_code=303)
 
@@ -327,12 +280,12 @@ _WORDS = {
 }  # fmt: skip
 
 
-def _conflict(request: Request, user: User, decided: AlreadyDecided) -> Response:
+def show_conflict(request: Request, decided: AlreadyDecided) -> Response:
     """Show who has already decided the query, and how. It may have been this controller's own second click."""
-    query = decided.query
+    query, user = decided.query, find_visitor(request)
     if query is None:
-        raise Refused(404, "not_found", "There is no such query.")
-    who = "you" if query.decided_by == user.id else query.decider
+        return refuse(request, 404, "not_found", "There is no such query.")
+    who = "you" if user is not None and query.decided_by == user.id else query.decider
     words = _WORDS.get(query.status, "was decided")
     if who is not None and query.status is not QueryStatus.WITHDRAWN:
         words += f", by {who}"

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from dosimeter.errors import LedgerError
 from dosimeter.problems import Surface
 from dosimeter.web.http import Controller, Reason, Refused, StateOf, render, require_dataset
-from dosimeter.web.incidents import clear_incident, list_incidents
+from dosimeter.web.stopped_datasets import clear_incident, list_incidents
 from dosimeter.web.store import note
 
 router = APIRouter()

@@ -6,11 +6,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dosimeter.web.http import Controller, render
-from dosimeter.web.introduction import QUESTIONS, SECTIONS, TITLE
 
 router = APIRouter()
 
 
 @router.get("/introduction")
 def show_introduction(request: Request, user: Controller) -> Response:
-    return render(request, "introduction.html", user, heading=TITLE, sections=SECTIONS, questions=QUESTIONS)
+    return render(request, "introduction.html", user)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from dosimeter.errors import InputError
-from dosimeter.web.decision import ALGORITHMS, describe_policy, settle_unfinished
+from dosimeter.web.decision import settle_unfinished
 from dosimeter.web.expected import find_needed
 from dosimeter.web.http import Controller, Filter, Refused, StateOf, render
 from dosimeter.web.public import PHRASES
@@ -63,21 +62,6 @@ class WaitingQuery:
     needed: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingList:
-    """One part of the waiting queries. ``total``: how many the filter ``only`` lets through in all.
-
-    ``here`` and ``rest``: the query strings in the addresses of this part and of the next; ``rest`` is "" if this is
-    the last.
-    """
-
-    queries: list[WaitingQuery]
-    total: int
-    rest: str
-    here: str
-    only: QueryFilter
-
-
 @router.get("/queue")
 def show_queue(
     request: Request,
@@ -93,7 +77,7 @@ def show_queue(
     """
     return render(
         request, "queue.html", user, said=_tell_done(state, user, done), names=list(state.datasets), place=place,
-        waiting=_list_waiting(state, only, place),
+        waiting=_list_waiting(state, only, place), only=only,
         decided=list_shown(state, page_decided(state.database, limit=RECENT, only=QueryFilter())),
     )  # fmt: skip
 
@@ -101,29 +85,18 @@ def show_queue(
 @router.get("/queue/rows")
 def show_rows(request: Request, state: StateOf, user: Controller, only: Filter, place: Place = "") -> Response:
     waiting = _list_waiting(state, only, place)
-    return render(request, "fragments/waiting.html", user, waiting=waiting, place=place, polled=True)
+    return render(request, "fragments/waiting.html", user, waiting=waiting, only=only, place=place, polled=True)
 
 
-def _list_waiting(state: ServerState, only: QueryFilter, place: str) -> WaitingList:
+def _list_waiting(state: ServerState, only: QueryFilter, place: str) -> tuple[list[WaitingQuery], QueryPage]:
     """Return one part of the waiting queries, after settling those whose release ended without a recorded status."""
     page = page_open(state.database, limit=PAGE, only=only, place=place)
-    return WaitingList(
-        queries=[_describe(state, settle_unfinished(state, query)) for query in page.queries],
-        total=page.total,
-        rest=_write_query(only, page.following) if page.following else "",
-        here=_write_query(only, place),
-        only=only,
-    )
-
-
-def _write_query(only: QueryFilter, place: str = "") -> str:
-    parts = {"dataset": only.dataset, "analyst": only.analyst, "status": only.status, "text": only.text, "place": place}
-    return urlencode({name: value for name, value in parts.items() if value})
+    return [_describe(state, settle_unfinished(state, query)) for query in page.queries], page
 
 
 def _describe(state: ServerState, query: StoredQuery) -> WaitingQuery:
     """Return a waiting query with its words and the ε that it needs, from SQL and schema alone."""
-    served = state.dataset(query.dataset)
+    served = state.datasets.get(query.dataset)
     try:
         prepared = None if served is None else served.prepare(query.sql)
     except InputError:
@@ -136,21 +109,16 @@ def _describe(state: ServerState, query: StoredQuery) -> WaitingQuery:
     return WaitingQuery(query, describe_question(prepared).words, needed)
 
 
-@dataclass(frozen=True, slots=True)
-class DecidedQuery:
-    """A decided query as it is listed. ``epsilon``: the approved ε, or else its answer's ε; "" if it has neither."""
+def list_shown(state: ServerState, page: QueryPage) -> list[tuple[StoredQuery, str]]:
+    """Return decided queries and their ε: the approved one or, as after a noisy test, the one of the ledger's entry.
 
-    query: StoredQuery
-    epsilon: str
-
-
-def list_shown(state: ServerState, page: QueryPage) -> list[DecidedQuery]:
-    """Return decided queries and their ε: the approved one or, as after a noisy test, the one of the ledger's entry."""
+    The ε is "" if there is neither.
+    """
     found = []
     for query in page.queries:
         entry = state.entry(query.entry_id) if query.status is QueryStatus.RELEASED else None
         epsilon = query.epsilon or ("" if entry is None or entry.epsilon is None else f"{entry.epsilon.normalize():f}")
-        found.append(DecidedQuery(query, epsilon))
+        found.append((query, epsilon))
     return found
 
 
@@ -168,8 +136,7 @@ def show_decided(
     page = page_decided(state.database, limit=PAGE, only=only, place=place)
     return render(
         request, "decided.html", user, decided=list_shown(state, page), total=page.total, only=only, place=place,
-        names=list(state.datasets), rest=_write_query(only, page.following) if page.following else "",
-        first=_write_query(only),
+        names=list(state.datasets), following=page.following,
     )  # fmt: skip
 
 
@@ -193,26 +160,19 @@ def show_settings(request: Request, state: StateOf, user: Controller, saved: boo
     thresholds = read_thresholds(state.database, user)
     return render(
         request, "settings.html", user, thresholds=thresholds, saved=saved, examples=_exemplify(state, thresholds),
-        people=list_people(state.database), served=[_describe_dataset(served) for served in state.datasets.values()],
+        people=list_people(state.database), served=state.datasets.values(),
         limits=state.settings,
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class PriorityThreshold:
-    """A controller's threshold on least ÷ most exposed for queries of a priority, and what it means for counts (R3).
+def _exemplify(
+    state: ServerState, thresholds: Mapping[str, float]
+) -> list[tuple[str, float, float | None, float | None]]:
+    """Return each priority with its threshold on least ÷ most exposed, and what that means for counts (R3).
 
-    ``percent``: the threshold. ``one``, ``ten``: the largest candidate that meets it for a COUNT without groups, and
-    for one with ten groups; None if none does.
+    That is the largest candidate that meets it for a COUNT without groups, and for one with ten groups; None if none
+    does.
     """
-
-    priority: str
-    percent: float
-    one: float | None
-    ten: float | None
-
-
-def _exemplify(state: ServerState, thresholds: Mapping[str, float]) -> list[PriorityThreshold]:
     candidates = sorted(next(iter(state.datasets.values())).candidates)
 
     def allow(percent: float, numbers: int) -> float | None:
@@ -223,23 +183,8 @@ def _exemplify(state: ServerState, thresholds: Mapping[str, float]) -> list[Prio
         least = percent / 100.0
         return max((each for each in candidates if numbers / (numbers + each) >= least - 1e-12), default=None)
 
-    return [
-        PriorityThreshold(name, thresholds[name], allow(thresholds[name], 1), allow(thresholds[name], 10))
-        for name in ("high", "normal", "low")
-    ]
-
-
-def _describe_dataset(served: ServedDataset) -> dict[str, str]:
-    settings = served.settings
-    return {
-        "name": served.name,
-        "people": f"{served.schema.individuals or 0:,}",
-        "algorithm": ALGORITHMS[settings.algorithm],
-        "policy": describe_policy(settings.policy),
-        "cap": "none" if settings.max_epsilon is None else f"ε = {settings.max_epsilon:g}",
-        "noise": settings.mechanism.capitalize(),
-        "single": "allowed" if settings.allow_identifying else "refused",
-    }
+    percents = ((name, thresholds[name]) for name in ("high", "normal", "low"))
+    return [(name, percent, allow(percent, 1), allow(percent, 10)) for name, percent in percents]
 
 
 @router.post("/settings")

@@ -57,7 +57,7 @@ def _find_shape(state: ServerState, query: PublicQuery) -> AnswerShape:
     For a query without an answer, return the defaults of AnswerShape at once, without planning the query. Planning is
     quicker once a controller has opened the query, so its time would tell an analyst that somebody did.
     """
-    served = state.dataset(query.dataset) if query.answer is not None else None
+    served = state.datasets.get(query.dataset) if query.answer is not None else None
     shape = None if served is None else describe_shape(served, query.sql)
     return shape or AnswerShape()
 

@@ -6,8 +6,9 @@ repeated because others came or went meanwhile, and the last part costs no more 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 import sqlalchemy as sa
 
@@ -41,6 +42,11 @@ class QueryFilter:
 
     def __bool__(self) -> bool:
         return bool(self.dataset or self.analyst or self.status or self.text.strip())
+
+    def write(self, place: str = "") -> str:
+        """Return the filter, and where a part of the list begins, as the query string of an address."""
+        parts = asdict(self) | {"place": place}
+        return urlencode({name: value for name, value in parts.items() if value})
 
     def narrow(self, query: sa.Select[Any]) -> sa.Select[Any]:
         """Return the SELECT with the conditions of this filter, but for the status, which depends on who reads."""

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from dosimeter.errors import LimitError
 from dosimeter.web.public import NewQuery
-from dosimeter.web.store.audit import write_audit
+from dosimeter.web.store.audit_log import write_audit
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.keys import make_identifier
 from dosimeter.web.store.listing import RANK, with_names

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from dosimeter.ledger import GENESIS
-from dosimeter.web.store.audit import AuditRecord
+from dosimeter.web.store.audit_log import AuditRecord
 from dosimeter.web.store.tables import write_time
 
 revision = "0003"

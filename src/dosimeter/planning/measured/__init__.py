@@ -1,0 +1,1 @@
+"""What gets noise: aggregates become measures, in groups. Knows no data."""

@@ -1,0 +1,490 @@
+"""Say how far off each number of an answer is likely to be, from public scales and released numbers alone (E1, E2).
+
+Never touches data and never draws noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sqlglot import exp
+
+from dosimeter.arrays import BoolArray, FloatArray, IntArray
+from dosimeter.measures import Estimate
+from dosimeter.mechanisms import Mechanism
+from dosimeter.planning import CELL, RELEASED, QueryPlan, selects_rows
+from dosimeter.postprocess.propagation import Compute, SourceNumbers, propagate
+from dosimeter.postprocess.quotients import find_divisors, list_estimates
+from dosimeter.postprocess.released_rows import ReleasedRow, look_up
+from dosimeter.sql import NUMERIC, EmbeddedError, Type, Values, as_double, compute_embedded
+
+TAIL = 0.05  # of the stated errors: 95 %
+_SCALES = 3.0  # a divisor must exceed so many of its noise scales
+_ARITHMETIC = (exp.Column, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Nullif, exp.Cast,
+               exp.TryCast, exp.DataType, exp.Identifier)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The public facts of the noise: its scale and its grid for every measure, in the measure's own units (S5).
+
+    ``tail``: the probability at which a stated error may be exceeded, 0.05 or less (E2).
+    """
+
+    mechanism: Mechanism
+    scales: FloatArray
+    grids: FloatArray
+    tail: float = TAIL
+
+    @classmethod
+    def of(cls, plan: QueryPlan, mechanism: Mechanism, scale: float) -> Noise:
+        """Return the noise of a plan. ``scale``: in the units of the norm.
+
+        If noisy numbers choose which rows are shown, ``tail`` is 0.05 divided by how many could be chosen (E2).
+        """
+        return cls.at_each(plan, mechanism, [scale])[0]
+
+    @classmethod
+    def at_each(cls, plan: QueryPlan, mechanism: Mechanism, scales: Sequence[float]) -> list[Noise]:
+        """Return the noise of a plan at each of several scales, which are in the units of the norm."""
+        weights = plan.weights(mechanism.norm)
+        grids = np.array([float(measure.grid) for measure in plan.all_measures])
+        tail = TAIL / count_selectable(plan) if chooses_rows(plan) else TAIL
+        return [cls(mechanism, scale / weights, grids, tail) for scale in scales]
+
+    def split(self, plan: QueryPlan) -> list[Noise]:
+        """Return one Noise per block (a SELECT that measures), with the scales and grids of its own measures.
+
+        All keep the ``tail`` of the whole answer, since which numbers are shown can depend on all blocks (E2).
+        """
+        if not plan.further:
+            return [self]
+        parts = zip(plan.split(self.scales.tolist()), plan.split(self.grids.tolist()), strict=True)
+        return [replace(self, scales=np.array(scales), grids=np.array(grids)) for scales, grids in parts]
+
+    @property
+    def telling_tail(self) -> float:
+        """Return the probability with which a computed divisor's error may be exceeded (E1).
+
+        A divisor that is larger than its error at this probability has enough people to tell. The probability is the
+        smaller of ``tail`` and the probability that continuous noise exceeds three noise scales.
+        """
+        three = math.exp(-_SCALES) if self.mechanism.norm == 1 else math.erfc(_SCALES / math.sqrt(2.0))
+        return min(self.tail, three)
+
+    def error(self, measure: int, terms: int) -> float:
+        """Return the error, at ``tail``, of the sum of ``terms`` noisy numbers of the measure with this index."""
+        scale = float(self.scales[measure])
+        grid = float(self.grids[measure]) or scale * 1e-6
+        return self.mechanism.error_of_sum(scale, grid, terms, 1.0 - self.tail)
+
+
+def measure_scales(plan: QueryPlan, mechanism: Mechanism, scale: float) -> FloatArray:
+    """Return the noise scale of each measure in the measure's own units. ``scale``: in the units of the norm (S5)."""
+    return scale / plan.weights(mechanism.norm)
+
+
+def count_selectable(plan: QueryPlan) -> int:
+    """Return K: how many noisy numbers could have decided which rows are shown (E2). Public.
+
+    It is added up over the blocks. In each, it is the number of groups and totals, times the number of measures or of
+    aggregate columns, whichever is larger. Thresholded groups count as the most that there can be.
+    """
+    columns = sum(1 for output in plan.outputs if output.is_aggregate)
+    return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.blocks)
+
+
+def chooses_rows(plan: QueryPlan) -> bool:
+    """Return whether noisy numbers decide which rows are shown (E2).
+
+    A clause after the noise can do that, such as HAVING or LIMIT, and so does the threshold of thresholded groups (H1).
+    """
+    return plan.threshold is not None or selects_rows(plan.after.query)
+
+
+def _count_cells(plan: QueryPlan) -> int:
+    if plan.threshold is not None:  # as many groups as there can be, whatever the data
+        return (plan.schema.individuals or 1) * plan.threshold.most
+    sizes = [len(group.values or ()) for group in plan.groups]
+    sets = plan.sets or (tuple(range(len(sizes))),)
+    return sum(math.prod(sizes[at] for at in kept) for kept in sets)
+
+
+class CellErrors:
+    """The 95 % errors of numbers computed from released rows, and where these have too few people to tell.
+
+    Methods return arrays over these rows, with ∞ for a number without an error. If several noises are given, which may
+    differ only in their scales, an array holds all rows under the first noise, then all under the second, and so on.
+    """
+
+    def __init__(
+        self, plan: QueryPlan, noise: Noise | Sequence[Noise], released: Sequence[ReleasedRow], *, clamp: bool = False
+    ) -> None:
+        self._noises = [noise] if isinstance(noise, Noise) else list(noise)
+        self._plan, self._noise, self._released, self._clamp = plan, self._noises[0], released, clamp
+        measured = np.array([[float(number) for number in row.measured] for row in released])
+        self._measured = np.tile(measured.reshape(len(released), len(plan.measures)), (len(self._noises), 1))
+        self._terms = np.tile(np.array([row.terms for row in released], dtype=np.float64), len(self._noises))
+        self._levels = np.repeat(np.arange(len(self._noises)), len(released))
+        self._scales = np.array([each.scales for each in self._noises])[self._levels]
+        self._everywhere = np.arange(len(self._levels))
+        self._picked = look_up(plan, released)
+        self._numbers = {  # NaN for NULL
+            name: np.array([np.nan if value is None else float(value) for value in each.values])
+            for name, each in self._picked.items()
+            if each.type in NUMERIC
+        }
+
+    # ------------------------------------------------------------ which quotients can be told
+
+    def has_enough(self, at: int) -> BoolArray:
+        """Return where the aggregate at index ``at`` has enough people to tell: its divisor is surely above 0 (E1)."""
+        estimate = self._plan.estimates[at]
+        if estimate.counted is None:
+            return np.ones(len(self._everywhere), dtype=bool)
+        place = estimate.measures[0]
+        found = self._measured[:, place] - estimate.counted > self._least_divisor(place)
+        for number in range(len(estimate.divisors([np.ones(1)] * len(estimate.measures)))):
+            found &= self._divisor_has_enough(estimate, number, found)
+        return found
+
+    def _least_divisor(self, measure: int) -> FloatArray:
+        """Return what a measure must exceed to be divided by: the larger of three noise scales and its own error.
+
+        In a total of t groups, three noise scales are multiplied by √t.
+        """
+        three = _SCALES * self._scales[:, measure] * np.sqrt(self._terms)
+        return np.maximum(three, self._list_errors(measure))
+
+    def _list_errors(self, measure: int) -> FloatArray:
+        """Return, for each released row, the 95 % error of the measure with this index."""
+        terms, codes = np.unique(self._terms, return_inverse=True)
+        known = np.array([[noise.error(measure, int(each)) for each in terms.tolist()] for noise in self._noises])
+        found: FloatArray = known[self._levels, codes]
+        return found
+
+    def _divisor_has_enough(self, estimate: Estimate, number: int, candidates: BoolArray) -> BoolArray:
+        """Return in which released rows a number that an aggregate divides by is larger than its own error.
+
+        ``estimate``: the aggregate. ``number``: the divisor's index in the result of ``Estimate.divisors``.
+        ``candidates``: true for the rows to look at; the result is false for all others.
+        """
+        sources = self._sources(estimate.measures, candidates)
+
+        def compute(inputs: Sequence[FloatArray], _chosen: IntArray) -> FloatArray:
+            return estimate.divisors(inputs)[number]
+
+        has_enough = np.zeros(len(self._everywhere), dtype=bool)
+        value = compute(sources.values, self._everywhere)
+        has_enough[candidates] = value > propagate(sources, compute, self._noise.telling_tail)
+        return has_enough
+
+    def divisor_is_sure(self, tree: exp.Expression) -> BoolArray:
+        """Return in which released rows a divisor that the query itself writes is known not to be 0.
+
+        Such a divisor is COUNT(b) in SUM(a) / COUNT(b). True in every row for a divisor that reads a number drawn by
+        rank: no noise is added to that number. If the divisor is 0, the quotient is NULL.
+        """
+        if self._reads_rank(tree):  # drawn from values, not moved by noise: the engine makes NULL of a quotient by 0
+            return np.ones(len(self._everywhere), dtype=bool)
+        if isinstance(tree, exp.Column):
+            estimate = self._plan.estimates[int(tree.name[1:])]
+            if estimate.alone is not None:
+                value = self._measured[:, estimate.alone]
+                return (value if estimate.is_count else np.abs(value)) > self._least_divisor(estimate.alone)
+        known = self._all_have_enough(tree)
+        # A condition divides as 1 or 0.
+        number = tree if _is_smooth(tree, self._numbers) else exp.Neg(this=as_double(tree.copy()))
+        try:
+            with np.errstate(all="ignore"):
+                size = np.abs(self._evaluate(number)(self._values(), self._everywhere))
+        except (EmbeddedError, KeyError):  # then the query fails on these numbers, too, and they are the answer (Q4)
+            return known
+        return known & (size > self._formula(number, self._noise.telling_tail))
+
+    def _all_have_enough(self, tree: exp.Expression) -> BoolArray:
+        """Return where every aggregate in a formula has enough people to tell."""
+        known = [self.has_enough(at) for at in list_estimates(tree)]
+        return np.logical_and.reduce(known) if known else np.ones(len(self._everywhere), dtype=bool)
+
+    def column_has_enough(self, tree: exp.Expression) -> BoolArray:
+        """Return where every aggregate and every quotient in a column's formula has enough people to tell."""
+        found = self._all_have_enough(tree)
+        for divisor in find_divisors([tree]):
+            found = found & self.divisor_is_sure(divisor)
+        return found
+
+    # ------------------------------------------------------------ errors
+
+    def value(self, tree: exp.Expression) -> FloatArray:
+        """Return the value of a column, over the released rows; NaN where it is no number."""
+        try:
+            with np.errstate(all="ignore"):
+                return np.broadcast_to(self._evaluate(tree)(self._values(), self._everywhere), (len(self._everywhere),))
+        except (EmbeddedError, KeyError, ValueError):
+            return np.full(len(self._everywhere), np.nan)
+
+    def formula(self, tree: exp.Expression, has_enough: BoolArray | None = None) -> FloatArray:
+        """Return the error of a column that is computed from the numbers of its own row; ∞ where it has none.
+
+        ``has_enough``: the result of ``column_has_enough``, if it is already known.
+        """
+        return np.where(
+            self.column_has_enough(tree) if has_enough is None else has_enough,
+            self._formula(tree, self._noise.tail),
+            np.inf,
+        )
+
+    def _formula(self, tree: exp.Expression, tail: float) -> FloatArray:
+        core, rounded = _strip_rounding(tree)
+        if not list_estimates(core) or self._reads_rank(core):
+            return np.full(len(self._everywhere), np.inf)  # not computed from released numbers, or off by rows (E3)
+        if isinstance(core, exp.Column):
+            return self._estimate(int(core.name[1:]), tail) + rounded
+        try:
+            return self._arithmetic(core, tail) + rounded
+        except (EmbeddedError, KeyError):  # it fails on some noise, or is no number
+            if len(self._noises) == 1:
+                return np.full(len(self._everywhere), np.inf)
+            alone = (CellErrors(self._plan, noise, self._released, clamp=self._clamp) for noise in self._noises)
+            return np.concatenate([each._formula(tree, tail) for each in alone])
+
+    def _reads_rank(self, tree: exp.Expression) -> bool:
+        """Return whether a formula reads a number that is drawn by rank."""
+        ranks = self._plan.ranks
+        return any(at in ranks for number in list_estimates(tree) for at in self._plan.estimates[number].measures)
+
+    def _estimate(self, at: int, tail: float) -> FloatArray:
+        """Return the error of the aggregate with index ``at``, exceeded with at most the probability ``tail``.
+
+        For an aggregate that is itself one measure, ``Noise.tail`` is used instead of ``tail``.
+        """
+        estimate = self._plan.estimates[at]
+        everywhere = np.ones(len(self._everywhere), dtype=bool)
+        sources = self._sources(estimate.measures, everywhere)
+        if estimate.alone is not None:
+            return estimate.spread(sources.values[0], self._list_errors(estimate.alone), clamp=self._clamp)
+
+        def compute(inputs: Sequence[FloatArray], _chosen: IntArray) -> FloatArray:
+            return estimate.smooth(inputs)
+
+        errors = propagate(sources, compute, tail)
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(
+                estimate.spread(compute(sources.values, self._everywhere), errors, clamp=self._clamp),
+                nan=np.inf,
+                posinf=np.inf,
+            )
+
+    def _arithmetic(self, tree: exp.Expression, tail: float) -> FloatArray:
+        """Return the error of arithmetic over aggregates, exceeded with at most the probability ``tail`` (E1).
+
+        For arithmetic that is not smooth, such as CASE, the error is an upper bound.
+        """
+        used = list_estimates(tree)
+        places = sorted({measure for at in used for measure in self._plan.estimates[at].measures})
+        sources = self._sources(places, np.ones(len(self._everywhere), dtype=bool))
+        smooth = _is_smooth(tree, self._numbers) and all(_is_clip(self._plan.estimates[at]) for at in used)
+        compute, shown = self._evaluate(tree, free=smooth), self._evaluate(tree)
+        divisors = [self._evaluate(divisor, free=smooth) for divisor in find_divisors([tree])]
+
+        def over(function: _Function) -> Compute:
+            return lambda inputs, chosen: function(dict(zip(places, inputs, strict=True)), chosen)
+
+        errors = propagate(sources, over(compute), tail, rough=not smooth, divisors=[over(each) for each in divisors])
+        if smooth:  # what is released lies in its range, the smooth number need not
+            with np.errstate(all="ignore"):
+                errors = errors + np.abs(
+                    shown(self._values(), self._everywhere) - compute(self._values(), self._everywhere)
+                )
+        return np.nan_to_num(errors, nan=np.inf, posinf=np.inf)
+
+    # ------------------------------------------------------------ evaluating
+
+    def _values(self) -> dict[int, FloatArray]:
+        return {at: self._measured[:, at] for at in range(len(self._plan.measures))}
+
+    def _sources(self, measures: Sequence[int], chosen: BoolArray) -> SourceNumbers:
+        places = list(measures)
+        return SourceNumbers(
+            self._noise.mechanism,
+            tuple(self._measured[chosen, at] for at in places),
+            self._scales[chosen][:, places],
+            self._noise.grids[places],
+            self._terms[chosen],
+            self._levels[chosen],
+        )
+
+    def _evaluate(self, tree: exp.Expression, *, free: bool = False) -> _Function:
+        """Return a function that computes a formula from the numbers of the measures, and from row indices.
+
+        ``free``: the function does not put aggregates back into their ranges.
+        """
+        used = list_estimates(tree)
+
+        def compute(measured: Mapping[int, FloatArray], chosen: IntArray) -> FloatArray:
+            columns = {}
+            for at in used:
+                estimate = self._plan.estimates[at]
+                smooth = estimate.smooth([measured[place] for place in estimate.measures])
+                columns[f"e{at}"] = smooth if free else estimate.finish(smooth, clamp=self._clamp)
+            if not _is_smooth(tree, self._numbers):
+                return self._ask(tree, columns, chosen)
+            width = max((array.ndim for array in measured.values()), default=1) - 1
+            for name, numbers in self._numbers.items():
+                columns[name] = numbers[chosen % len(self._released)].reshape(-1, *(1,) * width)
+            return np.asarray(_compute(tree, columns), dtype=np.float64)
+
+        return compute
+
+    def _ask(self, tree: exp.Expression, columns: Mapping[str, FloatArray], chosen: IntArray) -> FloatArray:
+        """Return a formula's value as the embedded engine computes it; NULL is NaN. Raises KeyError if it is no number.
+
+        ``columns``: the aggregates that it reads, by name, as arrays. ``chosen``: for each position along the first
+        axis of these arrays, the index of the released row that it belongs to.
+        """
+        shape = np.broadcast_shapes(*(array.shape for array in columns.values()))
+        count, released = math.prod(shape), [self._released[at % len(self._released)] for at in chosen.tolist()]
+        table = {CELL: Values(Type.INTEGER, np.arange(count))}
+        names = {node.name for node in tree.find_all(exp.Column)}
+        repeat = count // max(len(released), 1)
+        for at, group in enumerate(self._plan.groups):
+            if f"g{at}" in names:
+                table[f"g{at}"] = Values(group.type, [row.key[at] for row in released for _ in range(repeat)])
+            if f"h{at}" in names:
+                flags = [int(at in row.left_out) for row in released for _ in range(repeat)]
+                table[f"h{at}"] = Values(Type.INTEGER, flags)
+        for name, each in self._picked.items():
+            if name in names:
+                values = [each.values[at % len(self._released)] for at in chosen.tolist() for _ in range(repeat)]
+                table[name] = Values(each.type, values, each.whole)
+        for name, array in columns.items():
+            table[name] = Values(Type.NUMBER, np.broadcast_to(array, shape).reshape(-1))
+        shown = exp.Alias(this=tree.copy(), alias=exp.to_identifier("formula"))
+        query = exp.select(shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
+        return compute_embedded(query, {RELEASED: table})["formula"].reshape(shape)
+
+
+_Function = Callable[[Mapping[int, FloatArray], IntArray], FloatArray]
+
+
+def _strip_rounding(tree: exp.Expression) -> tuple[exp.Expression, float]:
+    """Return a formula without the ROUND and the casts around it, and the most that these can add to its error."""
+    moved = 0.0
+    while isinstance(tree, (exp.Paren, exp.Round)) or _is_double(tree):
+        if isinstance(tree, exp.Round):
+            decimals = tree.args.get("decimals")
+            places = 0 if decimals is None else _read_literal(decimals)
+            if places is None:
+                break
+            moved += 10.0**-places
+        tree = tree.this
+    return tree, moved
+
+
+def _read_literal(node: exp.Expression) -> float | None:
+    if isinstance(node, exp.Paren):
+        return _read_literal(node.this)
+    if isinstance(node, exp.Neg):
+        inner = _read_literal(node.this)
+        return None if inner is None else -inner
+    return float(node.this) if isinstance(node, exp.Literal) and not node.is_string else None
+
+
+def _is_double(node: exp.Expression) -> bool:
+    return isinstance(node, (exp.Cast, exp.TryCast)) and node.args["to"].sql(dialect="duckdb") == "DOUBLE"
+
+
+def _is_clip(estimate: Estimate) -> bool:
+    """Return whether all that ``Estimate.finish`` does for this aggregate is to put the number back into a range.
+
+    If so, it never enlarges the error. A square root, for example, does more.
+    """
+    return type(estimate).finish is Estimate.finish
+
+
+def _is_smooth(tree: exp.Expression, numbers: Collection[str]) -> bool:
+    """Return whether a formula has only + − × ÷ over aggregates, literals and the columns named in ``numbers``."""
+    for node in tree.walk():
+        if not isinstance(node, _ARITHMETIC):
+            return False
+        if isinstance(node, exp.Column) and node.name[0] != "e" and node.name not in numbers:
+            return False
+        if isinstance(node, (exp.Cast, exp.TryCast)) and not _is_double(node):
+            return False
+        if isinstance(node, exp.Literal) and node.is_string:
+            return False
+        if isinstance(node, exp.Nullif) and _read_literal(_inner(node.expression)) != 0.0:
+            return False
+    return True
+
+
+def _inner(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, (exp.Cast, exp.TryCast, exp.Paren)):
+        node = node.this
+    return node
+
+
+def _compute(node: exp.Expression, columns: Mapping[str, FloatArray]) -> FloatArray | float:
+    """Return the value of a smooth formula (``_is_smooth``); a quotient by 0 is NaN. ``columns``: what it reads."""
+    match node:
+        case exp.Column():
+            return columns[node.name]
+        case exp.Literal():
+            return float(node.this)
+        case exp.Neg():
+            return -_compute(node.this, columns)
+        case exp.Add():
+            return _compute(node.this, columns) + _compute(node.expression, columns)
+        case exp.Sub():
+            return _compute(node.this, columns) - _compute(node.expression, columns)
+        case exp.Mul():
+            return _compute(node.this, columns) * _compute(node.expression, columns)
+        case exp.Div():
+            divisor = np.asarray(_compute(node.expression, columns))
+            return _compute(node.this, columns) / np.where(divisor == 0.0, np.nan, divisor)
+        case _:  # a parenthesis, a cast to double, NULLIF(…, 0)
+            return _compute(node.this, columns)
+
+
+# ---------------------------------------------------------------- of columns
+
+
+def column_errors(
+    plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow], *, clamp: bool = False
+) -> dict[str, tuple[float | None, ...]]:
+    """Return the 95 % errors of each aggregate column of a plan: for each released row its error, None without one."""
+    known = CellErrors(plan, noise, released, clamp=clamp)
+    found: dict[str, tuple[float | None, ...]] = {}
+    for output in plan.outputs:
+        if output.is_aggregate:
+            errors = [math.inf] * len(released)
+            if output.formula is not None and released:
+                errors = known.formula(output.formula).tolist()
+            found[output.name] = tuple(error if math.isfinite(error) else None for error in errors)
+    return found
+
+
+def find_largest_error(errors: Sequence[float | None]) -> float | None:
+    """Return the largest error; None if all are None."""
+    return max((error for error in errors if error is not None), default=None)
+
+
+def needs_values(plan: QueryPlan, only: object = None) -> bool:
+    """Return whether an error can depend on the measured numbers themselves, as the error of a quotient does.
+
+    ``only``: the formula of the one column to look at; by default all columns.
+    """
+    return any(
+        output.is_aggregate and output.formula is not None and not _is_direct(block, output.formula)
+        for block in plan.blocks
+        for output in block.outputs
+        if only is None or output.formula is only
+    )
+
+
+def _is_direct(plan: QueryPlan, tree: exp.Expression) -> bool:
+    return isinstance(tree, exp.Column) and tree.name[0] == "e" and plan.estimates[int(tree.name[1:])].alone is not None
