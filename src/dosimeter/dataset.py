@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import fields, replace
 from functools import partial
@@ -18,7 +18,16 @@ from dosimeter.errors import OptionError, SchemaError
 from dosimeter.influence import DeclaredTables, measure_influence, read_public_tables
 from dosimeter.inspection import warn_of_people
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import LookOptions, MechanismName, Quantiles, ReleaseOptions, StudiedGroups, read_look
+from dosimeter.options import (
+    Indicator,
+    LookOptions,
+    MechanismName,
+    Quantiles,
+    ReleaseOptions,
+    StudiedGroups,
+    Study,
+    read_look,
+)
 from dosimeter.planning import (
     PlanOptions,
     QueryPlan,
@@ -233,6 +242,8 @@ class Dataset:
         group_delta: float | None = None,
         quantiles: Quantiles = "ranks",
         min_rows: int | None = None,
+        indicator: Indicator = "bound",
+        candidates: str | Sequence[float] | None = None,
     ) -> Query:
         """Return a question about the table, with everything that is the same for looking at it and for releasing.
 
@@ -246,13 +257,16 @@ class Dataset:
             quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper, for
                 study.
             min_rows: a public lower bound on the rows that an AVG matches.
+            indicator: the RDR as the paper's ``"bound"``, its ``"exact"`` expectation, or the bound over the numbers
+                that one person's rows can reach, ``"cell"``.
+            candidates: the ε's to look at, and to choose among: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
 
         Raises:
             OptionError: an option does not take the value.
         """
         look = read_look(
             mechanism=mechanism, delta=delta, groups=groups, group_delta=group_delta, quantiles=quantiles,
-            min_rows=min_rows,
+            min_rows=min_rows, indicator=indicator, candidates=candidates,
         )  # fmt: skip
         return Query(self, sql, look)
 
@@ -267,10 +281,6 @@ class Dataset:
             QueryError: the query cannot be analysed; the message names the clause.
         """
         return Query(self, sql, read_look(**options)).risk()
-
-    def assess(self, query: Query) -> Risk:
-        """Return the risk of a query, measured as it says."""
-        return self.assess_plan(query.plan, query.look)
 
     def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
         plan = self.with_public_tables(plan)
@@ -344,8 +354,8 @@ class Dataset:
     def _read_release(self, sql: str, options: Mapping[str, Any]) -> tuple[Query, Way, dict[str, Any]]:
         from dosimeter.release import split_options
 
-        of_look = {each.name for each in fields(LookOptions)}
-        look = LookOptions(**{name: value for name, value in options.items() if name in of_look})
+        of_look = {each.name for kind in (LookOptions, Study) for each in fields(kind)}
+        look = read_look(**{name: value for name, value in options.items() if name in of_look})
         others = {name: value for name, value in options.items() if name not in of_look}
         return Query(self, sql, look), *split_options(ReleaseOptions(**others))
 

@@ -1,7 +1,7 @@
 """Declare the options of reading, looking and releasing once: as fields with their help, values and range.
 
-From the fields come the command line's options, the reference, the keys of the server's settings, and the checks of
-every surface. A field's name is a keyword in Python and a key in TOML.
+From the fields come the command line's options, the reference, the help of the keys of the server's settings, and what
+``check_option`` refuses. A field's name is a keyword in Python and a key in TOML.
 """
 
 from __future__ import annotations

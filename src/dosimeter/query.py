@@ -66,10 +66,11 @@ class Query:
     ) -> Risk:
         """Return everybody's per-instance sensitivity and RDR. For the controller's eyes only.
 
+        What is given here holds for this look alone, not for a release of the query.
+
         Args:
-            indicator: the RDR as the paper's ``"bound"``, which is the default, its ``"exact"`` expectation, or the
-                bound over the numbers that one person's rows can reach, ``"cell"``.
-            candidates: the ε's to look at: numbers, or ``"1,0.5,0.1"``; by default the paper's 37.
+            indicator: another indicator than the query's.
+            candidates: other ε's than the query's.
             calibration: Gaussian: ``"zcdp"``, the default, or ``"classic"`` as in the paper, for study.
             sensitivity: a Δ given by hand, for study.
 
@@ -77,7 +78,7 @@ class Query:
             QueryError: the query cannot be analysed; the message names the clause.
         """
         look = self._look(indicator, candidates, calibration, sensitivity)
-        return self.dataset.assess(replace(self, look=look))
+        return self.dataset.assess_plan(replace(self, look=look).plan, look)
 
     def find(self, preference: str | PreferenceFunction, **options: Any) -> Choice:
         """Return the largest ε that meets a preference. For the controller's eyes only.
@@ -98,8 +99,8 @@ class Query:
         Args:
             ledger: the open ledger that holds the dataset's account.
             way: how ε is set: ``Fixed``, ``Preferred`` or ``Selected``.
-            **options: the fields of ``ReleaseOptions`` but those that set ε; ``indicator`` and ``candidates`` as for
-                ``Query.risk``, where ε is found by them.
+            **options: the fields of ``ReleaseOptions`` but those that set ε; ``indicator`` and ``candidates`` where
+                ε is to be found by others than the query's.
 
         Returns:
             The Answer: its ``describe`` gives what the analyst may see. A denial has no answer and no reason.

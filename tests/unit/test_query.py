@@ -6,9 +6,11 @@ import importlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dosimeter
@@ -131,6 +133,24 @@ def test_one_release_plans_once_and_agrees_once_before_and_once_inside(
             calls.clear()
             clinic.query(SMOKERS).release(ledger, Fixed(0.1), policy=policy, again=True)
             assert calls == Counter(agree_on_terms=2, plan_query=planned)
+
+
+def test_a_query_remembers_by_what_it_was_looked_at(clinic: Dataset, tmp_path: Path) -> None:
+    query = clinic.query(SMOKERS, indicator="exact", candidates=[1.0, 0.3, 0.1])
+    found = query.find("ratio:0.95")
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        dry = query.dry_run(ledger, Preferred("ratio:0.95"), policy=Budget(2))
+    assert (found.epsilon, dry.describe()["epsilon"]) == (0.3, 0.3)
+
+
+@pytest.mark.parametrize("way", [Fixed(Decimal("0.5")), Preferred("ratio:0.5", epsilon=np.float64(0.5))])  # type: ignore[arg-type]
+def test_an_epsilon_may_be_any_number(clinic: Dataset, tmp_path: Path, way: Way) -> None:
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        assert clinic.query(SMOKERS).release(ledger, way, policy=Budget(Decimal(2))).status == "released"
+        with pytest.raises(OptionError, match=r"selection.* goes with"):
+            clinic.release(SMOKERS, ledger=ledger, epsilon=0.5, selection="paper")
+        with pytest.raises(OptionError, match="quantiles"):
+            clinic.release(SMOKERS, ledger=ledger, epsilon=0.5, quantiles="noise")
 
 
 def test_answers_are_tables_of_every_kind(clinic: Dataset, tmp_path: Path) -> None:

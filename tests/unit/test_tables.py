@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
 import dosimeter.cli
 from dosimeter.cli.app import COMMANDS, PAPER_COMMANDS, build_app
+from dosimeter.findings import Finding
+from dosimeter.findings.sentences import SENTENCES
 from dosimeter.ledger.accounting import POLICIES, Policy
 from dosimeter.measures import SingleMeasure
 from dosimeter.measures.measure import Dependence
@@ -59,6 +63,24 @@ def test_every_clause_that_a_plan_may_have_changes_it(clause: str) -> None:
 def test_every_policy_is_listed() -> None:
     assert {kind.__name__ for kind in POLICIES} == {kind.__name__ for kind in Policy.__subclasses__()}
     assert {kind.rule for kind in POLICIES} == {"reading", "budget"}
+
+
+def list_findings(kind: type[Finding] = Finding) -> Iterator[type[Finding]]:
+    for inner in kind.__subclasses__():
+        yield from list_findings(inner) if inner.__subclasses__() else [inner]
+
+
+def test_every_finding_has_its_sentence() -> None:
+    kinds = set(list_findings())
+    assert len(kinds) > 50
+    assert kinds <= set(SENTENCES)
+    assert all(issubclass(kind, Finding) for kind in SENTENCES)
+
+
+def test_every_choice_is_made_by_one_function() -> None:
+    package = Path(dosimeter.__file__).parent
+    makers = [path.relative_to(package).as_posix() for path in package.rglob("*.py") if " Choice(" in path.read_text()]
+    assert makers == ["assessment/choosing.py"]
 
 
 def test_every_module_of_the_command_line_is_a_command_or_shared() -> None:

@@ -19,7 +19,7 @@ OF_WAY = ("epsilon", "prefer", "chosen", "svt", "variance", "selection", "violat
 def split_options(options: ReleaseOptions) -> tuple[Way, dict[str, Any]]:
     """Return the way that sets ε, and the other options as keywords of ``Query.release``.
 
-    Raises OptionError if none or several ways are asked for, or if an option is out of range.
+    Raises OptionError if none or several ways are asked for, or if an option of the way is out of range.
     """
     others = {each.name: getattr(options, each.name) for each in fields(options) if each.name not in OF_WAY}
     return _read_way(options), others
@@ -44,6 +44,8 @@ def _read_way(given: ReleaseOptions) -> Way:
         )
     if given.violation is not None and given.svt is None:
         raise OptionError(Option("violation"), " goes with ", Option("svt"), ": it is a promise of the noisy test.")
+    if given.selection != "sharp" and given.svt is None:
+        raise OptionError(Option("selection"), " goes with ", Option("svt"), ": it says which noisy test.")
     if given.epsilon is not None:
         return Fixed(given.epsilon)
     if given.prefer is not None:

@@ -1,4 +1,4 @@
-"""What a release is asked to do, and its outcome. Frozen values, checked once."""
+"""What a release is asked to do, and its outcome, as frozen values."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 
 from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
@@ -45,12 +46,10 @@ def prepare_release(
 
 def _require_no_study(look: LookOptions) -> None:
     """Refuse to release what only a study measures so (S3, S7, C8)."""
-    study = look.study
-    if study != Study():
-        given = {"groups": study.observed, "quantiles": study.quantiles == "noise"}
-        given |= {"calibration": study.calibration is not None, "sensitivity": study.sensitivity is not None}
-        name = next(name for name, is_given in given.items() if is_given)
-        raise OptionError(Option(name), " is set for study, and no release may be measured so.", leave_out(name))
+    for each in fields(Study):
+        if getattr(look.study, each.name) != each.default:
+            name = "groups" if each.name == "observed" else each.name
+            raise OptionError(Option(name), " is set for study, and no release may be measured so.", leave_out(name))
 
 
 def _require_reviewed(schema: Schema) -> int:

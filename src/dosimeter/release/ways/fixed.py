@@ -41,6 +41,7 @@ class Fixed(Way):
 
     def __post_init__(self) -> None:
         check_option("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", float(self.epsilon))  # a Decimal or a NumPy number too
 
     def check(self, subject: Subject) -> None:
         """Refuse nothing: every ε that noise can be calibrated for may be fixed."""

@@ -57,9 +57,8 @@ class Preferred(Way):
     def __init__(self, preference: str | PreferenceFunction | Preference, *, epsilon: float | None = None) -> None:
         parsed = preference if isinstance(preference, Preference) else parse_preference(preference)
         object.__setattr__(self, "preference", parsed)
-        object.__setattr__(self, "epsilon", epsilon)
-        if epsilon is not None:
-            check_option("chosen", epsilon)
+        check_option("chosen", epsilon, optional=True)
+        object.__setattr__(self, "epsilon", None if epsilon is None else float(epsilon))
 
     @property
     def text_identifies_request(self) -> bool:

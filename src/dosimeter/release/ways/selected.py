@@ -79,6 +79,8 @@ class Selected(Way):
         check_option("variance", self.variance)
         check_option("selection", self.selection)
         check_option("violation", self.violation, optional=True)
+        for name in ("svt", "variance"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         if self.selection == "paper":
             refuse_promise(self.violation)
 
