@@ -113,8 +113,9 @@ class LedgerLookups(LedgerTransactions):
             replay = CheckedChain.read(transaction).of(dataset)
             if replay.summary is None or not replay.summary.entry_count:
                 return ()
-            earlier = _list_readings(transaction, dataset, most)
-            return *earlier, (replay.summary.entry_count, self._now(), replay.summary.reading.epsilon)
+            count = replay.summary.entry_count
+            earlier = (each for each in _list_readings(transaction, dataset, most) if each[0] < count)
+            return *earlier, (count, self._now(), replay.summary.reading.epsilon)
 
 
 def find_entry(transaction: Transaction, entry_id: str) -> Entry | None:
