@@ -133,6 +133,7 @@ function showParts() {
   const epsilon = document.body.dataset.shown;
   for (const element of document.querySelectorAll("[data-part]")) {
     if (element.closest("details:not([open])")) continue; // on demand
+    if (element.querySelector(".htmx-request")) continue; // people are being revealed: that answer shows the part
     const values = new URLSearchParams({ epsilon });
     const revealed = element.querySelector("[data-revealed]")?.dataset.revealed;
     if (revealed) values.set("revealed", revealed);
@@ -144,6 +145,12 @@ function showParts() {
     window.htmx.ajax("GET", `${element.dataset.part}?${values}`, { source: element, target: element, swap: "innerHTML" });
   }
 }
+
+// What was asked of a part before its people were to be revealed must not come back after them, masked.
+document.addEventListener("htmx:beforeRequest", ({ detail }) => {
+  const part = detail.elt.closest("[data-part]");
+  if (part && part !== detail.elt) window.htmx.trigger(part, "htmx:abort");
+});
 
 function showPreset() {
   const chosen = form.elements.preset?.value;
