@@ -98,7 +98,7 @@ def test_how_something_else_ends_the_process_is_passed_on(monkeypatch: pytest.Mo
     def leave(*_: object, **__: object) -> None:
         sys.exit(5)
 
-    monkeypatch.setattr("dosimeter.dataset.Dataset.assess", leave)
+    monkeypatch.setattr("dosimeter.dataset.Dataset.plan", leave)
     assert main(["risk", str(patients), COUNT]) == 5
 
 

@@ -49,7 +49,7 @@ def test_a_bug_of_ours_is_status_3(run: Run, patients: Path, monkeypatch: pytest
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("Ann is 30")
 
-    monkeypatch.setattr(Dataset, "assess", fail)
+    monkeypatch.setattr(Dataset, "plan", fail)
     monkeypatch.delenv("DOSIMETER_DEBUG", raising=False)
     outcome = run("risk", patients, SUM, "--json")
     assert (outcome.status, outcome.out) == (3, "")
@@ -72,10 +72,10 @@ def watch(engine):
         time.sleep(0.01)
     sys.stderr.write("ready\\n")
     sys.stderr.flush()
-def assess(self, *_, **__):
+def measure(self, *_, **__):
     threading.Thread(target=watch, args=(self.engine,), daemon=True).start()
     return self.engine.fetch(exp.select("MAX(HASH(range))").from_("RANGE(1000000000000)"))
-Dataset.assess = assess
+Dataset.plan = measure
 """
 
 

@@ -78,7 +78,7 @@ def test_only_additive_queries_find_and_release(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"groups": "observed"}, "must be one of declared, thresholded"),
+        ({"groups": "observed"}, "for study"),
         ({"epsilon": None, "svt": 1.0, "variance": 0.1, "indicator": "exact"}, "bound"),
         ({"epsilon": None}, "exactly one way"),
         ({"prefer": "ratio:0.5"}, "exactly one way"),
