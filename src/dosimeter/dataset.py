@@ -212,7 +212,7 @@ class Dataset:
             if name.lower() in words or (not name.isidentifier() and name.lower().replace('"', '""') in lowered)
         }
         missing = mentioned - self._known
-        if missing or self._counted is None:
+        if missing:
             from dosimeter.inspection import draft_schema
 
             drafted = draft_schema(self.engine, only=missing)
@@ -221,6 +221,8 @@ class Dataset:
             columns = {name: (drafted if name in missing else self.schema).columns[name] for name in drafted.columns}
             self.schema = replace(drafted, columns=columns)
             self._impose_whole_numbers(missing)
+        elif self.schema.individuals != self.n:
+            self.schema = replace(self.schema, individuals=self.n)
         return self.schema
 
     def _impose_whole_numbers(self, names: Collection[str]) -> None:
@@ -283,7 +285,7 @@ class Dataset:
         return Query(self, sql, read_look(**options)).risk()
 
     def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
-        plan = self.with_public_tables(plan)
+        plan = read_public_tables(plan, self.tables)
         epsilons = parse_candidates(look.candidates)
         n, people = self.n, self.people
         mechanism = build_mechanism(look, n)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,13 +18,13 @@ from dosimeter.findings import (
     find_notes,
     find_untold,
 )
-from dosimeter.risk import AnswerAccuracy, decides, find_conflict, find_largest
+from dosimeter.risk import AnswerAccuracy, ExactLimit, decides, exact_limit, find_conflict, find_largest
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
     from dosimeter.assessment.risk import Risk
     from dosimeter.findings import AccountRefuses, Finding
-    from dosimeter.risk import Candidate, ExactLimit, Preference, RDRs, Sensitivities, Verdict
+    from dosimeter.risk import Candidate, Preference, RDRs, Sensitivities, Verdict
 
 
 def choose(
@@ -46,10 +47,13 @@ def choose(
     lines, tested = _test(risk, preference, epsilons, classes)
     left = set(epsilons if available is None else available(epsilons))
     found = find_largest(tested, left)
-    limit, by_cell, limit_cell = risk.limit_of(preference, classes), found.epsilon, None
-    if not risk.plan.ranks:  # R11: defined where numbers get noise
+    limit, limit_cell, by_cell = ExactLimit(), None, found.epsilon
+    if not risk.plan.ranks:  # R11, R12: defined where numbers get noise, so that the RDR is a function of one scale
         reached = replace(classes, k=risk.reach, vectors=None)
-        limit_cell = risk.limit_of(preference, reached, "cell")
+        limit_of = partial(
+            exact_limit, preference, mechanism=risk.mechanism, sensitivity=risk.sensitivity, grids=risk.grids
+        )
+        limit, limit_cell = limit_of(classes, indicator=risk.indicator), limit_of(reached, indicator="cell")
         if risk.indicator != "cell" and preference.about_rdr and risk.reach != risk.k:
             by_cell = _find_by_cell(risk, preference, reached, limit_cell, sorted(left, reverse=True))
     refusal = refuse([line.epsilon for line in lines if line.satisfied]) if found.stopped and refuse else None
@@ -73,7 +77,7 @@ def choose(
         decides=decides(lines),
         limit_cell=None if limit_cell is None else limit_cell.value,
         epsilon_cell=by_cell,
-        conflict=find_conflict(preference.write_parts(), tested),
+        conflict=find_conflict(preference, tested),
         _look=look,
     )
 

@@ -51,7 +51,6 @@ from dosimeter.postprocess import ColumnAccuracy, measure_scales
 from dosimeter.risk import (
     AbsoluteRisk,
     Candidate,
-    ExactLimit,
     ExposedPerson,
     GroupRisk,
     Preference,
@@ -61,7 +60,6 @@ from dosimeter.risk import (
     Sensitivities,
     ShownGroups,
     advantage,
-    exact_limit,
     foresee_groups,
     largest_difference,
     own_epsilon,
@@ -279,25 +277,6 @@ class Risk:
         preference = prefer if isinstance(prefer, Preference) else parse_preference(prefer, threshold=threshold)
         epsilons = None if candidates is None else parse_candidates(candidates)
         return choose(self, preference, epsilons, available=available, refuse=refuse)
-
-    def limit_of(
-        self, preference: Preference, sensitivities: Sensitivities, indicator: Indicator | None = None
-    ) -> ExactLimit:
-        """Return the exact largest ε that meets a preference (F2); an empty ExactLimit if there is no such number.
-
-        ``sensitivities``: everybody's, in classes split by the preference's FILTERs. ``indicator``: by default this
-        risk's.
-        """
-        if self.plan.ranks:
-            return ExactLimit()  # R12: the RDR is no function of one scale
-        return exact_limit(
-            preference,
-            sensitivities,
-            self.mechanism,
-            sensitivity=self.sensitivity,
-            indicator=self.indicator if indicator is None else indicator,
-            grids=self.grids,
-        )
 
     def check_filters(self, preference: Preference) -> dict[str, exp.Expression]:
         """Return the conditions of the preference's FILTERs, by name, each checked against the schema.

@@ -40,7 +40,6 @@ def find(
     json: o.Json = False,
 ) -> int:
     """Find the largest ε that meets the preference. Releases nothing."""
-    from dosimeter.assessment import choose
     from dosimeter.query import Query
     from dosimeter.risk import parse_preference
 
@@ -52,14 +51,14 @@ def find(
 
         def work() -> tuple[Risk, Choice, AccountSummary | None]:
             assessed = Query(dataset, text, look, mentioned=prefer).risk()
-            account = looks.record_look(ledger, dataset, assessed)
-            charges = looks.charge_account(account, assessed)
-            if charges is None:
-                return assessed, choose(assessed, preference), account
+            account = None if ledger is None else looks.record_look(ledger, dataset, assessed)
+            if account is None:
+                return assessed, assessed.find(preference), None
             from dosimeter.release import find_refusal
 
+            charges = looks.charge_account(account, assessed)
             refuse = partial(find_refusal, charges)
-            return assessed, choose(assessed, preference, available=charges.remaining, refuse=refuse), account
+            return assessed, assessed.find(preference, available=charges.remaining, refuse=refuse), account
 
         assessed, choice, account = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
         save_picture(

@@ -44,14 +44,11 @@ def check_ledger_options(target: str | None, release: str | None, schema: object
         raise OptionError(f"--release shows one answer. Leave {', '.join(given)} out.")
 
 
-def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSummary | None:
+def record_look(target: str, dataset: Dataset, risk: Risk) -> AccountSummary | None:
     """Record in the ledger that the risk was looked at, before anything is shown (G1). Return the dataset's account.
 
-    Return None if the dataset has no account yet. Without a ledger (``target`` is None), record nothing and return
-    None.
+    Return None if the dataset has no account yet.
     """
-    if target is None:
-        return None
     from dosimeter.ledger import Ledger
     from dosimeter.planning import digest_measured
 
@@ -60,13 +57,11 @@ def record_look(target: str | None, dataset: Dataset, risk: Risk) -> AccountSumm
         return ledger.summary(dataset.schema.account_name)
 
 
-def charge_account(account: AccountSummary | None, risk: Risk) -> RequestCharges | None:
+def charge_account(account: AccountSummary, risk: Risk) -> RequestCharges:
     """Return a calculator of what an answer would be charged at any ε, and of which ε's the account admits (O2).
 
-    Charges nothing. Returns None if ``account`` is None.
+    Charges nothing.
     """
-    if account is None:
-        return None
     from dosimeter.ledger import ZERO, RequestCharges, exact_decimal
     from dosimeter.release import group_delta, price_plan
 
@@ -86,9 +81,10 @@ def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
 
     The reading is 0 without an account, and null if it is infinite.
     """
-    charges = charge_account(account, risk)
-    left = set(risk.candidates if charges is None else charges.remaining(risk.candidates))
-    reading = 0.0 if account is None else None if account.reading.infinite else float(account.reading.epsilon)
+    if account is None:
+        return {"reading": 0.0, "cut_off": []}
+    left = set(charge_account(account, risk).remaining(risk.candidates))
+    reading = None if account.reading.infinite else float(account.reading.epsilon)
     return {"reading": reading, "cut_off": [epsilon for epsilon in risk.candidates if epsilon not in left]}
 
 

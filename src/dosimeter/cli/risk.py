@@ -75,7 +75,8 @@ def risk(
             return found, lines, people, found.by(by, epsilon=at, reveal=reveal) if by else []
 
         found, lines, people, by_group = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
-        looks.record_look(ledger, dataset, found)
+        if ledger is not None:
+            looks.record_look(ledger, dataset, found)
         write_distribution(found, output)
         save_picture(found, lines, plot)
         if json:

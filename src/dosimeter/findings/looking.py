@@ -123,7 +123,8 @@ def find_notes(
         reason = mechanism.find_ratio_warning(low, high, grids=grids, scale=scale)
         if reason is not None:
             yield method.IncautiousRatio(reason)
-    yield from _find_level(preference, shifts_alike)
+    if not ratio:  # which depends on no level
+        yield from _find_level(preference, shifts_alike)
     for aggregate in preference.aggregates:
         if aggregate.fraction and _falls_on_zero(aggregate, classes):
             yield method.QuantileOnZero(preference.write_aggregate(aggregate))

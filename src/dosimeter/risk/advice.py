@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dosimeter.json_values import JsonObject
     from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.risk.exposure import Candidate
+    from dosimeter.risk.preference import Preference
     from dosimeter.risk.preference_terms import Verdict
 
 
@@ -128,15 +129,16 @@ def decides(candidates: Iterable[Candidate]) -> bool:
     return {line.satisfied for line in candidates} == {True, False}
 
 
-def find_conflict(parts: Sequence[str], tested: Sequence[tuple[float, Verdict]]) -> tuple[ConditionRange, ...]:
+def find_conflict(preference: Preference, tested: Sequence[tuple[float, Verdict]]) -> tuple[ConditionRange, ...]:
     """Return conditions that no candidate meets together, as few as are found.
 
     If there is one that no candidate meets by itself, return this one; otherwise two of which no candidate meets both;
-    otherwise all. ``parts``: the conditions that AND joins, as text. ``tested``: each candidate with the verdict on it.
-    Empty if some candidate meets all conditions, or if there is only one condition.
+    otherwise all. ``tested``: each candidate with the verdict on it. Empty if some candidate meets all conditions, or
+    if there is only one condition.
     """
-    if len(parts) < 2 or any(verdict.satisfied for _, verdict in tested):
+    if len(preference.comparisons) < 2 or any(verdict.satisfied for _, verdict in tested):
         return ()
+    parts = preference.write_parts()
     met = [{epsilon for epsilon, verdict in tested if verdict.parts[at]} for at in range(len(parts))]
     told = [
         ConditionRange(text, min(found, default=None), max(found, default=None))

@@ -195,7 +195,7 @@ def exact_limit(
             )
         )
 
-    without_noise = evaluate(0.0)
+    without_noise = preference.judge(low / high if high > 0.0 else None) if ratio else evaluate(0.0)
     if low == high or without_noise.satisfied:
         return ExactLimit(every=True)
     if ratio and tau == 1.0:

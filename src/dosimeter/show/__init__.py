@@ -3,7 +3,7 @@
 Takes values; gives text. Never computes a risk and never reads data.
 """
 
-from dosimeter.show.axes import Axis, even_axis, ratio_axis, row_axis
+from dosimeter.show.axes import Axis, even_axis, range_axis, ratio_axis, row_axis
 from dosimeter.show.candidates import (
     FAILS,
     MEETS,

@@ -6,9 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dosimeter.show.written_numbers import FLOOR, format_number
+
+if TYPE_CHECKING:
+    from dosimeter.risk import Candidate
 
 Scale = Literal["linear", "log", "symlog"]
 
@@ -60,6 +63,26 @@ def ratio_axis(values: Sequence[float], *, ticks: int = 9) -> Axis:
     room = max((top / bottom) ** 0.04, 1.005)
     low, high = bottom / room, top * room
     return Axis(low, high, _ratio_ticks(low, high, ticks), "log")
+
+
+def range_axis(candidates: Sequence[Candidate], *, raw: bool = False, ticks: int = 9) -> Axis:
+    """Return the axis for bars from the smallest to the largest RDR of each candidate (R8).
+
+    It is logarithmic for multiples of the average RDR. For RDRs themselves (``raw``) it is linear, unless the shortest
+    bar could hardly be seen on a linear axis. ``ticks``: about how many it has at most.
+    """
+    spans = list_spans(candidates, raw=raw)
+    ends = [end for span in spans for end in span]
+    if not raw:
+        return replace(ratio_axis([*ends, 1.0], ticks=ticks), title="× the average person (log scale)", unit=" ×")
+    if min(high - low for low, high in spans) > 0.02 * max(ends):
+        return replace(even_axis(0.0, max(ends), ticks=ticks), title="RDR")
+    return replace(ratio_axis(ends, ticks=ticks), title="RDR (log scale)")
+
+
+def list_spans(candidates: Sequence[Candidate], *, raw: bool) -> list[tuple[float, float]]:
+    """Return the two ends of each candidate's bar: the smallest and the largest RDR, or these by the average (R8)."""
+    return [(each.rdr.min, each.rdr.max) if raw else each.rdr.relative for each in candidates]
 
 
 def even_axis(low: float, high: float, *, ticks: int = 9) -> Axis:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dosimeter.errors import OptionError
 from dosimeter.risk import is_alike
-from dosimeter.show.axes import Axis, even_axis, ratio_axis, row_axis
+from dosimeter.show.axes import Axis, list_spans, range_axis, row_axis
 from dosimeter.show.candidates import candidate_rows, order_candidates
 from dosimeter.show.charts.chart import PRIVATE, Bar, Chart, Look, Mark, Row, Rule
 from dosimeter.show.written_numbers import format_epsilon, format_number, format_range
@@ -27,25 +27,25 @@ def range_chart(
     view: Literal["relative", "raw"] = "relative",
     reading: float | None = None,
     selected: float | None = None,
-    ticks: int = 9,
 ) -> Chart:
     """Return the chart of one bar per candidate ε, from the least to the most exposed person.
 
     The largest ε that meets the preference is marked, and so is ``selected`` if it is another one; a ``selected`` that
     is no candidate is refused. ``view``: multiples of the average RDR, or raw RDRs. ``reading``: draw a line between
-    the candidates above the account's reading and the others (O2). ``ticks``: about how many the axis has at most.
+    the candidates above the account's reading and the others (O2).
     """
     ordered, raw = order_candidates(candidates), view == "raw"
     if selected is not None and selected not in [c.epsilon for c in ordered]:
         raise OptionError(f"ε = {format_epsilon(selected)} is not among the candidates, so it cannot be marked.")
     found = max((c.epsilon for c in ordered if c.satisfied), default=None)
     marked = {selected: SELECTED} | {found: FOUND}
-    axis, table = find_range_axis(ordered, raw=raw, ticks=ticks), candidate_rows(ordered)
+    axis, table = range_axis(ordered, raw=raw), candidate_rows(ordered)
     marks: list[Mark] = [] if raw else [Rule(Look.AVERAGE, x=1.0)]
     rows = []
-    for place, (c, cells) in enumerate(zip(ordered, table["rows"], strict=True)):
+    spans = list_spans(ordered, raw=raw)
+    for place, (c, ends, cells) in enumerate(zip(ordered, spans, table["rows"], strict=True)):
         facts = dict(zip(table["columns"], cells, strict=True))
-        low, high = (max(end, axis.low) for end in _find_span(c, raw=raw))
+        low, high = (max(end, axis.low) for end in ends)
         words = f"{facts['least exposed, ×']} to {facts['most exposed, ×']} × the average"
         marks.append(Bar(low, high, place + 0.22, place + 0.78, LOOKS[c.satisfied], words))
         raws = ("RDR", f"{format_number(c.rdr.min, 4)} to {format_number(c.rdr.max, 4)}")
@@ -68,25 +68,6 @@ def range_chart(
         width=430,
         height=(17 if len(ordered) > 20 else 24) * len(ordered),
     )
-
-
-def find_range_axis(candidates: Sequence[Candidate], *, raw: bool, ticks: int = 9) -> Axis:
-    """Return the axis for bars from the smallest to the largest RDR of each candidate (R8).
-
-    It is logarithmic for multiples of the average RDR. For RDRs themselves (``raw``) it is linear, unless the shortest
-    bar could hardly be seen on a linear axis. ``ticks``: about how many it has at most.
-    """
-    spans = [_find_span(candidate, raw=raw) for candidate in candidates]
-    ends = [end for span in spans for end in span]
-    if not raw:
-        return replace(ratio_axis([*ends, 1.0], ticks=ticks), title="× the average person (log scale)", unit=" ×")
-    if min(high - low for low, high in spans) > 0.02 * max(ends):
-        return replace(even_axis(0.0, max(ends), ticks=ticks), title="RDR")
-    return replace(ratio_axis(ends, ticks=ticks), title="RDR (log scale)")
-
-
-def _find_span(candidate: Candidate, *, raw: bool) -> tuple[float, float]:
-    return (candidate.rdr.min, candidate.rdr.max) if raw else candidate.rdr.relative
 
 
 def _write_heading(ordered: Sequence[Candidate], axis: Axis, *, raw: bool) -> tuple[str, list[str]]:

@@ -20,9 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dosimeter.problems import Option
-from dosimeter.show.axes import Axis
+from dosimeter.show.axes import Axis, range_axis
 from dosimeter.show.candidates import FAILS, MEETS, format_scale, list_errors, order_candidates
-from dosimeter.show.charts import Bar, range_chart
 from dosimeter.show.written_numbers import format_epsilon, format_number, format_percent, format_range, format_times
 
 if TYPE_CHECKING:
@@ -169,15 +168,15 @@ def range_bars(
     def build(options: ConsoleOptions) -> RenderableType:
         room = min(options.max_width, width or options.max_width)
         cells = max(8, room - name_width - figure_width - (4 if stated else 0) - 4)
-        chart = range_chart(shown, ticks=max(2, cells // 7))
-        head = ("eps" if options.ascii_only else "ε").rjust(name_width) + "  " + _scale_line(chart.x, cells)
+        axis = range_axis(shown, ticks=max(2, cells // 7))
+        head = ("eps" if options.ascii_only else "ε").rjust(name_width) + "  " + _scale_line(axis, cells)
         lines = [
             _plain("× the average person, log scale. Shorter is fairer: people look more alike.", options),
             _plain(head, options, "dim"),
         ]
-        for c, bar, name, figure in zip(shown, chart.bars, names, figures, strict=True):
+        for c, name, figure in zip(shown, names, figures, strict=True):
             line = _plain(name.rjust(name_width) + "  ", options, "bold" if c.epsilon == found else "")
-            line.append_text(_plain(_bar(chart.x, bar, cells, options), options, _colour(c)))
+            line.append_text(_plain(_bar(axis, c.rdr.relative, cells, options), options, _colour(c)))
             line.append_text(_plain("  " + figure.rjust(figure_width), options))
             if stated:
                 line.append_text(_plain(" " + _verdict(c), options, _colour(c)))
@@ -187,13 +186,13 @@ def range_bars(
     return _Late(build)
 
 
-def _bar(axis: Axis, bar: Bar, cells: int, options: ConsoleOptions) -> str:
-    """Draw a bar in a line of ``cells`` characters. Its length is exact to an eighth of a character.
+def _bar(axis: Axis, ends: tuple[float, float], cells: int, options: ConsoleOptions) -> str:
+    """Draw a bar between two values in a line of ``cells`` characters. Its length is exact to an eighth of a character.
 
     The bar starts at a whole character, and is never shorter than an eighth. In ASCII its length is in whole
     characters, and at least one.
     """
-    low, high = axis.position(bar.x) * cells, axis.position(bar.x2) * cells
+    low, high = (axis.position(end) * cells for end in ends)
     start = min(round(low), cells - 1)
     eighths = min(max(round(8 * (high - low)), 1), 8 * (cells - start))
     if options.ascii_only:

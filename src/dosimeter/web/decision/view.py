@@ -32,8 +32,9 @@ from dosimeter.show import (
     format_multiple,
     format_people,
     order_candidates,
+    range_axis,
 )
-from dosimeter.show.charts import Chart, bins_chart, find_range_axis
+from dosimeter.show.charts import Chart, bins_chart
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
     ColumnError,
@@ -173,7 +174,7 @@ def build_view(
     tabled = columns if len(columns) <= MOST_COLUMNS else (column,)
     errors = {name: show_errors(measured, columns.index(name)) for name in tabled}
     drawn = errors[column]
-    axis = measured.once(("axis", form.raw), lambda: find_range_axis(measured.candidates, raw=form.raw))
+    axis = measured.once(("axis", form.raw), lambda: range_axis(measured.candidates, raw=form.raw))
     found = find_for_approval(measured, offer, selected, cost.findings, wanted=wanted_error, own=own)
     given, refusal = word_all(pick(found, GIVEN)), offer.refuse(selected)
     return DecisionView(
