@@ -15,6 +15,7 @@ from dosimeter.influence import (
     measure_exactly,
     measure_influence,
 )
+from dosimeter.private import Private
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, repr=False, eq=False)
-class DataReader:
+class DataReader(Private):
     """A reader of one plan's data, while the dataset is open.
 
     ``answer`` is remembered; every other call sends queries. A reader works in the thread that the dataset's engine
@@ -71,6 +72,3 @@ class DataReader:
         """
         rows = self.tables.find_rows(self.plan)
         return profile.find_exposed(ExposedSearch(contributions, measured, rows, self.norm, count, columns, reveal))
-
-    def __repr__(self) -> str:
-        return "DataReader(redacted)"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dosimeter.engines.file_digests import digest_bytes
 from dosimeter.engines.source_files import find_delimiter, name_table, read_first_line
 from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
+from dosimeter.private import Private
 from dosimeter.schema import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FewRows:
+class FewRows(Private):
     """A result of few rows. It takes longer to load Arrow than to read so few cells one by one.
 
     ``columns``: by name, each column's values as a list, None for NULL.
@@ -92,9 +93,6 @@ class FewRows:
         """Return ``length`` rows from index ``offset`` on."""
         columns = {name: values[offset : offset + length] for name, values in self.columns.items()}
         return FewRows(columns, len(range(self.num_rows)[offset : offset + length]))
-
-    def __repr__(self) -> str:
-        return "FewRows(redacted)"
 
 
 class Engine(Protocol):

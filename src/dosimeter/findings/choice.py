@@ -9,11 +9,12 @@ from functools import cached_property
 from dosimeter.findings.finding import Finding
 from dosimeter.findings.sentences import word_all
 from dosimeter.html import write_paragraphs, write_table
+from dosimeter.private import Private
 from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference
 
 
 @dataclass(frozen=True, repr=False)
-class Choice:
+class Choice(Private):
     """The result of finding ε from a preference. ``epsilon``: the largest candidate that meets it; None if none does.
 
     ``preference``: as it was understood, its text and its preset among it. ``limit``: the exact largest ε, if there is
@@ -34,9 +35,6 @@ class Choice:
     epsilon_cell: float | None = None
     conflict: tuple[ConditionRange, ...] = ()
     _look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: (), compare=False)
-
-    def __repr__(self) -> str:
-        return "Choice(redacted)"
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:

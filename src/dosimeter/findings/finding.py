@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, dataclass_transform
 
+from dosimeter.private import Private
+
 
 class Weight(Enum):
     """How a finding bears on taking an ε."""
@@ -25,7 +27,7 @@ class Subject(Enum):
 
 
 @dataclass_transform(frozen_default=True)
-class Finding:
+class Finding(Private):
     """One thing worth saying. Its fields are the numbers and names that the sentence needs. Private.
 
     Every subclass is a frozen dataclass. It gives what differs from the class it extends beside this class's name:
@@ -51,6 +53,3 @@ class Finding:
             if value is not None:
                 setattr(cls, name, value)
         dataclass(frozen=True, repr=False)(cls)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(redacted)"

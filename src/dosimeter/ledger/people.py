@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import LedgerError
+from dosimeter.private import Private
 from dosimeter.problems import ASKING, Hint, Option, Surface
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _KEY = ""  # where the key stands among the accounts, of which none has an empty
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class People:
+class People(Private):
     """Digests of the individuals of some data, as whole numbers below 2⁶⁴; at most ``MOST_KEPT``, the smallest."""
 
     digests: frozenset[int]
@@ -58,9 +59,6 @@ class People:
                 "DELETE FROM dosimeter_ledger_people."
             )
         return cls(frozenset(int.from_bytes(stored[at : at + 8]) for at in range(0, len(stored), 8)))
-
-    def __repr__(self) -> str:
-        return "People(redacted)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.noise_grid import UNDECLARED_PEOPLE
 from dosimeter.measures.units import Entries, EntryIndices, UnitField, WholeNumbers
 from dosimeter.mechanisms import Norm
+from dosimeter.private import Private
 from dosimeter.sql import column_tree, is_not_null, whole_number, wrap
 
 
@@ -40,7 +41,7 @@ class Dependence(Enum):
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class GroupColumn:
+class GroupColumn(Private):
     """The distinct inputs of a measure in one group, with one element per input in each array. Private data.
 
     For a measure that needs no separate groups (``by_group`` is False) it holds the inputs of all groups. ``values``:
@@ -51,12 +52,9 @@ class GroupColumn:
     present: NDArray[np.bool_]
     people: IntArray
 
-    def __repr__(self) -> str:
-        return "GroupColumn(redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Seen:
+class Seen(Private):
     """What one row of a profile holds of an argument that is not NULL there. Private data.
 
     ``value``: the argument's value or, if ``reduced``, what the profile keeps in its place. ``kept`` returns the
@@ -68,9 +66,6 @@ class Seen:
     reduced: bool
     kept: Callable[[], IntArray]
     held: Callable[[bool], exp.Select]
-
-    def __repr__(self) -> str:
-        return "Seen(redacted)"
 
 
 @dataclass(frozen=True, slots=True)

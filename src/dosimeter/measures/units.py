@@ -18,6 +18,7 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.exact import exact_total
+from dosimeter.private import Private
 
 Values = tuple[tuple[int, int], ...]  # of one individual: each value, and how often
 WholeNumbers = NDArray[Any]  # int64, or Python's own integers where these do not fit
@@ -189,7 +190,7 @@ class Joined(ArgumentField, ABC):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Entries:
+class Entries(Private):
     """The entries of a unit profile: what each individual contributes to each group. Private data.
 
     ``group``: the index of each entry's group. ``times``: how many individuals in that group have an equal entry.
@@ -238,6 +239,3 @@ class Entries:
         ordered = np.argsort(numbers, kind="stable")
         borders = np.flatnonzero(np.diff(self.group[ordered])) + 1
         return [indices for indices in np.split(ordered, borders) if len(indices)]
-
-    def __repr__(self) -> str:
-        return "Entries(redacted)"

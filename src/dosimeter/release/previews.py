@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import Reading, RequestCharges
 from dosimeter.postprocess import list_facts, tell_ranks, word_facts
+from dosimeter.private import Private
 from dosimeter.problems import Problem, Surface
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Preview:
+class Preview(Private):
     """The part of a dry run that depends on the way to set ε. A way that shows more than the ε has a subclass. Private.
 
     ``reason``: why the release would be denied for certain, or would stop the dataset; None if it would do neither.
@@ -92,9 +93,6 @@ class Preview:
 
     def describe_cost(self) -> JsonObject | None:
         return None if self.cost is None else self.cost.describe()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(redacted)"
 
 
 def _number(reading: Reading) -> float | None:

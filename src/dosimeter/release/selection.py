@@ -49,6 +49,7 @@ from dosimeter.measures import Dependence
 from dosimeter.mechanisms import Laplace, Mechanism
 from dosimeter.options import Selection, check_option
 from dosimeter.planning import QueryPlan
+from dosimeter.private import Private
 from dosimeter.problems import Hint, Option, for_controller, leave_out
 from dosimeter.release.noise import certified_scale, draw_discrete_laplace, exact_number, round_down
 
@@ -150,7 +151,7 @@ class NoisyTest:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OutcomeProbabilities:
+class OutcomeProbabilities(Private):
     """The probability of each candidate to be released, and the probability of a denial.
 
     Computed from private data: for the controller's eyes only.
@@ -158,9 +159,6 @@ class OutcomeProbabilities:
 
     probabilities: tuple[float, ...]
     denial: float
-
-    def __repr__(self) -> str:
-        return "OutcomeProbabilities(redacted)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from dosimeter.private import Private
 from dosimeter.risk.preference_names import SAFE_ADVANTAGE
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AnswerAccuracy:
+class AnswerAccuracy(Private):
     """The accuracy of a whole answer at one ε: its 95 % errors, compared with the exact numbers. Private.
 
     ``errors``: for each column, its largest error (None without one) and whether this error is counted in rows, as that
@@ -83,12 +84,9 @@ class AnswerAccuracy:
         numbers, lost = self.numbers + self.too_few, self.drowned + self.too_few
         return numbers > 0 and 2 * lost >= numbers
 
-    def __repr__(self) -> str:
-        return "AnswerAccuracy(redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ConditionRange:
+class ConditionRange(Private):
     """One of the conditions that a preference joins by AND, with the range of the candidates that meet it. Private.
 
     ``smallest`` and ``largest``: the smallest and the largest of these candidates; None if there are none.
@@ -101,9 +99,6 @@ class ConditionRange:
     def describe(self) -> JsonObject:
         """Return the condition and the smallest and largest ε that meet it alone, as JSON has them."""
         return {"condition": self.condition, "smallest": self.smallest, "largest": self.largest}
-
-    def __repr__(self) -> str:
-        return "ConditionRange(redacted)"
 
 
 def find_safe(candidates: Iterable[Candidate]) -> float | None:

@@ -18,6 +18,7 @@ import numpy as np
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator
+from dosimeter.private import Private
 from dosimeter.risk.exposure import AbsoluteRisk, Candidate, RDRs, Sensitivities
 from dosimeter.risk.rdr import compute_rdr, summarise_rdrs
 
@@ -34,7 +35,7 @@ _WIDEST = 2.0**200
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class JudgedCandidates:
+class JudgedCandidates(Private):
     """The verdict on each candidate that the account allows, and the largest of these that meets the preference (F1).
 
     ``tested``: each allowed candidate with the verdict on it, in the order in which they were tested. ``epsilon``: the
@@ -46,12 +47,9 @@ class JudgedCandidates:
     tested: tuple[tuple[float, Verdict], ...]
     stopped: bool = False
 
-    def __repr__(self) -> str:
-        return "JudgedCandidates(redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ExactLimit:
+class ExactLimit(Private):
     """The exact largest ε that meets a preference, as ``value`` (F2).
 
     ``value`` is None if every ε meets the preference (then ``every`` is true), or if no such number can be computed.
@@ -59,9 +57,6 @@ class ExactLimit:
 
     value: float | None = None
     every: bool = False
-
-    def __repr__(self) -> str:
-        return "ExactLimit(redacted)"
 
 
 def paper_candidates() -> tuple[float, ...]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dosimeter.influence import Contributions
 from dosimeter.json_values import JsonObject, JsonScalar
+from dosimeter.private import Private
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
@@ -81,7 +82,7 @@ class RDRs:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ExposedPerson:
+class ExposedPerson(Private):
     """One of the most exposed people, or several with the same values in the data, counted together. Private.
 
     ``people``: how many individuals have these values. ``sensitivity``: their PIS. ``why``: what makes them exposed, as
@@ -107,9 +108,6 @@ class ExposedPerson:
             "record": dict(self.columns),
         }
 
-    def __repr__(self) -> str:
-        return "ExposedPerson(redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GroupRisk:
@@ -132,7 +130,7 @@ class GroupRisk:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AbsoluteRisk:
+class AbsoluteRisk(Private):
     """The absolute risks of the most exposed person at one ε: they compare nobody with anybody else (P1–P4). Private.
 
     ``own_epsilon``: the person's own guarantee. ``identification``: the probability with which one individual can be
@@ -164,15 +162,12 @@ class AbsoluteRisk:
             "posterior": None if self.posterior is None else {f"{self.prior:g}": self.posterior},
         }
 
-    def __repr__(self) -> str:
-        return "AbsoluteRisk(redacted)"
-
 
 # ---------------------------------------------------------------- choices
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Spread:
+class Spread(Private):
     """The smallest, largest, mean and median RDR over people at one ε, and the population variance. Private."""
 
     min: float
@@ -194,9 +189,6 @@ class Spread:
     def describe(self) -> dict[str, float]:
         """Return the numbers as JSON has them."""
         return {**asdict(self), "ratio": self.ratio}
-
-    def __repr__(self) -> str:
-        return "Spread(redacted)"
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,6 +17,7 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
+from dosimeter.private import Private
 from dosimeter.risk.preference_functions import COLUMNS, FUNCTIONS, NUMBER_FUNCTIONS
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verdict:
+class Verdict(Private):
     """The verdict on one ε: whether its RDRs meet a preference (``satisfied``). Private, as the RDRs are.
 
     ``value``: the left-hand side of a single comparison, or a callable's number; otherwise None. ``empty``: whether a
@@ -94,9 +95,6 @@ class Verdict:
     satisfied: bool
     empty: bool = False
     parts: tuple[bool, ...] = ()
-
-    def __repr__(self) -> str:
-        return "Verdict(redacted)"
 
 
 # ---------------------------------------------------------------- terms → text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.arrays import sum_rows
+from dosimeter.private import Private
 from dosimeter.risk.exposure import RDRs, Sensitivities
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _LEAST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RankCell:
+class RankCell(Private):
     """One number that is drawn by rank, in one group. Private.
 
     ``cell``: its index among all cells. ``column``: the group's values and how often each occurs; None for an empty
@@ -49,12 +50,9 @@ class RankCell:
         counts = self.rank.count(self.column)
         return self.weight * self.rank.distances(counts, epsilon, points)
 
-    def __repr__(self) -> str:
-        return "RankCell(redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RankCells:
+class RankCells(Private):
     """All numbers of one answer that are drawn by rank. Private.
 
     ``noisy``: the indices of all other cells. ``_levels``: the results of ``level`` so far, by ε.
@@ -119,9 +117,6 @@ class RankCells:
                 found = cell.distances(share, np.append(without, cell.answer))
                 more[entries] = found[:-1] - found[-1]
         return self.level(epsilon) + sum_rows(more, vectors.starts)
-
-    def __repr__(self) -> str:
-        return "RankCells(redacted)"
 
 
 def compute_rank_rdr(

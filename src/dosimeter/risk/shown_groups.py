@@ -14,6 +14,7 @@ import numpy as np
 from dosimeter.arrays import IntArray
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
+from dosimeter.private import Private
 
 HARDLY = 0.01
 """A group with a smaller probability of being shown than this counts as hidden."""
@@ -38,7 +39,7 @@ class ShownAt:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ShownGroups:
+class ShownGroups(Private):
     """The thresholded groups in the data, and how many of them an answer would show at each ε. Private.
 
     ``observed``: how many groups the data have. ``people``: the individuals in them; somebody in several groups counts
@@ -58,9 +59,6 @@ class ShownGroups:
             "group_delta": self.group_delta,
             "candidates": [line.describe() for line in self.lines],
         }
-
-    def __repr__(self) -> str:
-        return "ShownGroups(redacted)"
 
 
 def foresee_groups(

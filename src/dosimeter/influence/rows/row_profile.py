@@ -35,6 +35,7 @@ from dosimeter.influence.units.unit_rows import BY
 from dosimeter.measures import ArgumentMeasure, GroupColumn, Measure
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan, require_few_observed
+from dosimeter.private import Private
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +51,7 @@ FEW = 4096
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RowProfile:
+class RowProfile(Private):
     """The result of the profile query, as arrays with one element per distinct contribution.
 
     ``keys``: the groups. ``group``: the contribution's group, as an index into ``keys``; -1 for a group that nobody
@@ -130,9 +131,6 @@ class RowProfile:
 
         return find_people(self, search)
 
-    def __repr__(self) -> str:
-        return "RowProfile(redacted)"
-
 
 class JointRowProfile(JointProfile[RowProfile]):
     """The profile of a plan with several blocks, where an individual has one row."""
@@ -146,7 +144,7 @@ class JointRowProfile(JointProfile[RowProfile]):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Measured:
+class Measured(Private):
     """The exact numbers that get noise: one row per group, one number per measure, in the data's units. Private.
 
     ``columns``, by the index of each measure that is drawn by rank: for each group its values and how many individuals
@@ -162,9 +160,6 @@ class Measured:
     def blocks(self) -> tuple[Measured, ...]:
         """Return the exact numbers of each block (SELECT that measures), in the plan's order."""
         return (self, *self.further)
-
-    def __repr__(self) -> str:
-        return "Measured(redacted)"
 
 
 # ---------------------------------------------------------------- the profile

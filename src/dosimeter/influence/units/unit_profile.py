@@ -48,6 +48,7 @@ from dosimeter.influence.units.unit_rows import BY, GROUP, count_groups, observe
 from dosimeter.measures import Entries, NearValues, UnitField, Values, WholeNumbers
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan, require_few_observed
+from dosimeter.private import Private
 from dosimeter.schema import Scalar
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ Around = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class UnitProfile:
+class UnitProfile(Private):
     """The result of the unit profile query: one row per distinct contribution, and how many people have it.
 
     ``layout``: the form of a row in that query's result. ``people``, ``inside``, ``attributes`` and ``identities`` (the
@@ -146,9 +147,6 @@ class UnitProfile:
         from dosimeter.influence.most_exposed import find_units
 
         return find_units(self, search)
-
-    def __repr__(self) -> str:
-        return "UnitProfile(redacted)"
 
 
 class JointUnitProfile(JointProfile[UnitProfile]):

@@ -14,6 +14,7 @@ from dosimeter.errors import OptionError
 from dosimeter.findings import word
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
 from dosimeter.options import Selection, check_option
+from dosimeter.private import Private
 from dosimeter.problems import Option, Problem, for_controller, leave_out
 from dosimeter.release.costs import find_refusal
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about
@@ -236,7 +237,7 @@ class Selected(Way):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PossibleEpsilon:
+class PossibleEpsilon(Private):
     """An ε that the noisy test may select. ``probability``: of its selection. ``cost``: what the answer would cost.
 
     ``variance``: the exact variance of the normalised RDRs at this ε; ``violates``: whether that exceeds the threshold.
@@ -256,9 +257,6 @@ class PossibleEpsilon:
             "violates": self.violates,
             "cost": self.cost.describe(),
         }
-
-    def __repr__(self) -> str:
-        return "PossibleEpsilon(redacted)"
 
 
 class NoCandidatePreview(Preview):

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from dosimeter.private import Private
 from dosimeter.show.axes import Axis, pick_apart
 from dosimeter.show.candidates import TextTable
 
@@ -106,7 +107,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chart:
+class Chart(Private):
     """A chart. Marks that come later lie above earlier ones.
 
     ``notes``: sentences under the title. ``description``: the chart in words, for those who cannot see it. ``table``:
@@ -129,9 +130,6 @@ class Chart:
     @property
     def bars(self) -> tuple[Bar, ...]:
         return tuple(mark for mark in self.marks if isinstance(mark, Bar))
-
-    def __repr__(self) -> str:
-        return "Chart(redacted)"
 
 
 def keep_apart(labels: Sequence[Label], x: Axis) -> list[Label]:
