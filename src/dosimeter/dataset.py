@@ -121,7 +121,7 @@ class Dataset:
         """
         facts = _read_schema_source(schema)
         one_row_each = facts is None or facts.unit == "row"
-        written = (delimiter, encoding, null, read_frames(tables or {}), decimal, date_format)
+        written = (delimiter, encoding, null, read_frames(tables) if tables else {}, decimal, date_format)
         options = ReadOptions(table, *written, one_row_each=one_row_each)
         reopen = partial(open_engine, source, engine, options)
         opened = ClosableEngine(reopen())

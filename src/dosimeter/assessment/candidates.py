@@ -73,9 +73,8 @@ def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | N
     epsilons = [rdrs.epsilon for rdrs in many]
     in_rows: list[tuple[float | None, ...]] = [()] * len(epsilons)
     if risk.plan.ranks:
-        columns = [output.name for output in risk.plan.outputs if output.is_aggregate]
         by_name = [rank_errors(risk.plan, epsilon) for epsilon in epsilons]
-        in_rows = [tuple(each.get(name) for name in columns) if each else () for each in by_name]
+        in_rows = [tuple(each.get(name) for name in risk.plan.aggregate_names) if each else () for each in by_name]
     return build_candidates(
         many,
         noise_scales=[None if risk.plan.only_ranks else risk.noise_scale(epsilon) for epsilon in epsilons],

@@ -14,17 +14,15 @@ if TYPE_CHECKING:
     from dosimeter.risk import Candidate
 
 
-def check_output(path: Path | None, inputs: o.Inputs) -> None:
+def check_output(path: Path, inputs: o.Inputs) -> None:
     o.check_writable(path, (".csv", ".parquet"), "the distribution is written", inputs=inputs)
 
 
-def check_picture(path: Path | None, inputs: o.Inputs) -> None:
+def check_picture(path: Path, inputs: o.Inputs) -> None:
     o.check_writable(path, (".svg", ".png", ".html"), "a picture is saved", inputs=inputs)
 
 
-def write_distribution(found: Risk, path: Path | None) -> None:
-    if path is None:
-        return
+def write_distribution(found: Risk, path: Path) -> None:
     table = found.distribution(found.candidates)
     try:
         if path.suffix.lower() == ".csv":
@@ -42,7 +40,7 @@ def write_distribution(found: Risk, path: Path | None) -> None:
 def save_picture(
     found: Risk,
     lines: Sequence[Candidate],
-    path: Path | None,
+    path: Path,
     *,
     selected: float | None = None,
     words: Sequence[str] | None = None,
@@ -50,12 +48,10 @@ def save_picture(
     """Save a picture with one bar per candidate of ``lines``, from the least to the most exposed person.
 
     If ``path`` ends in .html, save a page with this picture, a histogram of everybody's RDR at one ε, the SQL, advice
-    and the notes on the risk ``found``. Save nothing if ``path`` is None. ``selected``: the ε to highlight, at which
-    the histogram is drawn; without it, the histogram is drawn at the first of ``lines``. ``words``: the sentences of
-    advice; by default the advice that is given without a preference.
+    and the notes on the risk ``found``. ``selected``: the ε to highlight, at which the histogram is drawn; without it,
+    the histogram is drawn at the first of ``lines``. ``words``: the sentences of advice; by default the advice that is
+    given without a preference.
     """
-    if path is None:
-        return
     from dosimeter.show.charts import draw_altair, range_chart, risk_page, save_chart, write_page
 
     if path.suffix.lower() == ".html":

@@ -44,8 +44,10 @@ def find(
     from dosimeter.risk import parse_preference
 
     preference = parse_preference(prefer)
-    looks.check_ledger_options(ledger, None, schema)
-    check_picture(plot, o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger))
+    if ledger is not None:
+        looks.check_ledger_options(ledger, None, schema)
+    if plot is not None:
+        check_picture(plot, o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger))
     text = o.read_sql(sql)
     with o.open_data(data, schema, source) as dataset:
 
@@ -61,10 +63,9 @@ def find(
             return assessed, assessed.find(preference, available=charges.remaining, refuse=refuse), account
 
         assessed, choice, account = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
-        save_picture(
-            assessed, choice.candidates, plot,
-            selected=choice.epsilon if choice.decides else None, words=choice.words,
-        )  # fmt: skip
+        if plot is not None:
+            selected = choice.epsilon if choice.decides else None
+            save_picture(assessed, choice.candidates, plot, selected=selected, words=choice.words)
         if json:
             document = assessed.head() | {
                 "candidates": [describe_candidate(line, judged=True) for line in choice.candidates],
@@ -84,7 +85,8 @@ def find(
             from dosimeter.cli.printing import print_choice
 
             print_choice(assessed, choice, show_all=show_all)
-            o.confirm_written(plot)
+            if plot is not None:
+                o.confirm_written(plot)
     return 0 if choice.epsilon is not None else 1
 
 

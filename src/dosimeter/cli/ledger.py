@@ -88,8 +88,10 @@ def ledger(
     if name is not None and action not in (o.LedgerAction.CLEAR, o.LedgerAction.ANSWERS):
         raise OptionError(f"{action.value} takes no dataset here. To show one account only, use --dataset {name}.")
     inputs = o.Inputs(ledger=target)
-    check_picture(plot, inputs)
-    o.check_writable(output, inputs=inputs)
+    if plot is not None:
+        check_picture(plot, inputs)
+    if output is not None:
+        o.check_writable(output, inputs=inputs)
     with Ledger.open(target, create=False) as open_ledger:
         match action:
             case o.LedgerAction.VERIFY:

@@ -209,14 +209,12 @@ class Inputs:
         yield from ((what, Path(path)) for what, path in single if path and "://" not in str(path))
 
 
-def check_writable(path: Path | None, kinds: tuple[str, ...] = (), what: str = "", *, inputs: Inputs) -> None:
+def check_writable(path: Path, kinds: tuple[str, ...] = (), what: str = "", *, inputs: Inputs) -> None:
     """Refuse a folder, a path in a folder that does not exist, and an ending that is not among ``kinds`` (empty: any).
 
-    Refuse one of ``inputs`` too. None is accepted. ``what``: how the message about the ending begins, such as "a
+    Refuse one of ``inputs`` too. ``what``: how the message about the ending begins, such as "a
     picture is saved".
     """
-    if path is None:
-        return
     if kinds and path.suffix.lower() not in kinds:
         raise OptionError(f"{path}: {what} as {' or '.join(kinds)}. Change the ending.")
     if path.is_dir():

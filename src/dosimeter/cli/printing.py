@@ -82,7 +82,7 @@ def print_risk(
 ) -> None:
     console = make_console()
     _print_question(console, found)
-    console.print(candidate_table(lines, _aggregates(found), found=None, show_all=show_all))
+    console.print(candidate_table(lines, found.plan.aggregate_names, found=None, show_all=show_all))
     console.print()
     console.print(range_bars(lines, show_all=show_all))
     _print_shown(console, found, lines, show_all=show_all)
@@ -106,7 +106,7 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False) -> None
     console = make_console()
     _print_question(console, found)
     table = candidate_table(
-        choice.candidates, _aggregates(found), found=choice.epsilon, show_all=show_all, decides=choice.decides
+        choice.candidates, found.plan.aggregate_names, found=choice.epsilon, show_all=show_all, decides=choice.decides
     )
     console.print(table)
     console.print()
@@ -158,10 +158,6 @@ def _print_question(console: Console, found: Risk) -> None:
     )
     console.print(Text(" · ".join(facts), style="dim"))
     console.print()
-
-
-def _aggregates(found: Risk) -> list[str]:
-    return [output.name for output in found.plan.outputs if output.is_aggregate]
 
 
 def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:

@@ -78,8 +78,7 @@ def release(
             )
         except DatasetStopped as stopped:
             return _print_stopped(stopped, json=json)
-        columns = [each.name for each in query.plan.outputs if each.is_aggregate]
-        _print_answer(answer, columns, ledger, json=json)
+        _print_answer(answer, query.plan.aggregate_names, ledger, json=json)
         if output is not None and answer.status == "released":
             o.confirm_written(*save_answer(answer, open_ledger, output))
     for note in (*answer.notes, *note_singled_out(query.plan)):

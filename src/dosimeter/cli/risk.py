@@ -57,8 +57,10 @@ def risk(
         ledger, release, schema, epsilon=epsilon, candidates=look.candidates, top=top, by=by, plot=plot, output=output
     )
     inputs = o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
-    check_output(output, inputs)
-    check_picture(plot, inputs)
+    if output is not None:
+        check_output(output, inputs)
+    if plot is not None:
+        check_picture(plot, inputs)
     look = replace(look, candidates=epsilon or look.candidates)
     shown_columns = o.split_list(shown.columns)
     text = o.read_sql(sql)
@@ -77,8 +79,10 @@ def risk(
         found, lines, people, by_group = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
         if ledger is not None:
             looks.record_look(ledger, dataset, found)
-        write_distribution(found, output)
-        save_picture(found, lines, plot)
+        if output is not None:
+            write_distribution(found, output)
+        if plot is not None:
+            save_picture(found, lines, plot)
         if json:
             document = found.head() | {"candidates": [describe_candidate(line, judged=False) for line in lines]}
             if top is not None:

@@ -38,9 +38,10 @@ def schema(
     if check is not None and output is not None:
         raise OptionError("--check compares and writes nothing. Leave -o out, or draft without --check.")
     facts = load_schema(check) if check is not None else None
-    o.check_writable(output, inputs=o.Inputs(data=data))
-    if output is not None and not force:
-        check_replaceable(output)
+    if output is not None:
+        o.check_writable(output, inputs=o.Inputs(data=data))
+        if not force:
+            check_replaceable(output)
     with o.open_data(data, None, source) as dataset:
         if facts is not None:
             found = run_with_progress(dataset.engine, "Checking", lambda: check_schema(dataset.engine, facts))

@@ -61,6 +61,5 @@ def _adds_up(plan: QueryPlan) -> bool:
 def _list_numbers(plan: QueryPlan, measured: Measured) -> list[FloatArray]:
     """Return the exact numbers of each aggregate column, an array with one number per group; NaN for NULL."""
     rows = assemble_groups(plan, measured.keys, measured.values)
-    names = [output.name for output in plan.outputs if output.is_aggregate]
-    found = [[row.get(name) for row in rows] for name in names]
+    found = [[row.get(name) for row in rows] for name in plan.aggregate_names]
     return [np.array([float(cell) if isinstance(cell, int | float) else np.nan for cell in column]) for column in found]

@@ -363,7 +363,7 @@ def find_at(risk: Assessed, ordered: Sequence[Candidate], epsilon: float, *, ste
     place = next(at for at, line in enumerate(ordered) if line.epsilon == epsilon)
     here = ordered[place]
     accuracy, absolute = find_accuracy(risk, here), _find_absolute(risk, here)
-    columns = tuple(output.name for output in risk.plan.outputs if output.is_aggregate)
+    columns = risk.plan.aggregate_names
     yield answer.Errors(epsilon, columns, accuracy)
     yield from find_absolute(absolute)
     if steps:

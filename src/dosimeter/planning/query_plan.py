@@ -266,6 +266,11 @@ class QueryPlan:
         return sum(len(each or ()) * len(block.measures) for each, block in zip(keys, self.blocks, strict=True))
 
     @property
+    def aggregate_names(self) -> tuple[str, ...]:
+        """Return the names of the answer's columns that come from noisy numbers, and so have errors."""
+        return tuple(output.name for output in self.outputs if output.is_aggregate)
+
+    @property
     def table_schema(self) -> Schema:
         """Return the schema of the table itself if the plan has a person stage; otherwise ``schema``.
 
