@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 
 
-def load_late(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+def load_late(package: str, modules: Mapping[str, Collection[str]]) -> Callable[[str], object]:
     """Return a ``__getattr__`` for the package, which imports the module that defines the name asked for.
 
-    ``modules``: for each name, the module within the package that defines it.
+    ``modules``: by the name of each module within the package, the names that it defines.
     """
+    places = {name: module for module, names in modules.items() for name in names}
 
     def find_name(name: str) -> object:
-        if name not in modules:
+        if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{modules[name]}"), name)
+        return getattr(import_module(f"{package}.{places[name]}"), name)
 
     return find_name

@@ -9,4 +9,4 @@ __all__ = ["build_app", "main"]
 if TYPE_CHECKING:
     from dosimeter.cli.app import build_app, main
 
-__getattr__ = load_late(__name__, {"build_app": "app", "main": "app"})
+__getattr__ = load_late(__name__, {"app": ("build_app", "main")})

@@ -20,4 +20,4 @@ from dosimeter.late_names import load_late
 if TYPE_CHECKING:
     from dosimeter.influence.most_exposed import ExposedRecord, show_cell, take_row
 
-__getattr__ = load_late(__name__, dict.fromkeys(("ExposedRecord", "show_cell", "take_row"), "most_exposed"))
+__getattr__ = load_late(__name__, {"most_exposed": ("ExposedRecord", "show_cell", "take_row")})

@@ -27,13 +27,9 @@ if TYPE_CHECKING:
 __getattr__ = load_late(
     __name__,
     {
-        "SchemaCheck": "compare",
-        "bare_schema": "draft",
-        "check_schema": "compare",
-        "draft_schema": "draft",
-        "header_remarks": "remarks",
-        "impose_draft": "draft",
-        "tells_apart": "draft",
-        "write_draft": "written_draft",
+        "compare": ("SchemaCheck", "check_schema"),
+        "draft": ("bare_schema", "draft_schema", "impose_draft", "tells_apart"),
+        "remarks": ("header_remarks",),
+        "written_draft": ("write_draft",),
     },
 )

@@ -48,12 +48,5 @@ if TYPE_CHECKING:
 
 __getattr__ = load_late(
     __name__,
-    {
-        "Change": "less_noise",
-        "Explanation": "explain",
-        "LessNoise": "less_noise",
-        "NoiseAdvice": "less_noise",
-        "Stages": "explain",
-        "explain_plan": "explain",
-    },
+    {"explain": ("Explanation", "Stages", "explain_plan"), "less_noise": ("Change", "LessNoise", "NoiseAdvice")},
 )

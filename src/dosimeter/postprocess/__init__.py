@@ -16,4 +16,4 @@ from dosimeter.postprocess.rank_accuracy import find_rank_columns, rank_errors, 
 if TYPE_CHECKING:
     from dosimeter.postprocess.about import explain_with_errors, list_facts, word_facts
 
-__getattr__ = load_late(__name__, dict.fromkeys(("list_facts", "explain_with_errors", "word_facts"), "about"))
+__getattr__ = load_late(__name__, {"about": ("explain_with_errors", "list_facts", "word_facts")})

@@ -39,15 +39,9 @@ if TYPE_CHECKING:
 __getattr__ = load_late(
     __name__,
     {
-        "DryRun": "dry_run",
-        "ExPostRisk": "ex_post",
-        "check_target": "saved_files",
-        "ex_post_risk": "ex_post",
-        "find_companion": "saved_files",
-        "preview_release": "dry_run",
-        "recall_look": "ex_post",
-        "recall_plan_options": "ex_post",
-        "save_answer": "saved_files",
-        "write_record": "record_page",
+        "dry_run": ("DryRun", "preview_release"),
+        "ex_post": ("ExPostRisk", "ex_post_risk", "recall_look", "recall_plan_options"),
+        "record_page": ("write_record",),
+        "saved_files": ("check_target", "find_companion", "save_answer"),
     },
 )
