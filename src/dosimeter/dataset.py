@@ -465,8 +465,7 @@ class Dataset:
         named = [column for column in self.schema.columns.values() if weigh_name(column.name)]
 
         def find() -> RepeatedOwner | None:
-            names = [column.name for column in named]
-            rows, counts = count_values(self.engine, self.engine.relation(), names)
+            rows, counts = count_values(self.engine, [column.name for column in named])
             return find_repeated_owner(named, counts, rows)
 
         return self.tables.remember("owner", find) if named else None

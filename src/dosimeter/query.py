@@ -5,7 +5,7 @@ Takes a Dataset, SQL and options; gives an Explanation, a Risk, a Choice, a DryR
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +77,7 @@ class Query:
         Raises:
             QueryError: the query cannot be analysed; the message names the clause.
         """
-        look = self._look(indicator, candidates, calibration, sensitivity)
+        look = self._look(indicator=indicator, candidates=candidates, calibration=calibration, sensitivity=sensitivity)
         return self.dataset.assess_plan(replace(self, look=look).plan, look)
 
     def find(self, preference: str | PreferenceFunction, **options: Any) -> Choice:
@@ -152,21 +152,10 @@ class Query:
                 "Say how ε is set: Fixed(0.5), Preferred('ratio:0.95') or Selected(svt=0.1, variance=1e-5)."
             )
         order = ReleaseOrder(way, terms=Terms(policy, delta_total, max_epsilon), **recorded)
-        return replace(self, look=self._look(indicator, candidates)), order, ledger
+        return replace(self, look=self._look(indicator=indicator, candidates=candidates)), order, ledger
 
-    def _look(
-        self,
-        indicator: Indicator | None,
-        candidates: str | Sequence[float] | None,
-        calibration: Calibration | None = None,
-        sensitivity: float | None = None,
-    ) -> LookOptions:
+    def _look(self, **options: Any) -> LookOptions:
         """Return how the query is measured, with what else is given; None leaves it as it is."""
-        given = {"indicator": indicator, "candidates": candidates}
-        studied = {"calibration": calibration, "sensitivity": sensitivity}
-        study = replace(self.look.study, **_drop_none(studied))
-        return replace(self.look, study=study, **_drop_none(given))
-
-
-def _drop_none(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+        given = {name: value for name, value in options.items() if value is not None}
+        studied = {name: given.pop(name) for name in ("calibration", "sensitivity") if name in given}
+        return replace(self.look, study=replace(self.look.study, **studied), **given)

@@ -56,9 +56,9 @@ def find(
             account = None if ledger is None else looks.record_look(ledger, dataset, assessed)
             if account is None:
                 return assessed, assessed.find(preference), None
-            from dosimeter.release import find_refusal
+            from dosimeter.release import charge_plan, find_refusal
 
-            charges = looks.charge_account(account, assessed)
+            charges = charge_plan(account, assessed.plan, assessed.mechanism)
             refuse = partial(find_refusal, charges)
             return assessed, assessed.find(preference, available=charges.remaining, refuse=refuse), account
 

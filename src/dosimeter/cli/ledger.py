@@ -113,14 +113,18 @@ def _print_answers(open_ledger: Ledger, dataset: str | None, *, json: bool) -> N
         raise OptionError("answers needs the dataset: dosimeter ledger L answers DATASET")
     account = open_ledger.account(dataset)
     if account is None:
-        known = ", ".join(open_ledger.datasets()) or "none yet"
-        raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
+        raise _unknown(open_ledger, dataset)
     if json:
         o.print_json({"dataset": dataset, "answers": [answer.describe() for answer in account.released_answers()]})
         return
     from dosimeter.cli.printing import print_answers
 
     print_answers(account.released_answers())
+
+
+def _unknown(open_ledger: Ledger, dataset: str) -> OptionError:
+    known = ", ".join(open_ledger.datasets()) or "none yet"
+    return OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
 
 
 def _clear(open_ledger: Ledger, dataset: str | None, by: str | None, reason: str | None, *, json: bool) -> None:
@@ -155,8 +159,7 @@ def _show(open_ledger: Ledger, dataset: str | None, shown: _Shown, *, json: bool
         accounts = tuple(account for account in accounts if account.dataset == dataset)
         stops = tuple(incident for incident in stops if incident.dataset == dataset)
         if not accounts and not stops:
-            known = ", ".join(open_ledger.datasets()) or "none yet"
-            raise OptionError(f"The ledger has no account of {dataset!r}. Its accounts: {known}.")
+            raise _unknown(open_ledger, dataset)
     if shown.plot is not None:
         _save_staircase(open_ledger, accounts, shown.plot, by_time=shown.by_time)
     if json:

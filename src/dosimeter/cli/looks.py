@@ -12,7 +12,7 @@ from dosimeter.json_values import JsonObject
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.dataset import Dataset
-    from dosimeter.ledger import AccountSummary, RequestCharges
+    from dosimeter.ledger import AccountSummary
     from dosimeter.release import ExPostRisk
 
 LedgerTarget = Annotated[
@@ -57,25 +57,6 @@ def record_look(target: str, dataset: Dataset, risk: Risk) -> AccountSummary | N
         return ledger.summary(dataset.schema.account_name)
 
 
-def charge_account(account: AccountSummary, risk: Risk) -> RequestCharges:
-    """Return a calculator of what an answer would be charged at any ε, and of which ε's the account admits (O2).
-
-    Charges nothing.
-    """
-    from dosimeter.ledger import ZERO, RequestCharges, exact_decimal
-    from dosimeter.release import group_delta, price_plan
-
-    return RequestCharges(
-        policy=account.policy,
-        max_epsilon=account.max_epsilon,
-        reading=account.reading,
-        epsilon_svt=ZERO,
-        delta=exact_decimal(risk.mechanism.delta),
-        group_delta=group_delta(risk.plan),
-        find_rho=price_plan(risk.plan, risk.mechanism),
-    )
-
-
 def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
     """Return, as JSON, the account's reading and the candidates that the account no longer admits.
 
@@ -83,7 +64,9 @@ def describe_reading(account: AccountSummary | None, risk: Risk) -> JsonObject:
     """
     if account is None:
         return {"reading": 0.0, "cut_off": []}
-    left = set(charge_account(account, risk).remaining(risk.candidates))
+    from dosimeter.release import charge_plan
+
+    left = set(charge_plan(account, risk.plan, risk.mechanism).remaining(risk.candidates))
     reading = None if account.reading.infinite else float(account.reading.epsilon)
     return {"reading": reading, "cut_off": [epsilon for epsilon in risk.candidates if epsilon not in left]}
 

@@ -15,10 +15,9 @@ from dosimeter.engines import Engine
 from dosimeter.errors import DataError, SchemaError
 from dosimeter.influence import count_alike, count_rows_each, find_facts, require_unique
 from dosimeter.inspection.draft import count_each, describe_odd_cells, is_rounded
-from dosimeter.inspection.row_owners import find_overlooked_owner, warn_of_owner
+from dosimeter.inspection.row_owners import find_overlooked_owner, warn_of_owner, word_cut
 from dosimeter.problems import Problem, Surface
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema, unit_schema
-from dosimeter.show import format_percent
 from dosimeter.sql import column_tree, literal
 
 
@@ -171,12 +170,10 @@ def _compare_units(engine: Engine, schema: Schema, relation: exp.Expression, fou
     found.findings += _compare_people(facts.individuals, schema.individuals)
     kept = schema.max_rows_per_unit
     if facts.most_rows > kept:
-        each = count_rows_each(engine, schema.unit, relation)
-        rows = sum(number * people for number, people in each.items())
-        cut = sum((number - kept) * people for number, people in each.items() if number > kept)
+        cut = word_cut(count_rows_each(engine, schema.unit, relation), kept)
         found.remark(
             f"{schema.table}: individuals have up to {facts.most_rows:,} rows, and max_rows_per_unit keeps "
-            f"{kept:,} of each: {cut:,} of {rows:,} rows ({format_percent(cut / rows)}) do not count"
+            f"{kept:,} of each: {cut} do not count"
         )
     if facts.missing:
         found.remark(

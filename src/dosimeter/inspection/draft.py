@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
-from dosimeter.engines import Engine, fetch_rows
+from dosimeter.engines import Engine
 from dosimeter.errors import DataError
-from dosimeter.inspection.row_owners import MOST_ROWS_EACH, ColumnCounts, is_key, names_people, names_things
+from dosimeter.inspection.row_owners import (
+    MOST_ROWS_EACH,
+    ColumnCounts,
+    is_key,
+    list_counts,
+    names_people,
+    names_things,
+    read_row,
+)
 from dosimeter.schema import Column, ColumnType, Schema
 from dosimeter.sql import as_double, column_tree
 
@@ -118,43 +126,34 @@ def read_facts(engine: Engine, kinds: Mapping[str, ColumnType]) -> TableFacts:
     Odd cells are NULL (N4), so none of the facts includes them.
     """
     rows, facts = 0, dict[str, ColumnFacts]()
-    for part in list(_in_parts(kinds)) or [[]]:
+    for part in list(in_parts(kinds)) or [[]]:
         rows, found = _read_extremes(engine, {name: kinds[name] for name in part})
         facts |= found
     decimals = [name for name, kind in kinds.items() if kind is ColumnType.DECIMAL and facts[name].low is not None]
     for tolerance, digits in ((_DOUBLE, MOST_PLACES), (_SINGLE, DIGITS)):
         unplaced = {name: facts[name] for name in decimals if facts[name].places is None}
-        for part in _in_parts(unplaced):
+        for part in in_parts(unplaced):
             facts |= _find_places(engine, {name: unplaced[name] for name in part}, tolerance, digits)
     return TableFacts(rows, facts)
 
 
-def _in_parts(names: Collection[str]) -> Iterator[list[str]]:
+def in_parts(names: Collection[str]) -> Iterator[list[str]]:
     listed = list(names)
     return (listed[at : at + MOST_AT_ONCE] for at in range(0, len(listed), MOST_AT_ONCE))
 
 
 def _read_extremes(engine: Engine, kinds: Mapping[str, ColumnType]) -> tuple[int, dict[str, ColumnFacts]]:
     """Return the number of rows, and each column's facts except ``is_whole`` and ``places``, in one scan."""
-    items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
-    for position, (name, kind) in enumerate(kinds.items()):
-        column = column_tree(name)
-        items.append(exp.alias_(exp.Count(this=exp.Distinct(expressions=[column])), f"distinct{position}"))
-        items.append(exp.alias_(exp.Count(this=column.copy()), f"present{position}"))
+    trees = list_counts(kinds)
+    for at, (name, kind) in enumerate(kinds.items()):
         if kind not in (ColumnType.BOOLEAN, ColumnType.TEXT):
-            items.append(exp.alias_(exp.Min(this=column.copy()), f"low{position}"))
-            items.append(exp.alias_(exp.Max(this=column.copy()), f"high{position}"))
-    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
+            trees |= {f"low{at}": exp.Min(this=column_tree(name)), f"high{at}": exp.Max(this=column_tree(name))}
+    row = read_row(engine, trees)
     facts = {
-        name: ColumnFacts(
-            present=int(row[f"present{position}"]),
-            distinct=int(row[f"distinct{position}"]),
-            low=row.get(f"low{position}"),
-            high=row.get(f"high{position}"),
-        )
-        for position, name in enumerate(kinds)
+        name: ColumnFacts(row[f"present{at}"], row[f"distinct{at}"], row.get(f"low{at}"), row.get(f"high{at}"))
+        for at, name in enumerate(kinds)
     }
-    return int(row["rows"]), facts
+    return row["rows"], facts
 
 
 # ---------------------------------------------------------------- grids
@@ -171,16 +170,14 @@ def _find_places(
     (``_exponents`` has the exceptions.)
     """
     tried = {name: exponents for name, facts in columns.items() if (exponents := _exponents(facts, digits))}
-    items: list[exp.Expr] = [
-        exp.alias_(exp.Max(this=_level(column_tree(name), exponents, tolerance)), f"level{at}")
-        for at, (name, exponents) in enumerate(tried.items())
-    ]
-    if not items:
+    if not tried:
         return {}
-    row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
+    levels = {
+        f"level{at}": exp.Max(this=_level(column_tree(name), exponents, tolerance))
+        for at, (name, exponents) in enumerate(tried.items())
+    }
     found = {}
-    for at, (name, exponents) in enumerate(tried.items()):
-        level = int(row[f"level{at}"])
+    for (name, exponents), level in zip(tried.items(), read_row(engine, levels).values(), strict=True):
         if level == 0:
             found[name] = replace(columns[name], places=exponents[0], is_whole=True)
         elif level <= len(exponents):
@@ -390,7 +387,7 @@ def _read_lone_letters(engine: Engine, schema: Schema, names: Sequence[str]) -> 
 
 
 def _count_odd(engine: Engine, names: Sequence[str]) -> dict[str, int]:
-    found = [engine.odd_cells(part) for part in _in_parts(names)]
+    found = [engine.odd_cells(part) for part in in_parts(names)]
     return {name: count for part in found for name, count in part.items() if count}
 
 
@@ -402,8 +399,7 @@ def _other_type(engine: Engine, column: Column, odd: int) -> Column | None:
     if column.type is ColumnType.INTEGER and engine.describe().get(column.name) is ColumnType.DECIMAL:
         step = None if column.bounds is None else Decimal(1)  # 1e5 is a number, but whole numbers are not written so
         return replace(column, type=ColumnType.DECIMAL, resolution=step)
-    kept = exp.select(exp.alias_(exp.Count(this=column_tree(column.name)), "kept")).from_(engine.relation())
-    if odd <= int(fetch_rows(engine, kept)[0]["kept"]):
+    if odd <= read_row(engine, {"kept": exp.Count(this=column_tree(column.name))})["kept"]:
         return None
     match column.type:
         case ColumnType.INTEGER:  # most are beyond 64 bits
@@ -435,7 +431,7 @@ def _read_values(engine: Engine, names: Sequence[str]) -> dict[str, tuple[str, .
     Columns with a value of more than 100 letters are left out.
     """
     found: dict[str, set[str]] = {name: set() for name in names}
-    for part in _in_parts(names):
+    for part in in_parts(names):
         at = exp.column("place", table="places")
         cell = exp.Case(
             this=at, ifs=[exp.If(this=exp.Literal.number(p), true=column_tree(name)) for p, name in enumerate(part)]
@@ -458,9 +454,7 @@ def count_each(engine: Engine, relation: exp.Expression, tests: Sequence[exp.Exp
     """Return in how many rows each of these tests is met."""
     if not tests:
         return []
-    items = [exp.alias_(count_if(test), f"c{at}") for at, test in enumerate(tests)]
-    row = fetch_rows(engine, exp.select(*items).from_(relation.copy()))[0]
-    return [int(row[f"c{at}"]) for at in range(len(tests))]
+    return list(read_row(engine, {f"c{at}": count_if(test) for at, test in enumerate(tests)}, relation).values())
 
 
 def count_if(test: exp.Expression) -> exp.Expression:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dosimeter.engines import Engine, fetch_rows
-from dosimeter.inspection.draft import MOST_AT_ONCE, MOST_LISTED, count_each, count_if, describe_odd_cells
+from dosimeter.engines import Engine
+from dosimeter.inspection.draft import MOST_AT_ONCE, MOST_LISTED, count_each, count_if, describe_odd_cells, in_parts
+from dosimeter.inspection.row_owners import read_row
 from dosimeter.problems import Option, Piece, Problem
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import column_tree
@@ -119,10 +120,8 @@ def text_remarks(engine: Engine) -> list[Problem]:
     """Return a sentence for each column of text whose cells look like numbers, dates or another type."""
     names = [name for name, kind in engine.describe().items() if kind is ColumnType.TEXT]
     remarks = []
-    for start in range(0, len(names), MOST_AT_ONCE):
-        part = names[start : start + MOST_AT_ONCE]
-        items = [exp.alias_(tree, label) for at, name in enumerate(part) for label, tree in _counts(at, name)]
-        row = fetch_rows(engine, exp.select(*items).from_(engine.relation()))[0]
+    for part in in_parts(names):
+        row = read_row(engine, {label: tree for at, name in enumerate(part) for label, tree in _counts(at, name)})
         for at, name in enumerate(part):
             words = _what_it_looks_like(engine, name, at, row)
             if words is not None:

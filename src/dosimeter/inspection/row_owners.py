@@ -8,14 +8,16 @@ identifies. With ``unit = "row"``, a release from a table of visits protects sin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from sqlglot import exp
 
-from dosimeter.engines import Engine
+from dosimeter.engines import Engine, fetch_rows
 from dosimeter.schema import Column, ColumnType, Schema
+from dosimeter.show import format_percent
 from dosimeter.sql import column_tree
 
 UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
@@ -180,17 +182,31 @@ def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, uniqu
     return counts.distinct > FEWEST_VALUES
 
 
-def count_values(engine: Engine, relation: exp.Expression, names: Iterable[str]) -> tuple[int, dict[str, ColumnCounts]]:
+def count_values(engine: Engine, names: Sequence[str]) -> tuple[int, dict[str, ColumnCounts]]:
     """Return the number of rows, and the counts of each of these columns, in one scan."""
-    wanted = list(names)
-    items: list[exp.Expr] = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
-    for at, name in enumerate(wanted):
-        column = column_tree(name)
-        items.append(exp.alias_(exp.Count(this=column), f"present{at}"))
-        items.append(exp.alias_(exp.Count(this=exp.Distinct(expressions=[column.copy()])), f"distinct{at}"))
-    row = engine.fetch(exp.select(*items).from_(relation.copy())).to_pylist()[0]
-    counts = {name: ColumnCounts(int(row[f"present{at}"]), int(row[f"distinct{at}"])) for at, name in enumerate(wanted)}
-    return int(row["rows"]), counts
+    row = read_row(engine, list_counts(names))
+    counts = {name: ColumnCounts(row[f"present{at}"], row[f"distinct{at}"]) for at, name in enumerate(names)}
+    return row["rows"], counts
+
+
+def list_counts(names: Iterable[str]) -> dict[str, exp.Expression]:
+    """Return what counts all rows, as "rows", and of each column the cells with a value and the distinct values.
+
+    These are named after the column's place: present0, distinct0 ….
+    """
+    trees: dict[str, exp.Expression] = {"rows": exp.Count(this=exp.Star())}
+    for at, name in enumerate(names):
+        trees[f"present{at}"] = exp.Count(this=column_tree(name))
+        trees[f"distinct{at}"] = exp.Count(this=exp.Distinct(expressions=[column_tree(name)]))
+    return trees
+
+
+def read_row(
+    engine: Engine, trees: Mapping[str, exp.Expression], relation: exp.Expression | None = None
+) -> Mapping[str, Any]:
+    """Return the values of these aggregates, by their names, in one scan. ``relation``: by default the engine's."""
+    items = [exp.alias_(tree, name) for name, tree in trees.items()]
+    return fetch_rows(engine, exp.select(*items).from_(engine.relation() if relation is None else relation.copy()))[0]
 
 
 def find_overlooked_owner(engine: Engine, schema: Schema) -> RepeatedOwner | None:
@@ -201,8 +217,18 @@ def find_overlooked_owner(engine: Engine, schema: Schema) -> RepeatedOwner | Non
     marked = [column for column in schema.columns.values() if column.identifying and column.type in UNIT_TYPES]
     if schema.unit != "row" or not marked:
         return None
-    rows, counts = count_values(engine, engine.relation(), [column.name for column in marked])
+    rows, counts = count_values(engine, [column.name for column in marked])
     return find_repeated_owner(marked, counts, rows)
+
+
+def word_cut(each: Mapping[int, int], kept: int) -> str:
+    """Write how many rows do not count, of how many. ``each``: by number of rows, how many individuals have so many.
+
+    ``kept``: how many rows of one individual count.
+    """
+    rows = sum(number * people for number, people in each.items())
+    cut = sum((number - kept) * people for number, people in each.items() if number > kept)
+    return f"{cut:,} of {rows:,} rows ({format_percent(cut / rows)})"
 
 
 def warn_of_people(people: int, declared: int) -> str | None:

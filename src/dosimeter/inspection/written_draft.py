@@ -32,10 +32,10 @@ from dosimeter.inspection.row_owners import (
     is_key,
     names_occasion,
     names_people,
+    word_cut,
 )
 from dosimeter.problems import Problem, Surface
 from dosimeter.schema import ColumnType, Schema, dump_schema
-from dosimeter.show import format_percent
 from dosimeter.sql import column_tree
 
 _WIDTH = 110
@@ -151,8 +151,6 @@ def _propose_unit(
     each = count_rows_each(engine, owner.name, engine.relation())
     row_key = _find_row_key(engine, schema, facts, owner, max(each))
     most = propose_bound(each)
-    rows = sum(number * people for number, people in each.items())
-    cut = sum((number - most) * people for number, people in each.items() if number > most)
     column = schema.columns[owner.name]
     kind = ColumnType.TEXT if column.type is ColumnType.CATEGORY else column.type
     marked = replace(column, type=kind, bounds=None, values=None, identifying=True)
@@ -164,10 +162,10 @@ def _propose_unit(
         max_rows_per_unit=most,
         row_key=row_key,
     )
-    share = f"{cut:,} of {rows:,} rows ({format_percent(cut / rows)}) would not count"
+    cut = word_cut(each, most)
     bound = (
-        f"How many rows of one individual should count? This number was read off the data: with it {share}. Every "
-        "answer gets noise for it, so choose it from what is publicly known."
+        f"How many rows of one individual should count? This number was read off the data: with it {cut} would not "
+        "count. Every answer gets noise for it, so choose it from what is publicly known."
     )
     if row_key is None:
         bound += " No row_key is needed: a hash of the whole row decides which rows of an individual count."

@@ -14,7 +14,7 @@ from dosimeter.release.options import read_way, split_options
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder, Terms
 from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import Cost
-from dosimeter.release.prices import group_delta, price_plan
+from dosimeter.release.prices import charge_plan
 from dosimeter.release.run import recall_answer, release
 from dosimeter.release.selection import (
     SelectionProblem,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dosimeter.errors import OptionError
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.json_values import JsonObject, JsonRow
-from dosimeter.ledger import ZERO, Errors, KeptNumber, Policy, exact_decimal
+from dosimeter.ledger import ZERO, Errors, KeptNumber, Policy
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import LookOptions
 from dosimeter.planning import QueryPlan
+from dosimeter.release.prices import find_delta
 from dosimeter.release.ways.way import Way
 from dosimeter.show import format_measured
 
@@ -201,12 +202,7 @@ class PreparedRelease:
     @property
     def delta(self) -> Decimal:
         """Return δ of the answer: the δ of its noise plus the δ of thresholded groups (H1)."""
-        noise, threshold = exact_decimal(self.mechanism.delta, name="delta"), self.plan.threshold
-        if threshold is None:
-            return noise
-        with localcontext() as context:
-            context.prec = 100  # exactly
-            return noise + exact_decimal(threshold.delta, name="group_delta")
+        return find_delta(self.plan, self.mechanism)
 
     @property
     def epsilon_svt(self) -> Decimal:

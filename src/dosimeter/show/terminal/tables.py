@@ -33,6 +33,8 @@ _ASCII = str.maketrans(
     | {"✓": "yes", "✗": "no", "◀": "<", "█": "#", "▌": "#", "▐": "#", "│": "|", "…": "...", "Δ": "Delta", "σ": "sigma"}
 )
 
+_SIGNS, _COLOURS = {None: "–", True: "✓", False: "✗"}, {None: "", True: MEETS, False: FAILS}
+
 
 @dataclass(frozen=True, slots=True)
 class _Late:
@@ -127,9 +129,13 @@ def candidate_table(
                 errors = ["\n".join(f"{name} {error}" for name, error in zip(outputs, errors, strict=True))]
             cells = [format_epsilon(c.epsilon), format_scale(c), *errors, format_percent(c.rdr.ratio)]
             cells += ["–" if c.value is None else format_number(c.value, 4)] * valued
-            cells += [_verdict(c) + (" ◀ found" if c.epsilon == found and decides else "")] * judged
+            cells += [_SIGNS[c.satisfied] + (" ◀ found" if c.epsilon == found and decides else "")] * judged
             rows.append(
-                _Row(tuple(cells), "bold" if c.epsilon == found and decides else "", _colour(c) if judged else "")
+                _Row(
+                    tuple(cells),
+                    "bold" if c.epsilon == found and decides else "",
+                    _COLOURS[c.satisfied] if judged else "",
+                )
             )
         return columns, rows
 
@@ -141,14 +147,6 @@ def candidate_table(
         return _lay_out(columns, rows, options, caption="" if len(shown) == len(candidates) else few)
 
     return _Late(build)
-
-
-def _verdict(candidate: Candidate) -> str:
-    return "–" if candidate.satisfied is None else ("✓" if candidate.satisfied else "✗")
-
-
-def _colour(candidate: Candidate) -> str:
-    return "" if candidate.satisfied is None else (MEETS if candidate.satisfied else FAILS)
 
 
 def range_bars(
@@ -176,10 +174,10 @@ def range_bars(
         ]
         for c, name, figure in zip(shown, names, figures, strict=True):
             line = _plain(name.rjust(name_width) + "  ", options, "bold" if c.epsilon == found else "")
-            line.append_text(_plain(_bar(axis, c.rdr.relative, cells, options), options, _colour(c)))
+            line.append_text(_plain(_bar(axis, c.rdr.relative, cells, options), options, _COLOURS[c.satisfied]))
             line.append_text(_plain("  " + figure.rjust(figure_width), options))
             if stated:
-                line.append_text(_plain(" " + _verdict(c), options, _colour(c)))
+                line.append_text(_plain(" " + _SIGNS[c.satisfied], options, _COLOURS[c.satisfied]))
             lines.append(line)
         return Group(*lines)
 
