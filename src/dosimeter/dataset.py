@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from dosimeter.assessment import DataReader, Risk
+from dosimeter.assessment import Risk
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, SchemaError
 from dosimeter.influence import DeclaredTables, measure_influence, read_public_tables
@@ -287,13 +287,13 @@ class Dataset:
     def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
         plan = read_public_tables(plan, self.tables)
         epsilons = parse_candidates(look.candidates)
-        n, people = self.n, self.people
+        n = self.n
         mechanism = build_mechanism(look, n)
         require_pure(plan, mechanism)
         require_noise(plan, look.indicator)
         odd_cells = self._count_odd_cells(plan)
         notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
-        profile, contributions = measure_influence(plan, self.tables, people, mechanism.norm)
+        profile, contributions = measure_influence(plan, self.tables, self.people, mechanism.norm)
         if profile.undeclared:
             notes.append(
                 f"{profile.undeclared:,} {profile.counts_undeclared} stand in groups that the schema does not declare: "
@@ -309,7 +309,7 @@ class Dataset:
             candidates=epsilons,
             notes=tuple(notes),
             profile=profile,
-            data=DataReader(plan, self.tables, people, mechanism.norm),
+            tables=self.tables,
             odd_cells=odd_cells,
         )
 

@@ -101,7 +101,7 @@ def check_deletion(risk: Risk, without: list[Dataset], *, everybody: bool) -> No
     found = np.zeros((len(contributions.people), contributions.k))
     for row, (start, end) in enumerate(zip(contributions.starts, contributions.starts[1:], strict=False)):
         np.add.at(found[row], contributions.cells[start:end], contributions.changes[start:end])
-    tables = [risk.data.tables, *(fewer.tables for fewer in without)]
+    tables = [risk.tables, *(fewer.tables for fewer in without)]
     whole, *others = np.array([measure_weighted(risk.plan, each, risk.mechanism.norm) for each in tables])
     left = whole - np.array(others)
     sizes = np.linalg.norm(left, ord=risk.mechanism.norm, axis=1)

@@ -22,19 +22,22 @@ from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.choose import (
     ExactLimit,
     JudgedCandidates,
-    build_candidates,
     exact_limit,
     find_largest,
     parse_candidates,
 )
-from dosimeter.risk.exposure import Sensitivities
+from dosimeter.risk.exposure import Candidate, Sensitivities
 from dosimeter.risk.preference import Verdict, parse_preference
-from dosimeter.risk.rdr import compute_rdr
+from dosimeter.risk.rdr import compute_rdr, summarise_rdr
 
 LAPLACE = Laplace()
 ZCDP = Gaussian(1e-6)
 CLASSIC = ClassicGaussian(1e-6)
 ONE = np.array([1.0])
+
+
+def list_lines(every):
+    return [Candidate(rdrs.epsilon, None, (), summarise_rdr(rdrs)) for rdrs in every]
 
 
 def sensitivities_of(values, counts=None, *, k=1, **attributes):
@@ -296,7 +299,7 @@ def notes_for(
     arguments = {"sensitivity": sensitivity, "indicator": indicator, "grids": grids}
     exposures = [(e, rdrs_at(sensitivities, e, mechanism=mechanism, **arguments)) for e in epsilons]
     every = [rdrs for _, rdrs in exposures]
-    lines = build_candidates(every, noise_scales=[None] * len(every), accuracies=[()] * len(every))
+    lines = list_lines(every)
     extra = {}
     if source is not None:
         preference = parse_preference(source)
@@ -393,7 +396,7 @@ def test_the_caution_tells_when_the_bound_is_the_lenient_one(k, steps, epsilon):
         values = rdrs_at(people, epsilon, sensitivity=float(steps), indicator=indicator).values
         ratios[indicator] = values[0] / values[1]
     found = JudgedCandidates(epsilon, ((epsilon, Verdict(ratios["bound"], True)),))
-    lines = build_candidates([rdrs_at(people, epsilon, sensitivity=float(steps))], noise_scales=[None], accuracies=[()])
+    lines = list_lines([rdrs_at(people, epsilon, sensitivity=float(steps))])
     risk = assessed(people, sensitivity=float(steps), measures=(Sum,))
     notes = word_all(find_notes(risk, lines, preference=parse_preference("ratio:0.01"), found=found))
     assert any(CAUTION in note for note in notes) == (ratios["exact"] < ratios["bound"])

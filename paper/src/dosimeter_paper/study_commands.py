@@ -94,9 +94,9 @@ def export(
     from dosimeter_paper.study.answers import write_answers
     from dosimeter_paper.study.store import StudyStore
 
-    o.check_writable(
-        output, (".csv",), "Answers are written", inputs=o.Inputs(others=[("the store of the study", store)])
-    )
+    if output is not None:
+        inputs = o.Inputs(others=[("the store of the study", store)])
+        o.check_writable(output, (".csv",), "Answers are written", inputs=inputs)
     opened = StudyStore(store, existing=True)
     try:
         text = write_answers(opened.list_answers())

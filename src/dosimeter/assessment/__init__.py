@@ -4,9 +4,7 @@ risk.py         Risk: numbers, and arithmetic on them
 people.py       who is most exposed, and how groups of people compare
 candidates.py   every ε in one pass
 choosing.py     the largest ε that meets a preference: every Choice is made here
-data_reader.py  DataReader: what goes back to the data; the only module here that holds an engine
 """
 
 from dosimeter.assessment.choosing import choose
-from dosimeter.assessment.data_reader import DataReader
 from dosimeter.assessment.risk import Risk

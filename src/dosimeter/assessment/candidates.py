@@ -13,18 +13,19 @@ import numpy as np
 from dosimeter.postprocess import foresee_accuracy, keep_worst, needs_values, rank_errors
 from dosimeter.risk import (
     AbsoluteRisk,
-    build_candidates,
+    Candidate,
     compute_rank_rdr,
     compute_rdr,
     lee_clifton,
     posterior_probability,
+    summarise_rdrs,
 )
 
 if TYPE_CHECKING:
     from dosimeter.assessment.risk import Risk
     from dosimeter.options import Indicator
     from dosimeter.postprocess import ColumnAccuracy
-    from dosimeter.risk import Candidate, RDRs, Sensitivities, Verdict
+    from dosimeter.risk import RDRs, Sensitivities, Verdict
 
 
 _MOST_AT_ONCE = 2**19
@@ -70,18 +71,33 @@ def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | N
     ``many``: the RDRs at each ε. ``verdicts``: whether each meets the preference, in the same order; None without a
     preference.
     """
-    epsilons = [rdrs.epsilon for rdrs in many]
+    epsilons, plan = [rdrs.epsilon for rdrs in many], risk.plan
     in_rows: list[tuple[float | None, ...]] = [()] * len(epsilons)
-    if risk.plan.ranks:
-        by_name = [rank_errors(risk.plan, epsilon) for epsilon in epsilons]
-        in_rows = [tuple(each.get(name) for name in risk.plan.aggregate_names) if each else () for each in by_name]
-    return build_candidates(
-        many,
-        noise_scales=[None if risk.plan.only_ranks else risk.noise_scale(epsilon) for epsilon in epsilons],
-        accuracies=foresee_each(risk, epsilons),
-        verdicts=verdicts,
-        absolutes=measure_absolutes(risk, epsilons),
-        rank_errors=in_rows,
+    if plan.ranks:
+        by_name = [rank_errors(plan, epsilon) for epsilon in epsilons]
+        in_rows = [tuple(each.get(name) for name in plan.aggregate_names) if each else () for each in by_name]
+    measured = zip(
+        epsilons,
+        foresee_each(risk, epsilons),
+        summarise_rdrs(many),
+        [None] * len(epsilons) if verdicts is None else verdicts,
+        measure_absolutes(risk, epsilons),
+        in_rows,
+        strict=True,
+    )
+    return tuple(
+        Candidate(
+            epsilon=epsilon,
+            noise_scale=None if plan.only_ranks else risk.noise_scale(epsilon),
+            error_95=tuple(each.worst for each in accuracy),
+            rdr=spread,
+            value=None if verdict is None else verdict.value,
+            satisfied=None if verdict is None else verdict.satisfied,
+            absolute=absolute,
+            rank_errors=rows,
+            accuracy=accuracy,
+        )
+        for epsilon, accuracy, spread, verdict, absolute, rows in measured
     )
 
 

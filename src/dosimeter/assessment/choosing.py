@@ -43,7 +43,7 @@ def choose(
     """
     epsilons = risk.candidates if epsilons is None else epsilons
     filters = risk.check_filters(preference)
-    classes = risk.summarise(risk.data.contributions_by(filters)[1]) if filters else risk.sensitivities
+    classes = risk.summarise(risk.contributions_by(filters)[1]) if filters else risk.sensitivities
     lines, tested = _test(risk, preference, epsilons, classes)
     left = set(epsilons if available is None else available(epsilons))
     found = find_largest(tested, left)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dosimeter.errors import OptionError
-from dosimeter.influence import show_cell, take_row
+from dosimeter.influence import ExposedSearch, show_cell, take_row
 from dosimeter.planning import find_column, list_unit_columns
 from dosimeter.problems import Option
 from dosimeter.risk import ExposedPerson, GroupRisk, summarise_rdr, weighted_quantile
@@ -32,9 +32,9 @@ def list_people(
     if count < 1:
         raise OptionError("At least one person must be asked for.")
     at = epsilon if epsilon is not None else risk.candidates[0]
-    rows = risk.data.most_exposed(
-        risk.profile, risk.contributions, risk.measured(), count=count, columns=columns, reveal=reveal
-    )
+    data, norm = risk.tables.find_rows(risk.plan), risk.mechanism.norm
+    search = ExposedSearch(risk.contributions, risk.measured(), data, norm, count, columns, reveal)
+    rows = risk.profile.find_exposed(search)
     mean = summarise_rdr(risk.rdr(at)).mean or 1.0
     shares = risk.contributions.shares
     own = risk.own_epsilons(
@@ -63,7 +63,7 @@ def list_groups(risk: Risk, column: str, *, epsilon: float | None, reveal: bool)
     if not reveal and (facts.identifying or facts.name in list_unit_columns(risk.plan)):
         raise _refuse_names(facts.name)
     at = epsilon if epsilon is not None else risk.candidates[0]
-    profile, contributions = risk.data.contributions_by({"by": column_tree(facts.name)})
+    profile, contributions = risk.contributions_by({"by": column_tree(facts.name)})
     if len(contributions.people) > len(profile.people):  # empty slots are in no group
         contributions = replace(contributions, people=np.append(profile.people, 0))
     rdrs = risk.rdr_of(risk.summarise(contributions), at)

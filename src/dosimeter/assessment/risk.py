@@ -1,7 +1,7 @@
 """A Risk: everybody's exposure to one query, and all that is derived from it. Private to the controller.
 
 Calls the packages in order: profile → contributions → sensitivities → RDRs at each ε → the chosen ε. The profile is
-measured once; everything after it is arithmetic on distinct contributions. What needs the data again asks a DataReader.
+measured once; everything after it is arithmetic on distinct contributions. What needs the data again reads the tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from dosimeter.assessment.candidates import (
     split_epsilons,
 )
 from dosimeter.assessment.choosing import choose
-from dosimeter.assessment.data_reader import DataReader
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.findings import (
     AccountRefuses,
@@ -36,8 +35,11 @@ from dosimeter.findings import (
 from dosimeter.html import write_paragraphs
 from dosimeter.influence import (
     Contributions,
+    DeclaredTables,
     Measured,
     Profile,
+    measure_exactly,
+    measure_influence,
 )
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
@@ -87,7 +89,8 @@ class Risk:
     over people are over these. ``candidates``: the ε's to look at. ``odd_cells``: by column name, how many odd cells
     the column has, as far as that is known. ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only
     ``people``, ``by``, a preference with FILTER and an exact answer that the profile does not hold go back to the data,
-    through ``data``: these need the dataset open and unchanged. What is derived is computed when it is first asked for.
+    through ``tables``: these need the dataset open and unchanged, in the thread that its engine belongs to. What is
+    derived is computed when it is first asked for.
     """
 
     plan: QueryPlan
@@ -99,7 +102,7 @@ class Risk:
     candidates: tuple[float, ...]
     notes: tuple[str, ...]
     profile: Profile
-    data: DataReader
+    tables: DeclaredTables
     odd_cells: Mapping[str, int] | None = None
     foreseen: dict[tuple[float, bool, bool], tuple[ColumnAccuracy, ...]] = field(default_factory=dict, init=False)
 
@@ -243,8 +246,21 @@ class Risk:
         )
 
     def measured(self) -> Measured:
-        """Return the exact measured numbers of every group. Never released."""
-        return self.data.answer(self.profile)
+        """Return the exact measured numbers of every group, from the profile or else from the data. Never released."""
+        return self._exact_numbers
+
+    @cached_property
+    def _exact_numbers(self) -> Measured:
+        return measure_exactly(self.plan, self.tables, self.profile)
+
+    def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[Profile, Contributions]:
+        """Return the profile of everybody, also of those outside the WHERE, and everybody's contributions.
+
+        ``attributes``: the columns and conditions to read of everybody, by the names they get in the contributions.
+        Only individuals with the same attributes are counted together in one row of the profile or of the
+        contributions.
+        """
+        return measure_influence(self.plan, self.tables, max(self.present, 1), self.mechanism.norm, attributes)
 
     # ------------------------------------------------------------ choosing
 

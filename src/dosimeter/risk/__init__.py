@@ -16,7 +16,6 @@ from dosimeter.risk.advice import (
 from dosimeter.risk.choose import (
     ExactLimit,
     JudgedCandidates,
-    build_candidates,
     exact_limit,
     extremes,
     find_largest,
@@ -39,6 +38,6 @@ from dosimeter.risk.preference_functions import FUNCTIONS
 from dosimeter.risk.preference_names import PRESETS, SAFE_ADVANTAGE
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict
 from dosimeter.risk.rank_distances import RankCells, compute_rank_rdr
-from dosimeter.risk.rdr import compute_rdr, summarise_rdr, weighted_quantile
+from dosimeter.risk.rdr import compute_rdr, summarise_rdr, summarise_rdrs, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
 from dosimeter.risk.shown_groups import HARDLY, ShownAt, ShownGroups, foresee_groups

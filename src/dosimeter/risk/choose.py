@@ -19,12 +19,11 @@ from dosimeter.errors import OptionError
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator
 from dosimeter.private import Private
-from dosimeter.risk.exposure import AbsoluteRisk, Candidate, RDRs, Sensitivities
-from dosimeter.risk.rdr import compute_rdr, summarise_rdrs
+from dosimeter.risk.exposure import Sensitivities
+from dosimeter.risk.rdr import compute_rdr
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
-    from dosimeter.postprocess import ColumnAccuracy
     from dosimeter.risk.preference import Preference, Verdict
 
 _PRECISION = 1e-13
@@ -105,37 +104,6 @@ def find_largest(
     kept = tuple((epsilon, verdict) for epsilon, verdict in every if available is None or epsilon in available)
     found = max((epsilon for epsilon, verdict in kept if verdict.satisfied), default=None)
     return JudgedCandidates(found, kept, stopped=found is None and any(verdict.satisfied for _, verdict in every))
-
-
-def build_candidates(
-    many: Sequence[RDRs],
-    *,
-    noise_scales: Sequence[float | None],
-    accuracies: Sequence[tuple[ColumnAccuracy, ...]],
-    verdicts: Sequence[Verdict] | None = None,
-    absolutes: Sequence[AbsoluteRisk] | None = None,
-    rank_errors: Sequence[tuple[float | None, ...]] | None = None,
-) -> tuple[Candidate, ...]:
-    """Return one Candidate per ε: the lines of the table that a controller sees.
-
-    Every argument has one item per ε, in the same order. ``many``: the RDRs of everybody. ``accuracies``: how accurate
-    each column would be. ``verdicts``: whether the preference is met; None without a preference. ``absolutes``: the
-    absolute risks. ``rank_errors``: the errors in rows of columns drawn by rank.
-    """
-    return tuple(
-        Candidate(
-            epsilon=rdrs.epsilon,
-            noise_scale=noise_scales[at],
-            error_95=tuple(each.worst for each in accuracies[at]),
-            accuracy=accuracies[at],
-            rdr=spread,
-            value=None if verdicts is None else verdicts[at].value,
-            satisfied=None if verdicts is None else verdicts[at].satisfied,
-            absolute=None if absolutes is None else absolutes[at],
-            rank_errors=() if rank_errors is None else rank_errors[at],
-        )
-        for at, (rdrs, spread) in enumerate(zip(many, summarise_rdrs(many), strict=True))
-    )
 
 
 def exact_limit(
