@@ -1,9 +1,21 @@
-"""Write values as HTML for notebooks: plain tables, every text escaped, nothing loaded from anywhere."""
+"""Write values for notebooks and prompts. As HTML: plain tables, every text escaped, nothing loaded from anywhere.
+
+What is private prints nothing of the data, and is a table only where a notebook shows it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+
+
+class Private:
+    """A value that is private to the controller: its repr gives its class alone."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(redacted)"
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -15,13 +15,7 @@ from dosimeter.errors import OptionError
 if TYPE_CHECKING:
     from dosimeter_paper.study.analysis import Analysis
 
-app = typer.Typer(
-    name="study",
-    help="The paper's study with people: serve it again, export its answers, analyse them.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = o.make_group("study", "The paper's study with people: serve it again, export its answers, analyse them.")
 
 StoreFile = Annotated[Path, typer.Option("--store", metavar="FILE", help="Where the answers are kept (SQLite).")]
 

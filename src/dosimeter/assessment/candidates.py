@@ -6,6 +6,7 @@ What does not depend on ε is computed once; the rest is computed for all ε tog
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dosimeter.assessment.risk import Risk
     from dosimeter.options import Indicator
     from dosimeter.postprocess import ColumnAccuracy
-    from dosimeter.risk import RDRs, Sensitivities, Verdict
+    from dosimeter.risk import RDRs, Sensitivities
 
 
 _MOST_AT_ONCE = 2**19
@@ -45,31 +46,25 @@ def compute_rdrs(
 
     ``indicator``: by default the one of ``risk``.
     """
-    mechanism, sensitivity = risk.mechanism, risk.sensitivity
-    grids, chosen = risk.grids, risk.indicator if indicator is None else indicator
-    cells = risk.ranked if risk.plan.ranks else None
-    found: list[RDRs] = []
-    for epsilon in epsilons:
-        scale = mechanism.scale(sensitivity, epsilon)
-        if cells is None:
-            rdrs = compute_rdr(
-                classes, mechanism,
-                sensitivity=sensitivity, scale=scale, epsilon=epsilon, indicator=chosen, grids=grids,
-            )  # fmt: skip
-        else:
-            rdrs = compute_rank_rdr(
-                classes, mechanism, cells=cells,
-                sensitivity=sensitivity, scale=scale, epsilon=epsilon, indicator=chosen, grids=grids,
-            )  # fmt: skip
-        found.append(rdrs)
-    return found
+    compute = partial(compute_rank_rdr, cells=risk.ranked) if risk.plan.ranks else compute_rdr
+    return [
+        compute(
+            classes,
+            risk.mechanism,
+            sensitivity=risk.sensitivity,
+            scale=risk.noise_scale(epsilon),
+            epsilon=epsilon,
+            indicator=risk.indicator if indicator is None else indicator,
+            grids=risk.grids,
+        )
+        for epsilon in epsilons
+    ]
 
 
-def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | None = None) -> tuple[Candidate, ...]:
-    """Return one Candidate per ε: its accuracy, the spread of its RDRs, its absolute risks and the verdict on it.
+def list_lines(risk: Risk, many: Sequence[RDRs]) -> tuple[Candidate, ...]:
+    """Return one Candidate per ε: its accuracy, the spread of its RDRs and its absolute risks.
 
-    ``many``: the RDRs at each ε. ``verdicts``: whether each meets the preference, in the same order; None without a
-    preference.
+    ``many``: the RDRs at each ε.
     """
     epsilons, plan = [rdrs.epsilon for rdrs in many], risk.plan
     in_rows: list[tuple[float | None, ...]] = [()] * len(epsilons)
@@ -80,7 +75,6 @@ def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | N
         epsilons,
         foresee_each(risk, epsilons),
         summarise_rdrs(many),
-        [None] * len(epsilons) if verdicts is None else verdicts,
         measure_absolutes(risk, epsilons),
         in_rows,
         strict=True,
@@ -91,13 +85,11 @@ def judge_rdrs(risk: Risk, many: Sequence[RDRs], verdicts: Sequence[Verdict] | N
             noise_scale=None if plan.only_ranks else risk.noise_scale(epsilon),
             error_95=tuple(each.worst for each in accuracy),
             rdr=spread,
-            value=None if verdict is None else verdict.value,
-            satisfied=None if verdict is None else verdict.satisfied,
             absolute=absolute,
             rank_errors=rows,
             accuracy=accuracy,
         )
-        for epsilon, accuracy, spread, verdict, absolute, rows in measured
+        for epsilon, accuracy, spread, absolute, rows in measured
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.assessment.candidates import compute_rdrs, foresee_each, judge_rdrs, split_epsilons
+from dosimeter.assessment.candidates import compute_rdrs, foresee_each, list_lines, split_epsilons
 from dosimeter.findings import (
     Choice,
     find_accuracy_notes,
@@ -42,7 +42,7 @@ def choose(
     allows none of them. What is worth saying about the choice is found when it is asked for.
     """
     epsilons = risk.candidates if epsilons is None else epsilons
-    filters = risk.check_filters(preference)
+    filters = risk.check_filters(preference) if preference.filters else {}
     classes = risk.summarise(risk.contributions_by(filters)[1]) if filters else risk.sensitivities
     lines, tested = _test(risk, preference, epsilons, classes)
     left = set(epsilons if available is None else available(epsilons))
@@ -90,22 +90,19 @@ def _test(
     A ratio is read off the spread that every line has; any other preference goes over all classes of people.
     """
     foresee_each(risk, epsilons)  # all in one pass
+    known: list[Candidate] = []
+    verdicts: list[Verdict] = []
     if preference.kind == "ratio":
-        known = risk.list_candidates(epsilons)
-        verdicts = [preference.judge(line.rdr.ratio if line.rdr.max > 0.0 else None) for line in known]
-        lines = [
-            replace(line, value=verdict.value, satisfied=verdict.satisfied)
-            for line, verdict in zip(known, verdicts, strict=True)
-        ]
-        return tuple(lines), list(zip(epsilons, verdicts, strict=True))
-    tested: list[tuple[float, Verdict]] = []
-    lines = []
-    for part in split_epsilons(classes, epsilons):
-        every = _add_measured(risk, compute_rdrs(risk, classes, part), classes, preference)
-        verdicts = [preference.evaluate(rdrs) for rdrs in every]
-        tested += zip(part, verdicts, strict=True)
-        lines += judge_rdrs(risk, every, verdicts)
-    return tuple(lines), tested
+        known += risk.list_candidates(epsilons)
+        verdicts += [preference.judge(line.rdr.ratio if line.rdr.max > 0.0 else None) for line in known]
+    else:
+        for part in split_epsilons(classes, epsilons):
+            every = _add_measured(risk, compute_rdrs(risk, classes, part), classes, preference)
+            known += list_lines(risk, every)
+            verdicts += map(preference.evaluate, every)
+    judged = zip(known, verdicts, strict=True)
+    lines = (replace(line, value=verdict.value, satisfied=verdict.satisfied) for line, verdict in judged)
+    return tuple(lines), list(zip(epsilons, verdicts, strict=True))
 
 
 def _add_measured(risk: Risk, every: Sequence[RDRs], classes: Sensitivities, preference: Preference) -> Sequence[RDRs]:

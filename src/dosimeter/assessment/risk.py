@@ -16,7 +16,7 @@ import numpy as np
 from dosimeter.assessment.candidates import (
     compute_rdrs,
     foresee_each,
-    judge_rdrs,
+    list_lines,
     measure_absolutes,
     split_epsilons,
 )
@@ -180,7 +180,7 @@ class Risk:
     def _compute_lines(self, epsilons: Sequence[float]) -> tuple[Candidate, ...]:
         foresee_each(self, epsilons)  # all in one pass
         parts = split_epsilons(self.sensitivities, epsilons)
-        return tuple(line for part in parts for line in judge_rdrs(self, compute_rdrs(self, self.sensitivities, part)))
+        return tuple(line for part in parts for line in list_lines(self, compute_rdrs(self, self.sensitivities, part)))
 
     def summarise(self, contributions: Contributions) -> Sensitivities:
         """Return one sensitivity per class of equally exposed people, with what else this risk's indicator needs."""
@@ -299,8 +299,6 @@ class Risk:
 
         Raises PreferenceError if a condition is not allowed.
         """
-        if not preference.filters:
-            return {}
         scope = scope_of(self.plan)
         try:
             return {name: check_condition(tree, scope) for name, tree in preference.filters.items()}

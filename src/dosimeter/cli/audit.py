@@ -15,13 +15,7 @@ from dosimeter.errors import OptionError
 if TYPE_CHECKING:
     from dosimeter.web.store import Database
 
-audit = typer.Typer(
-    name="audit",
-    help="The web application's audit log: who saw and did what.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
-)
+audit = o.make_group("audit", "The web application's audit log: who saw and did what.")
 Config = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")
 ]

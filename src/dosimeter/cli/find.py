@@ -9,7 +9,6 @@ import typer
 
 from dosimeter.cli import looks
 from dosimeter.cli import options as o
-from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_picture, save_picture
 from dosimeter.cli.progress import run_with_progress
 from dosimeter.options import LookOptions, SourceOptions
@@ -68,7 +67,7 @@ def find(
             save_picture(assessed, choice.candidates, plot, selected=selected, words=choice.words)
         if json:
             document = assessed.head() | {
-                "candidates": [describe_candidate(line, judged=True) for line in choice.candidates],
+                "candidates": [line.describe(judged=True) for line in choice.candidates],
                 "preference": choice.preference.text,
                 "preset": choice.preference.preset,
                 "epsilon": choice.epsilon,

@@ -129,6 +129,11 @@ def takes(**groups: OptionGroup) -> Callable[[Callable[..., int]], Callable[...,
     return take
 
 
+def make_group(name: str, words: str) -> typer.Typer:
+    """Return an empty group of commands. ``words``: its help."""
+    return typer.Typer(name=name, help=words, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+
 def require_web() -> None:
     """Refuse to go on where the libraries of the web application are not installed."""
     if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:

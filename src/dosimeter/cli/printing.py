@@ -81,11 +81,7 @@ def print_risk(
     show_all: bool,
 ) -> None:
     console = make_console()
-    _print_question(console, found)
-    console.print(candidate_table(lines, found.plan.aggregate_names, found=None, show_all=show_all))
-    console.print()
-    console.print(range_bars(lines, show_all=show_all))
-    _print_shown(console, found, lines, show_all=show_all)
+    _print_candidates(console, found, lines, show_all=show_all)
     if people:
         console.print()
         console.print(people_table(people, epsilon=found.candidates[0]))
@@ -104,14 +100,9 @@ def print_risk(
 
 def print_choice(found: Risk, choice: Choice, *, show_all: bool = False) -> None:
     console = make_console()
-    _print_question(console, found)
-    table = candidate_table(
-        choice.candidates, found.plan.aggregate_names, found=choice.epsilon, show_all=show_all, decides=choice.decides
+    _print_candidates(
+        console, found, choice.candidates, show_all=show_all, epsilon=choice.epsilon, decides=choice.decides
     )
-    console.print(table)
-    console.print()
-    console.print(range_bars(choice.candidates, show_all=show_all, found=choice.epsilon if choice.decides else None))
-    _print_shown(console, found, choice.candidates, show_all=show_all)
     console.print()
     first, *further = choice.words
     console.print(say(first))
@@ -124,13 +115,28 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False) -> None
     print_notes(console, [note for note in choice.notes if note not in choice.words])
 
 
-def _print_shown(console: Console, found: Risk, lines: Sequence[Candidate], *, show_all: bool) -> None:
-    """Print how many groups would be shown at each ε, if the groups are those of the data and not declared (H1)."""
-    if found.plan.threshold is None:
-        return
-    shown = lines if show_all else pick_candidates(lines)
+def _print_candidates(
+    console: Console,
+    found: Risk,
+    lines: Sequence[Candidate],
+    *,
+    show_all: bool,
+    epsilon: float | None = None,
+    decides: bool = True,
+) -> None:
+    """Print the question, the candidates as a table and as bars, and groups that nobody declared (H1).
+
+    ``epsilon``: the one that the preference found. ``decides``: as in ``candidate_table``.
+    """
+    _print_question(console, found)
+    names = found.plan.aggregate_names
+    console.print(candidate_table(lines, names, found=epsilon, show_all=show_all, decides=decides))
     console.print()
-    console.print(shown_groups_table(found.foresee_groups([line.epsilon for line in shown])))
+    console.print(range_bars(lines, show_all=show_all, found=epsilon if decides else None))
+    if found.plan.threshold is not None:
+        shown = lines if show_all else pick_candidates(lines)
+        console.print()
+        console.print(shown_groups_table(found.foresee_groups([line.epsilon for line in shown])))
 
 
 def print_notes(console: Console, notes: Sequence[str]) -> None:

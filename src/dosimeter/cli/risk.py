@@ -10,7 +10,6 @@ import typer
 
 from dosimeter.cli import looks
 from dosimeter.cli import options as o
-from dosimeter.cli.documents import describe_candidate
 from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
 from dosimeter.cli.progress import run_with_progress
 from dosimeter.errors import OptionError
@@ -84,7 +83,7 @@ def risk(
         if plot is not None:
             save_picture(found, lines, plot)
         if json:
-            document = found.head() | {"candidates": [describe_candidate(line, judged=False) for line in lines]}
+            document = found.head() | {"candidates": [line.describe(judged=False) for line in lines]}
             if top is not None:
                 document["most_exposed"] = [person.describe() for person in people]
             if by is not None:

@@ -21,13 +21,7 @@ Config = Annotated[Path, typer.Option("--config", metavar="FILE", help="The serv
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The name they sign in with.")]
 Role = Annotated[str, typer.Option("--role", help="analyst or controller.")]
 
-users = typer.Typer(
-    name="user",
-    help="Users of the web application.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    add_completion=False,
-)
+users = o.make_group("user", "Users of the web application.")
 
 
 @contextmanager

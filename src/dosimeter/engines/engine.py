@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dosimeter.engines.file_digests import digest_bytes
 from dosimeter.engines.source_files import find_delimiter, name_table, read_first_line
 from dosimeter.errors import DataError, DatasetClosed, SchemaError, SourceUnreachable
-from dosimeter.private import Private
+from dosimeter.html import Private
 from dosimeter.schema import ColumnType, JoinTable, Schema
 
 if TYPE_CHECKING:

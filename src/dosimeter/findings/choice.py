@@ -8,8 +8,7 @@ from functools import cached_property
 
 from dosimeter.findings.finding import Finding
 from dosimeter.findings.sentences import word_all
-from dosimeter.html import write_paragraphs, write_table
-from dosimeter.private import Private
+from dosimeter.html import Private, write_paragraphs, write_table
 from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference
 
 

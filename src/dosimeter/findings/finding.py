@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, dataclass_transform
 
-from dosimeter.private import Private
+from dosimeter.html import Private
 
 
 class Weight(Enum):

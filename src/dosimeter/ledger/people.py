@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import LedgerError
-from dosimeter.private import Private
+from dosimeter.html import Private
 from dosimeter.problems import ASKING, Hint, Option, Surface
 
 if TYPE_CHECKING:

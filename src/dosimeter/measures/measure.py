@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.html import Private
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.noise_grid import UNDECLARED_PEOPLE
 from dosimeter.measures.units import Entries, EntryIndices, UnitField, WholeNumbers
 from dosimeter.mechanisms import Norm
-from dosimeter.private import Private
 from dosimeter.sql import column_tree, is_not_null, whole_number, wrap
 
 

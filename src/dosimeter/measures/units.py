@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
+from dosimeter.html import Private
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.exact import exact_total
-from dosimeter.private import Private
 
 Values = tuple[tuple[int, int], ...]  # of one individual: each value, and how often
 WholeNumbers = NDArray[Any]  # int64, or Python's own integers where these do not fit

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dosimeter.html import Private
 from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import Reading, RequestCharges
 from dosimeter.postprocess import list_facts, tell_ranks, word_facts
-from dosimeter.private import Private
 from dosimeter.problems import Problem, Surface
 
 if TYPE_CHECKING:

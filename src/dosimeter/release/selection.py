@@ -45,11 +45,11 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import DataError, OptionError, QueryError
+from dosimeter.html import Private
 from dosimeter.measures import Dependence
 from dosimeter.mechanisms import Laplace, Mechanism
 from dosimeter.options import Selection, check_option
 from dosimeter.planning import QueryPlan
-from dosimeter.private import Private
 from dosimeter.problems import Hint, Option, for_controller, leave_out
 from dosimeter.release.noise import certified_scale, draw_discrete_laplace, exact_number, round_down
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from dosimeter.private import Private
+from dosimeter.html import Private
 from dosimeter.risk.preference_names import SAFE_ADVANTAGE
 
 if TYPE_CHECKING:

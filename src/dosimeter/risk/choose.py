@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.errors import OptionError
+from dosimeter.html import Private
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import Indicator
-from dosimeter.private import Private
 from dosimeter.risk.exposure import Sensitivities
 from dosimeter.risk.rdr import compute_rdr
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dosimeter.html import Private
 from dosimeter.influence import Contributions
 from dosimeter.json_values import JsonObject, JsonScalar
-from dosimeter.private import Private
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
@@ -24,8 +24,22 @@ if TYPE_CHECKING:
 NO_ERROR = "no bound"  # on the error of an aggregate that may be divided by too few people
 
 
+class _Classes:
+    """Classes of equally exposed individuals. ``counts``: how many individuals are in each."""
+
+    __slots__ = ()
+    counts: IntArray
+
+    @property
+    def n(self) -> int:
+        return int(self.counts.sum())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={self.n}, redacted)"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Sensitivities:
+class Sensitivities(_Classes):
     """Per-instance sensitivities (PIS), one per class of equally exposed individuals, ascending.
 
     ``values``: the PIS of each class. ``counts``: how many individuals are in it. Individuals are in one class if their
@@ -43,16 +57,9 @@ class Sensitivities:
     attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     shares: FloatArray | None = None
 
-    @property
-    def n(self) -> int:
-        return int(self.counts.sum())
-
-    def __repr__(self) -> str:
-        return f"Sensitivities(n={self.n}, redacted)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RDRs:
+class RDRs(_Classes):
     """Relative disclosure risk indicators at one ε, one per class, in the order of the Sensitivities they came from.
 
     A class is a set of equally exposed individuals; ``counts``: how many are in it. ``ceiling``: RDR*, the largest RDR
@@ -69,13 +76,6 @@ class RDRs:
     attributes: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     columns: Mapping[str, FloatArray] = field(default_factory=dict)
     terms: Mapping[str, float | None] = field(default_factory=dict)
-
-    @property
-    def n(self) -> int:
-        return int(self.counts.sum())
-
-    def __repr__(self) -> str:
-        return f"RDRs(n={self.n}, redacted)"
 
 
 # ---------------------------------------------------------------- persons and groups
@@ -217,6 +217,18 @@ class Candidate:
         ranks = self.rank_errors or (None,) * len(self.error_95)
         pairs = zip(self.error_95, ranks, strict=True)
         return tuple((error if rows is None else rows, rows is not None) for error, rows in pairs)
+
+    def describe(self, *, judged: bool) -> JsonObject:
+        """Return the candidate as JSON has it. ``judged``: also the preference's value, and whether it is met."""
+        document: JsonObject = {
+            "epsilon": self.epsilon,
+            "noise_scale": self.noise_scale,
+            "error_95": list(self.error_95),
+            "accuracy": [each.describe() for each in self.accuracy],
+            "rdr": self.rdr.describe(),
+            "absolute": None if self.absolute is None else self.absolute.describe(),
+        }
+        return document | {"value": self.value, "satisfied": self.satisfied} if judged else document
 
     def __repr__(self) -> str:
         return f"Candidate(epsilon={self.epsilon!r}, redacted)"

@@ -17,7 +17,7 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
-from dosimeter.private import Private
+from dosimeter.html import Private
 from dosimeter.risk.preference_functions import COLUMNS, FUNCTIONS, NUMBER_FUNCTIONS
 
 if TYPE_CHECKING:

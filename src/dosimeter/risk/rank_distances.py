@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.arrays import sum_rows
-from dosimeter.private import Private
+from dosimeter.html import Private
 from dosimeter.risk.exposure import RDRs, Sensitivities
 
 if TYPE_CHECKING:

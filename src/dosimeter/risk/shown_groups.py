@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 
 from dosimeter.arrays import IntArray
+from dosimeter.html import Private
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
-from dosimeter.private import Private
 
 HARDLY = 0.01
 """A group with a smaller probability of being shown than this counts as hidden."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import FewRows, read_booleans, read_codes, read_integers, read_values
+from dosimeter.html import Private
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import AT_ONCE, GroupKey, LateRows, observe_keys, read_keys_late
 from dosimeter.influence.profiles import ExposedSearch, JointProfile, Profile
@@ -35,7 +36,6 @@ from dosimeter.influence.units.unit_rows import BY
 from dosimeter.measures import ArgumentMeasure, GroupColumn, Measure
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan, require_few_observed
-from dosimeter.private import Private
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,6 +17,7 @@ from sqlglot import exp
 from dosimeter.arrays import IntArray
 from dosimeter.engines import read_codes
 from dosimeter.errors import SourceUnreachable
+from dosimeter.html import Private
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import observe_keys
 from dosimeter.influence.profiles import ExposedSearch, JointProfile, Profile
@@ -48,7 +49,6 @@ from dosimeter.influence.units.unit_rows import BY, GROUP, count_groups, observe
 from dosimeter.measures import Entries, NearValues, UnitField, Values, WholeNumbers
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan, require_few_observed
-from dosimeter.private import Private
 from dosimeter.schema import Scalar
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import numpy as np
 
 from dosimeter.errors import OptionError
 from dosimeter.findings import word
+from dosimeter.html import Private
 from dosimeter.ledger import Algorithm, exact_decimal, write_decimal
 from dosimeter.options import Selection, check_option
-from dosimeter.private import Private
 from dosimeter.problems import Option, Problem, for_controller, leave_out
 from dosimeter.release.costs import find_refusal
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about

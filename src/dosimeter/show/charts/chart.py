@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from dosimeter.private import Private
+from dosimeter.html import Private
 from dosimeter.show.axes import Axis, pick_apart
 from dosimeter.show.candidates import TextTable
 
