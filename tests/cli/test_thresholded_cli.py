@@ -44,3 +44,18 @@ def test_refusal_names_the_options(run: Run, tmp_path: Path) -> None:
     refused = run("risk", data, COUNTS, "--schema", schema)
     assert refused.status == 2
     assert "--groups thresholded and --group-delta D" in refused.err
+
+
+def test_find_honours_the_delta_that_is_left(run: Run, tmp_path: Path) -> None:
+    """What find says of the account is what a release meets there: δ for one more answer, then for none."""
+    data, schema = tmp_path / "notes.parquet", tmp_path / "notes.toml"
+    pq.write_table(NOTES, data)
+    schema.write_text(dump_schema(read_schema(FACTS)))
+    asked = [data, COUNTS, "--schema", schema, "--groups", "thresholded", "--group-delta", "1e-6"]
+    asked += ["--ledger", tmp_path / "l.db"]
+    terms = ["--policy", "budget:5", "--delta-total", "1.5e-6", "--epsilon", "1"]
+    assert run("release", *asked, *terms).status == 0
+    found = run("find", *asked, "--prefer", "ratio:0.5", "--json")
+    denied = run("release", *asked, "--epsilon", "0.5")
+    assert (found.status, found.json["epsilon"], len(found.json["cut_off"])) == (1, None, 37)
+    assert denied.status == 1
