@@ -420,14 +420,8 @@ def print_ledger(accounts: Sequence[tuple[AccountSummary, Sequence[Entry], bool]
         for other in account.overlaps:
             console.print(Text(f"It holds some of the same data as the account {other}: add up both readings."))
         table = Table(box=None, pad_edge=False)
-        for name, side in (
-            ("at", "left"),
-            ("entry", "left"),
-            ("status", "left"),
-            ("charge", "right"),
-            ("reading", "right"),
-        ):
-            table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
+        for name in ("at", "entry", "status", "charge", "reading"):
+            table.add_column(name, justify="right" if name in ("charge", "reading") else "left", no_wrap=True)
         noted = [name for name in ("analyst", "purpose") if any(getattr(e.request, name) for e in entries)]
         denied = ["reason"] if any(entry.reason is not None for entry in entries) else []
         for name in (*denied, *noted, "query"):

@@ -106,8 +106,9 @@ def find_notes(
     if continuous and float(np.max(grids)) > mechanism.scale(risk.sensitivity, max(epsilons)):  # R6
         yield method.ContinuousNoise()
     if is_alike(lines):
-        if not ranked:
-            yield from _find_own_of_everybody(risk, high, epsilons if found is None else (found.epsilon,))
+        at = max(epsilons, default=None) if found is None else found.epsilon
+        if at is not None and high > 0.0 and not ranked:
+            yield method.OwnOfEverybody(at, _find_own(risk, high, at))
     elif preference is None and shifts_alike:
         yield method.SameSpread()
     if preference is None or found is None:
@@ -139,12 +140,6 @@ def find_notes(
         return
     elif risk.groups > 1 and found.epsilon is not None and high > 0.0:
         yield method.GroupsCount(risk.groups, found.epsilon, _find_own(risk, high, found.epsilon))
-
-
-def _find_own_of_everybody(risk: Assessed, influence: float, epsilons: Sequence[float | None]) -> Iterator[Finding]:
-    largest = max((epsilon for epsilon in epsilons if epsilon is not None), default=None)
-    if largest is not None and influence > 0.0:
-        yield method.OwnOfEverybody(largest, _find_own(risk, influence, largest))
 
 
 def _find_own(risk: Assessed, influence: float, epsilon: float) -> float:
