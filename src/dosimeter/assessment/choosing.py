@@ -73,7 +73,7 @@ def choose(
         epsilon=found.epsilon,
         limit=limit.value,
         candidates=lines,
-        empty_filters=find_empty_filters(preference, classes, found),
+        empty_filters=find_empty_filters(preference, classes, found) if filters else (),
         decides=decides(lines),
         limit_cell=None if limit_cell is None else limit_cell.value,
         epsilon_cell=by_cell,

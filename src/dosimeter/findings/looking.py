@@ -98,7 +98,8 @@ def find_notes(
     grids, ranked = risk.plan.grids(mechanism.norm), [rank.label for rank in risk.plan.ranks.values()]
     (low, high), epsilons = extremes(classes), [line.epsilon for line in lines]
     shifts_alike = mechanism.shifts_alike and indicator != "exact" and not ranked
-    yield from map(method.EmptyFilter, find_empty_filters(preference, classes, found))
+    if preference is not None and preference.filters and found is not None:
+        yield from map(method.EmptyFilter, find_empty_filters(preference, classes, found))
     yield method.IndicatorUsed(indicator)
     if ranked:
         yield method.DrawnByRank(tuple(ranked))
@@ -148,14 +149,14 @@ def _find_own(risk: Assessed, influence: float, epsilon: float) -> float:
 
 
 def find_empty_filters(
-    preference: Preference | None, sensitivities: Sensitivities, found: JudgedCandidates | None
+    preference: Preference, sensitivities: Sensitivities, found: JudgedCandidates
 ) -> tuple[str, ...]:
     """Return the condition of each FILTER in the preference that matches nobody, so that its aggregate is NULL.
 
     A FILTER of an aggregate that is a number even over nobody, such as COUNT, is left out. ``found``: the verdicts on
-    the candidates. The result is empty if ``found`` is None, or if no verdict says that a FILTER matched nobody.
+    the candidates. The result is empty if no verdict says that a FILTER matched nobody.
     """
-    if preference is None or found is None or not any(verdict.empty for _, verdict in found.tested):
+    if not any(verdict.empty for _, verdict in found.tested):
         return ()
     held = sensitivities.counts > 0
     used = dict.fromkeys(
