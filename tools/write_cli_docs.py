@@ -1,21 +1,19 @@
 """Write docs/cli.md from the application itself. Takes nothing; gives the page, the same text every time.
 
-Walks the commands as Typer builds them, sub-commands too, so that an option cannot be added without being documented.
+Walks the commands as click has them, sub-commands too, so that an option cannot be added without being documented.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
-import typing
 from collections.abc import Iterator
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from typer.main import get_command
+import click
 
-from dosimeter.cli import build_app
+from dosimeter.cli import commands
 
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """\
@@ -39,25 +37,27 @@ With `--json` standard output holds one JSON document and nothing else.
 
 def write_page() -> str:
     """Return the whole page: its head, then every command in the order of ``dosimeter --help``."""
-    root = get_command(build_app())
-    sections = [HEAD, *_describe_root(root)]
-    for path, command in walk_commands(root, ("dosimeter",)):
+    sections = [HEAD, *_describe_root(commands)]
+    for path, command in walk_commands(commands, ("dosimeter",)):
         sections.append("\n".join(_describe_command(path, command)))
     return "\n".join(sections)
 
 
-def walk_commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every visible command below this one, with the words that call it."""
-    for name, inner in getattr(command, "commands", {}).items():
-        if inner.hidden:
-            continue
+def walk_commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield every command below this one, with the words that call it."""
+    if not isinstance(command, click.Group):
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
         yield (*path, name), inner
         yield from walk_commands(inner, (*path, name))
 
 
 def list_options(command: Any) -> list[Any]:
-    """Return the visible options of a command, without the --help that every command has."""
-    return [param for param in command.params if _is_option(param) and not param.hidden]
+    """Return the options of a command, without the --help that every command has."""
+    return [param for param in command.params if _is_option(param)]
 
 
 def _describe_root(root: Any) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _describe_command(path: tuple[str, ...], command: Any) -> Iterator[str]:
     yield ""
     if arguments:
         yield from ["| argument | meaning |", "|---|---|"]
-        yield from (f"| `{_metavar(param)}` | {_cell(_meaning(command, param))} |" for param in arguments)
+        yield from (f"| `{_metavar(param)}` | {_cell(_meaning(param))} |" for param in arguments)
         yield ""
     if list_options(command):
         yield from _options_table(command)
@@ -87,37 +87,28 @@ def _options_table(command: Any) -> Iterator[str]:
     yield from ["| option | meaning |", "|---|---|"]
     for param in list_options(command):
         names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
-        value = "" if param.is_flag else f" `{_cell('|'.join(_choices(command, param)) or _metavar(param))}`"
-        yield f"| {names}{value} | {_cell(_meaning(command, param))} |"
+        value = "" if param.is_flag else f" `{_cell('|'.join(_choices(param)) or _metavar(param))}`"
+        yield f"| {names}{value} | {_cell(_meaning(param))} |"
 
 
-def _meaning(command: Any, param: Any) -> str:
+def _meaning(param: Any) -> str:
     text = (param.help or "").strip()
     remarks = []
     if _is_option(param) and param.required:
         remarks.append("Required.")
     if param.multiple and "repeatable" not in text:
         remarks.append("Repeatable.")
-    default = param.default.value if isinstance(param.default, Enum) else param.default
-    if default not in (None, False, ()) and not param.required and "default" not in text:
+    default = param.to_info_dict()["default"]
+    if default not in (None, False, (), "") and not param.required and "default" not in text:
         remarks.append(f"Default: {default}.")
-    choices = _choices(command, param) if not _is_option(param) else []
+    choices = _choices(param) if not _is_option(param) else []
     if choices:
         remarks.append(f"One of: {', '.join(choices)}.")
     return " ".join([text, *remarks]).strip()
 
 
-def _choices(command: Any, param: Any) -> list[str]:
-    """Return the values of an enumeration or of literals, read off the annotation of the command's function."""
-    if command.callback is None:
-        return []
-    hint = typing.get_type_hints(inspect.unwrap(command.callback)).get(param.name)
-    kinds = [kind for kind in (hint, *typing.get_args(hint)) if isinstance(kind, type) and issubclass(kind, Enum)]
-    literals = [kind for kind in (hint, *typing.get_args(hint)) if typing.get_origin(kind) is typing.Literal]
-    return [
-        *(str(member.value) for kind in kinds for member in kind),
-        *(str(value) for kind in literals for value in typing.get_args(kind)),
-    ]
+def _choices(param: Any) -> list[str]:
+    return list(param.type.choices) if isinstance(param.type, click.Choice) else []
 
 
 def _is_option(param: Any) -> bool:

@@ -133,7 +133,7 @@ REFUSED_OPTIONS = [
     (["--mechanism", "geometric"], "'laplace', 'gaussian'"),
     (["--indicator", "x"], "'bound', 'exact'"),
     (["--groups", "x"], "'declared', 'thresholded'"),
-    (["--method", "recompute"], "No such option: --method"),
+    (["--method", "recompute"], "No such option"),
     (["--calibration", "x"], "'zcdp', 'classic'"),
     (["--calibration", "zcdp"], "--mechanism gaussian"),
     (["--delta", "1e-6"], "--mechanism gaussian"),

@@ -29,12 +29,9 @@ import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
-
-import typer.main
 
 from dosimeter.cli import main
 from tests.recorded.recorded_files import STEPS, make_files
@@ -44,7 +41,6 @@ HERE = Path(__file__).parent
 OUTPUTS = HERE / "outputs"
 LINE = 220
 PICTURES = {".svg": b"<svg", ".png": b"\x89PNG", ".html": b"<!doctype"}
-build_once = cache(typer.main.get_command)  # the tree of all commands takes longer to build than most commands
 ERRORS = {"KeyboardInterrupt": KeyboardInterrupt, "RuntimeError": RuntimeError}
 
 
@@ -100,7 +96,6 @@ def _run_command(story: Story, command: dict[str, Any], mask: Mask, answers: dic
         contextlib.redirect_stdout(output),
         contextlib.redirect_stderr(errors),
         mock.patch.object(sys, "stdin", given),
-        mock.patch.object(typer.main, "get_command", build_once),
     ):
         status = main(words)
     assert status == command.get("status", 0), f"{words}: status {status}"

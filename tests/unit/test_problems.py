@@ -13,11 +13,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 import dosimeter
 from dosimeter import Dataset, LedgerError, OptionError, QueryError
-from dosimeter.cli import build_app
 from dosimeter.ledger import Account, Policy
 from dosimeter.mechanisms import MECHANISMS
 from dosimeter.options import OPTIONS, LookOptions, ReleaseOptions, SourceOptions, Study, check_option
@@ -32,19 +30,7 @@ COMMAND_LINE, PYTHON, SETTINGS, WEB = Surface
 ANALYST, CONTROLLER = Audience
 
 
-def list_commands(command: object) -> Iterator[object]:
-    yield command
-    for inner in getattr(command, "commands", {}).values():
-        yield from list_commands(inner)
-
-
-FLAGS = {
-    flag
-    for command in list_commands(get_command(build_app()))
-    for param in getattr(command, "params", [])
-    for flag in (*param.opts, *param.secondary_opts)
-    if flag.startswith("--")
-}
+FLAGS = set(re.findall(r"`(--[a-z-]+)`", (PACKAGE.parents[1] / "docs" / "cli.md").read_text(encoding="utf-8")))
 
 
 def list_modules() -> list[Path]:

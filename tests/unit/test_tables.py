@@ -10,10 +10,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 import dosimeter.cli
-from dosimeter.cli.app import COMMANDS, PAPER_COMMANDS, build_app
+from dosimeter.cli.app import COMMANDS
 from dosimeter.findings import Finding
 from dosimeter.findings.sentences import SENTENCES
 from dosimeter.ledger.accounting import POLICIES, Policy
@@ -89,15 +88,6 @@ def test_every_choice_is_made_by_one_function() -> None:
 def test_every_module_of_the_command_line_is_a_command_or_shared() -> None:
     modules = {each.name for each in pkgutil.iter_modules(dosimeter.cli.__path__)}
     assert {place.partition(":")[0] for place in COMMANDS.values()} == modules - SHARED
-
-
-@pytest.mark.parametrize("name", [*COMMANDS, *PAPER_COMMANDS])
-def test_a_command_alone_is_the_one_of_the_whole_application(name: str) -> None:
-    alone, whole = (get_command(build_app(only)) for only in (name, None))
-    assert list(alone.commands) == [name]  # type: ignore[attr-defined]
-    assert list(whole.commands) == [*COMMANDS, *PAPER_COMMANDS]  # type: ignore[attr-defined]
-    own, same = alone.commands[name], whole.commands[name]  # type: ignore[attr-defined]
-    assert [each.opts for each in own.params] == [each.opts for each in same.params]
 
 
 @pytest.mark.parametrize(

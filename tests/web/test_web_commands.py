@@ -13,22 +13,16 @@ from pathlib import Path
 
 import httpx
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from dosimeter.cli.serve import serve
-from dosimeter.cli.users import users
+from dosimeter.cli import commands
 from dosimeter.errors import OptionError
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.check_program import PROGRAM, Slow, is_running
 from tests.web.test_web_trail import measure
 from tests.web.web_site import CERTIFICATES, Guest, read_text, write_configuration
 
-RUN = (
-    "import sys, typer; from dosimeter.cli.serve import serve; from dosimeter.cli.users import users;"
-    "app = typer.Typer(); app.command('serve')(serve);"
-    "app.add_typer(users); app(sys.argv[1:])"
-)
+RUN = "import sys; from dosimeter.cli import commands; commands(sys.argv[1:])"
 
 
 @pytest.fixture
@@ -36,47 +30,38 @@ def run() -> CliRunner:
     return CliRunner()
 
 
-def make_app() -> typer.Typer:
-    app = typer.Typer()
-    app.command("serve")(serve)
-    app.add_typer(users)
-    return app
-
-
 def test_users_come_and_go(tmp_path: Path, run: CliRunner) -> None:
     config = ["--config", str(write_configuration(tmp_path))]
-    made = run.invoke(
-        make_app(), ["user", "add", "Ada", "--role", "analyst", "--json", *config], catch_exceptions=False
-    )
+    made = run.invoke(commands, ["user", "add", "Ada", "--role", "analyst", "--json", *config], catch_exceptions=False)
     assert json.loads(made.output)["name"] == "ada"
     with pytest.raises(OptionError, match="already"):
-        run.invoke(make_app(), ["user", "add", "ada", "--role", "analyst", *config], catch_exceptions=False)
+        run.invoke(commands, ["user", "add", "ada", "--role", "analyst", *config], catch_exceptions=False)
     with pytest.raises(OptionError, match="analyst, controller"):
-        run.invoke(make_app(), ["user", "add", "eve", "--role", "king", *config], catch_exceptions=False)
+        run.invoke(commands, ["user", "add", "eve", "--role", "king", *config], catch_exceptions=False)
     with pytest.raises(OptionError, match="letters, digits"):
-        run.invoke(make_app(), ["user", "add", "e v e", "--role", "analyst", *config], catch_exceptions=False)
-    again = run.invoke(make_app(), ["user", "reset", "ada", *config], catch_exceptions=False)
+        run.invoke(commands, ["user", "add", "e v e", "--role", "analyst", *config], catch_exceptions=False)
+    again = run.invoke(commands, ["user", "reset", "ada", *config], catch_exceptions=False)
     assert re.search(r"ada signs in with the password \S{20}", again.output)
-    run.invoke(make_app(), ["user", "disable", "ada", *config], catch_exceptions=False)
-    listed = run.invoke(make_app(), ["user", "list", *config], catch_exceptions=False)
+    run.invoke(commands, ["user", "disable", "ada", *config], catch_exceptions=False)
+    listed = run.invoke(commands, ["user", "list", *config], catch_exceptions=False)
     assert re.fullmatch(r"ada\s+analyst\s+disabled\n", listed.output)
     with pytest.raises(OptionError, match="no user nobody"):
-        run.invoke(make_app(), ["user", "disable", "nobody", *config], catch_exceptions=False)
+        run.invoke(commands, ["user", "disable", "nobody", *config], catch_exceptions=False)
 
 
 def test_secret_is_for_its_owner_only(tmp_path: Path, run: CliRunner) -> None:
     path = tmp_path / "key"
-    run.invoke(make_app(), ["user", "secret", str(path)], catch_exceptions=False)
+    run.invoke(commands, ["user", "secret", str(path)], catch_exceptions=False)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(path.read_text().strip()) >= 32
     with pytest.raises(OptionError, match="exists already"):
-        run.invoke(make_app(), ["user", "secret", str(path)], catch_exceptions=False)
+        run.invoke(commands, ["user", "secret", str(path)], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--demo", "--config", "x.toml"]])
 def test_serve_wants_one_thing(arguments: list[str], run: CliRunner) -> None:
     with pytest.raises(OptionError, match="--config FILE, or --demo"):
-        run.invoke(make_app(), ["serve", *arguments], catch_exceptions=False)
+        run.invoke(commands, ["serve", *arguments], catch_exceptions=False)
 
 
 def start(*arguments: str, program: str = RUN) -> tuple[subprocess.Popen[str], list[str]]:
@@ -157,7 +142,7 @@ def test_a_configured_server_serves_those_whom_the_operator_added(tmp_path: Path
     config = write_configuration(tmp_path, "port = 0")
     passwords = {}
     for name, role in (("carol", "controller"), ("anna", "analyst")):
-        made = run.invoke(make_app(), ["user", "add", name, "--role", role, "--json", "--config", str(config)])
+        made = run.invoke(commands, ["user", "add", name, "--role", role, "--json", "--config", str(config)])
         passwords[name] = json.loads(made.output)["password"]
     process, lines = start("serve", "--config", str(config))
     try:

@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import pytest
 import sqlalchemy as sa
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
+from dosimeter.cli import commands
 from dosimeter.ledger import Ledger
 from dosimeter.web.identity import users
 from dosimeter.web.identity.throttle import Limits
@@ -137,11 +138,9 @@ def test_password_changes_are_on_record(site: Site, anna: Guest) -> None:
 
 
 def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
-    from tests.web.test_web_commands import make_app
-
     config = ["--config", str(write_configuration(tmp_path))]
     for words in (["add", "ada", "--role", "analyst"], ["reset", "ada"], ["disable", "ada"]):
-        made = CliRunner().invoke(make_app(), ["user", *words, *config], catch_exceptions=False)
+        made = CliRunner().invoke(commands, ["user", *words, *config], catch_exceptions=False)
         assert made.exit_code == 0
     database = Database(str(tmp_path / "site.db"))
     with database.reading() as connection:

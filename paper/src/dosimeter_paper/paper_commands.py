@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 
@@ -17,61 +16,55 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dosimeter.show import TextTable
+    from dosimeter_paper.reproduction.data import Split
     from dosimeter_paper.reproduction.differences import Shown
+    from dosimeter_paper.reproduction.variance import Normaliser, ThresholdSource
 
-app = typer.Typer(
-    name="paper",
-    help="The paper's example, tables and figures again, beside what its authors found.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+
+@click.group("paper", cls=o.CommandGroup, no_args_is_help=False)
+def app() -> None:
+    """The paper's example, tables and figures again, beside what its authors found."""
+
+
+ADULT_DATA = click.option(
+    "--data", metavar="PATH", type=o.PATH, help="A folder with adult.data, or a CSV of Adult; default: the cache."
 )
-
-
-class SplitName(StrEnum):
-    TRAIN = "train"
-    ALL = "all"
-
-
-class ThresholdsName(StrEnum):
-    LABEL = "label"
-    CODE = "code"
-
-
-class NormaliseName(StrEnum):
-    CEILING = "ceiling"
-    DATA = "data"
-
-
-AdultData = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="PATH", help="A folder with adult.data, or a CSV of Adult; default: the cache."),
-]
-SplitOption = Annotated[
-    SplitName, typer.Option("--split", help="The training file, as the authors ran it, or with the test file.")
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", metavar="DIR", help="Also write the picture (.svg, .png) and a .csv here."),
-]
-ThresholdsOption = Annotated[
-    ThresholdsName,
-    typer.Option("--thresholds", help="τ_var as on the figure's labels, or ten times it as in the code."),
-]
-NormaliseOption = Annotated[
-    NormaliseName,
-    typer.Option("--normalise", help="RDR over RDR* (the text), or over the data's largest RDR (the code)."),
-]
-UpTo = Annotated[int, typer.Option("--up-to", metavar="N", help="The largest number of records.")]
-Runs = Annotated[int, typer.Option("--runs", metavar="N", help="How often each is timed.")]
-Limit = Annotated[
-    float,
-    typer.Option("--limit", metavar="SECONDS", help="What recomputing may take per query and size; 0: leave it out."),
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The seed of the generated tables.")]
+SPLIT_OPTION = click.option(
+    "--split",
+    default="train",
+    type=click.Choice(("train", "all")),
+    help="The training file, as the authors ran it, or with the test file.",
+)
+FOLDER = click.option(
+    "-o", "--output", metavar="DIR", type=o.PATH, help="Also write the picture (.svg, .png) and a .csv here."
+)
+THRESHOLDS_OPTION = click.option(
+    "--thresholds",
+    default="label",
+    type=click.Choice(("label", "code")),
+    help="τ_var as on the figure's labels, or ten times it as in the code.",
+)
+NORMALISE_OPTION = click.option(
+    "--normalise",
+    default="ceiling",
+    type=click.Choice(("ceiling", "data")),
+    help="RDR over RDR* (the text), or over the data's largest RDR (the code).",
+)
+UP_TO = click.option("--up-to", default=1_000_000, metavar="N", type=int, help="The largest number of records.")
+RUNS = click.option("--runs", default=10, metavar="N", type=int, help="How often each is timed.")
+LIMIT = click.option(
+    "--limit",
+    default=120.0,
+    metavar="SECONDS",
+    type=float,
+    help="What recomputing may take per query and size; 0: leave it out.",
+)
+SEED = click.option("--seed", default=1, metavar="N", type=int, help="The seed of the generated tables.")
 
 
 @app.command("example")
-def example(json: o.Json = False) -> int:
+@o.JSON
+def example(json: bool) -> int:
     """Print everybody's RDR at each ε in the paper's first example: three patients, one of them ill."""
     from dosimeter_paper.reproduction.example import SQL, compute_example
 
@@ -87,9 +80,11 @@ def example(json: o.Json = False) -> int:
 
 
 @app.command("thresholds")
-def thresholds(
-    data: AdultData = None, split: SplitOption = SplitName.TRAIN, output: Folder = None, json: o.Json = False
-) -> int:
+@ADULT_DATA
+@SPLIT_OPTION
+@FOLDER
+@o.JSON
+def thresholds(data: Path | None, split: Split, output: Path | None, json: bool) -> int:
     """Find ε for five ratios, five queries and two mechanisms, and compare with the authors' 50 numbers.
 
     A ratio of 0.95 demands that the smallest RDR is at least 0.95 times the largest.
@@ -120,14 +115,21 @@ def thresholds(
 
 
 @app.command("variance")
+@ADULT_DATA
+@SPLIT_OPTION
+@THRESHOLDS_OPTION
+@NORMALISE_OPTION
+@click.option("--runs", default=50, metavar="N", type=click.IntRange(min=1), help="How often the noisy test is run.")
+@FOLDER
+@o.JSON
 def variance(
-    data: AdultData = None,
-    split: SplitOption = SplitName.TRAIN,
-    thresholds: ThresholdsOption = ThresholdsName.LABEL,
-    normalise: NormaliseOption = NormaliseName.CEILING,
-    runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="How often the noisy test is run.")] = 50,
-    output: Folder = None,
-    json: o.Json = False,
+    data: Path | None,
+    split: Split,
+    thresholds: ThresholdSource,
+    normalise: Normaliser,
+    runs: int,
+    output: Path | None,
+    json: bool,
 ) -> int:
     """Find ε by a noisy test, for four limits on the variance of everybody's normalised RDR.
 
@@ -140,9 +142,7 @@ def variance(
 
     table = _load(data, split)
     with open_adult(table) as adult, _watch("Running the noisy test") as progress:
-        study = study_variance(
-            adult, thresholds=thresholds.value, normalise=normalise.value, runs=runs, progress=progress
-        )
+        study = study_variance(adult, thresholds=thresholds, normalise=normalise, runs=runs, progress=progress)
     written = []
     if output is not None:
         from dosimeter_paper.reproduction.figures import draw_variance
@@ -160,14 +160,15 @@ def variance(
 
 
 @app.command("scalability")
+@ADULT_DATA
+@UP_TO
+@RUNS
+@LIMIT
+@SEED
+@FOLDER
+@o.JSON
 def scalability(
-    data: AdultData = None,
-    up_to: UpTo = 1_000_000,
-    runs: Runs = 10,
-    limit: Limit = 120.0,
-    seed: Seed = 1,
-    output: Folder = None,
-    json: o.Json = False,
+    data: Path | None, up_to: int, runs: int, limit: float, seed: int, output: Path | None, json: bool
 ) -> int:
     """Time the paper's two algorithms on 1,000 to 1,000,000 records, and show the authors' seconds beside.
 
@@ -176,7 +177,7 @@ def scalability(
     from dosimeter_paper.reproduction.scalability import ALGORITHMS, list_sizes, measure_scalability
 
     sizes = list_sizes(up_to)
-    table = _load(data, SplitName.TRAIN)
+    table = _load(data, "train")
     with _watch("Timing") as progress:
         study = measure_scalability(table, sizes=sizes, runs=runs, limit=limit, seed=seed, progress=progress)
     written = []
@@ -196,7 +197,8 @@ def scalability(
 
 
 @app.command("differences")
-def differences(json: o.Json = False) -> int:
+@o.JSON
+def differences(json: bool) -> int:
     """Show where the paper, its authors' code and sound practice differ, each by a small computation."""
     from dosimeter_paper.reproduction.differences import show_differences
 
@@ -209,16 +211,10 @@ def differences(json: o.Json = False) -> int:
 
 
 @app.command("data")
-def data(
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Where the files go; default: the user's cache."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--from", metavar="URL", help="Where the files come from; default: the UCI archive.")
-    ] = None,
-    json: o.Json = False,
-) -> int:
+@click.option("-o", "--output", metavar="DIR", type=o.PATH, help="Where the files go; default: the user's cache.")
+@click.option("--from", "source", metavar="URL", help="Where the files come from; default: the UCI archive.")
+@o.JSON
+def data(output: Path | None, source: str | None, json: bool) -> int:
     """Fetch the Adult data (6 MB) from the UCI archive and check it."""
     from dosimeter_paper.reproduction.data import ARCHIVE, CITATION, default_folder, fetch_adult
 
@@ -228,25 +224,26 @@ def data(
         o.print_json({"files": files, "citation": CITATION})
         return 0
     for file in fetched:
-        typer.echo(
+        click.echo(
             f"{'Fetched' if file.fresh else 'Already there'}: {file.path} (SHA-256 {file.sha256[:16]}… as expected)"
         )
-    typer.echo(CITATION)
+    click.echo(CITATION)
     return 0
 
 
 @app.command("all")
+@click.option(
+    "-o", "--output", required=True, metavar="DIR", type=o.PATH, help="Where pictures, tables and the page go."
+)
+@ADULT_DATA
+@SPLIT_OPTION
+@UP_TO
+@RUNS
+@LIMIT
+@SEED
+@o.JSON
 def everything(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Where pictures, tables and the page go.")
-    ],
-    data: AdultData = None,
-    split: SplitOption = SplitName.TRAIN,
-    up_to: UpTo = 1_000_000,
-    runs: Runs = 10,
-    limit: Limit = 120.0,
-    seed: Seed = 1,
-    json: o.Json = False,
+    output: Path, data: Path | None, split: Split, up_to: int, runs: int, limit: float, seed: int, json: bool
 ) -> int:
     """Run example, thresholds, variance, scalability and differences, and write one HTML page about all of them.
 
@@ -263,7 +260,7 @@ def everything(
     sizes = list_sizes(up_to)
     begun = datetime.now(UTC)
     table = _load(data, split)
-    training = table if split is SplitName.TRAIN else _load(data, SplitName.TRAIN)
+    training = table if split == "train" else _load(data, "train")
     example = compute_example()
     figures.write_file(
         output / "example.csv", report.write_csv(example.list_lines())
@@ -295,10 +292,10 @@ def everything(
     return 0
 
 
-def _load(data: Path | None, split: SplitName) -> Any:
+def _load(data: Path | None, split: Split) -> Any:
     from dosimeter_paper.reproduction.data import load_adult
 
-    return load_adult(data, split=split.value)
+    return load_adult(data, split=split)
 
 
 @contextmanager

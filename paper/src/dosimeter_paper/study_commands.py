@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 from dosimeter.cli.stopping import raise_on_control_c
@@ -15,35 +15,39 @@ from dosimeter.errors import OptionError
 if TYPE_CHECKING:
     from dosimeter_paper.study.analysis import Analysis
 
-app = o.make_group("study", "The paper's study with people: serve it again, export its answers, analyse them.")
 
-StoreFile = Annotated[Path, typer.Option("--store", metavar="FILE", help="Where the answers are kept (SQLite).")]
+@click.group("study", cls=o.CommandGroup, no_args_is_help=False)
+def app() -> None:
+    """The paper's study with people: serve it again, export its answers, analyse them."""
+
+
+STORE_FILE = click.option(
+    "--store", required=True, metavar="FILE", type=o.PATH, help="Where the answers are kept (SQLite)."
+)
 
 
 @app.command("serve")
-def serve(
-    data: Annotated[Path, typer.Option("--data", metavar="PATH", help="A CSV of Adult; 100 of its rows are shown.")],
-    store: StoreFile,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="Decides the sample, the groups and the order of queries.")
-    ] = 1,
-    groups: Annotated[
-        str, typer.Option("--groups", metavar="LIST", help="Who is compared: control, range, histogram.")
-    ] = "control,range,histogram",
-    approval: Annotated[
-        str,
-        typer.Option(
-            "--approval", metavar="TEXT", help="The ethics approval and whom to contact; without it: a try-out."
-        ),
-    ] = "",
-    secure: Annotated[
-        bool, typer.Option("--secure", help="The pages are reached over HTTPS only, through a proxy.")
-    ] = False,
-    host: Annotated[str, typer.Option("--host", help="Listen here.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65_535, help="Listen on this port; 0 takes a free one.")
-    ] = 8766,
-) -> int:
+@click.option("--data", required=True, metavar="PATH", type=o.PATH, help="A CSV of Adult; 100 of its rows are shown.")
+@STORE_FILE
+@click.option(
+    "--seed",
+    default=1,
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Decides the sample, the groups and the order of queries.",
+)
+@click.option(
+    "--groups", default="control,range,histogram", metavar="LIST", help="Who is compared: control, range, histogram."
+)
+@click.option(
+    "--approval", default="", metavar="TEXT", help="The ethics approval and whom to contact; without it: a try-out."
+)
+@click.option("--secure", is_flag=True, help="The pages are reached over HTTPS only, through a proxy.")
+@click.option("--host", default="127.0.0.1", help="Listen here.")
+@click.option(
+    "--port", default=8766, type=click.IntRange(min=0, max=65535), help="Listen on this port; 0 takes a free one."
+)
+def serve(data: Path, store: Path, seed: int, groups: str, approval: str, secure: bool, host: str, port: int) -> int:
     """Serve the study to participants. Only answers are kept: no addresses, no times but the day."""
     from dosimeter_paper.reproduction.data import load_adult
     from dosimeter_paper.study.answers import GROUPS
@@ -65,9 +69,9 @@ def serve(
         raise_on_control_c()
 
         def announce(address: str) -> None:
-            typer.echo(f"The study is on {address}")
+            click.echo(f"The study is on {address}")
             if not approval.strip():
-                typer.echo("A try-out: a study with people needs an ethics approval (--approval).")
+                click.echo("A try-out: a study with people needs an ethics approval (--approval).")
             sys.stdout.flush()
 
         run(pages, host=host, port=port, announce=announce)
@@ -77,12 +81,9 @@ def serve(
 
 
 @app.command("export")
-def export(
-    store: StoreFile,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the CSV here; default standard output.")
-    ] = None,
-) -> int:
+@STORE_FILE
+@click.option("-o", "--output", metavar="FILE", type=o.PATH, help="Write the CSV here; default standard output.")
+def export(store: Path, output: Path | None) -> int:
     """Write the answers as a CSV, one line per participant."""
     from dosimeter.show.charts import write_page
     from dosimeter_paper.study.answers import write_answers
@@ -101,19 +102,17 @@ def export(
     else:
         write_page(text, output)
         count = text.count("\n") - 1
-        typer.echo(f"Wrote {count} participant{'' if count == 1 else 's'} to {output}")
+        click.echo(f"Wrote {count} participant{'' if count == 1 else 's'} to {output}")
     return 0
 
 
 @app.command("analyse")
-def analyse(
-    answers: Annotated[Path, typer.Argument(metavar="FILE", help="The CSV that study export wrote.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Also write the swarm plots (.svg, .png) and a .json here."),
-    ] = None,
-    json: o.Json = False,
-) -> int:
+@click.argument("answers", metavar="FILE", type=o.PATH, help="The CSV that study export wrote.")
+@click.option(
+    "-o", "--output", metavar="DIR", type=o.PATH, help="Also write the swarm plots (.svg, .png) and a .json here."
+)
+@o.JSON
+def analyse(answers: Path, output: Path | None, json: bool) -> int:
     """Count how often each ε was chosen, and test whether the groups chose differently.
 
     The Mann–Whitney test compares where the groups' ε's lie, the Brown–Forsythe test how far they spread.

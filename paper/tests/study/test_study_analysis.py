@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from dosimeter.errors import DataError, OptionError
 from dosimeter_paper import study_commands
@@ -21,7 +20,7 @@ from dosimeter_paper.study.store import StudyStore
 
 def run(*words: object) -> int:
     """The command's own status; its errors are raised as the application's outermost frame gets them."""
-    status = get_command(study_commands.app)(args=[str(word) for word in words], standalone_mode=False)
+    status = study_commands.app.main([str(word) for word in words], standalone_mode=False)
     return status if isinstance(status, int) else 0
 
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from dosimeter.late_names import load_late
 
-__all__ = ["build_app", "main"]
+__all__ = ["commands", "main"]
 
 if TYPE_CHECKING:
-    from dosimeter.cli.app import build_app, main
+    from dosimeter.cli.app import commands, main
 
-__getattr__ = load_late(__name__, {"app": ("build_app", "main")})
+__getattr__ = load_late(__name__, {"app": ("commands", "main")})

@@ -15,14 +15,16 @@ import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, cast
 
-import typer
-from typer.exceptions import Abort, TyperException
+import click
 
 from dosimeter import __version__
-from dosimeter.errors import DosimeterError, Interrupted, OptionError
+from dosimeter.errors import DosimeterError, OptionError
 from dosimeter.problems import Surface
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 COMMANDS: Mapping[str, str] = {
     "demo": "demo:demo",
@@ -42,56 +44,41 @@ PAPER_COMMANDS = ("paper", "study")
 """The commands of the package in ``paper/``, which it names as entry points of the group ``dosimeter.commands``."""
 
 
-def build_app(only: str | None = None) -> typer.Typer:
-    """Return the application with all its commands, or with the command ``only`` alone, which is faster to build.
+class Commands(click.Group):
+    """The commands of ``dosimeter``, each loaded when it is called or described."""
 
-    Raises OptionError if ``only`` is a command of the package in ``paper/``, which is not installed.
-    """
-    app = typer.Typer(
-        name="dosimeter",
-        help="Choose and spend ε knowing whom it exposes: everybody's relative disclosure risk, for data controllers.",
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-    )
-    app.callback()(_common)
-    for name in (*COMMANDS, *PAPER_COMMANDS) if only is None else [only]:
-        command = _load_command(name)
-        if command is None and only is None:
-            continue
-        if command is None:
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands that are installed, in the order in which help lists them."""
+        return [*COMMANDS, *(name for name in PAPER_COMMANDS if _find_paper_command(name) is not None)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; None if there is none of this name.
+
+        Raises OptionError if it is a command of the package in ``paper/``, which is not installed.
+        """
+        if cmd_name in COMMANDS:
+            module, _, attribute = COMMANDS[cmd_name].partition(":")
+            return cast(click.Command, getattr(import_module(f"dosimeter.cli.{module}"), attribute))
+        if cmd_name not in PAPER_COMMANDS:
+            return None
+        entry = _find_paper_command(cmd_name)
+        if entry is None:
             raise OptionError(
-                f"dosimeter {name} comes with the package in paper/ of Dosimeter's repository: pip install ./paper."
+                f"dosimeter {cmd_name} comes with the package in paper/ of Dosimeter's repository: pip install ./paper."
             )
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name)(command)
-    return app
+        return cast(click.Command, entry.load())
 
 
-def _load_command(name: str) -> Any:
-    """Return the function of a command, or its group of commands; None if the package that has it is not installed."""
-    if name in COMMANDS:
-        module, _, attribute = COMMANDS[name].partition(":")
-        return getattr(import_module(f"dosimeter.cli.{module}"), attribute)
+def _find_paper_command(name: str) -> EntryPoint | None:
     from importlib.metadata import entry_points
 
-    return next((found.load() for found in entry_points(group="dosimeter.commands", name=name)), None)
+    return next(iter(entry_points(group="dosimeter.commands", name=name)), None)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"dosimeter {__version__}")
-        raise typer.Exit
-
-
-def _common(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    pass
+@click.command(cls=Commands, name="dosimeter", context_settings={"show_default": True})
+@click.version_option(__version__, message="%(prog)s %(version)s", help="Print the version and stop.")
+def commands() -> None:
+    """Choose and spend ε knowing whom it exposes: everybody's relative disclosure risk, for data controllers."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,20 +86,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _never_fail_on_a_character()
-        app = build_app(words[0] if words and words[0] in (*COMMANDS, *PAPER_COMMANDS) else None)
-        result = app(args=words or ["--help"], prog_name="dosimeter", standalone_mode=False)
+        with commands.make_context("dosimeter", words or ["--help"]) as context:
+            result = commands.invoke(context)
         sys.stdout.flush()
-        if result == Interrupted.exit_code:  # Ctrl-C was caught by Typer
-            return _fail("dosimeter: stopped.", result)
         return result if isinstance(result, int) else 0
     except DosimeterError as error:
         return _fail(f"dosimeter: {error.word(Surface.COMMAND_LINE)}", error.exit_code)
-    except TyperException as error:
+    except click.ClickException as error:
         return _fail(_describe_misuse(error), 2)
-    except (KeyboardInterrupt, Abort):
+    except (KeyboardInterrupt, click.Abort):
         return _fail("dosimeter: stopped.", 130)
+    except click.exceptions.Exit as end:  # --help and --version
+        return end.exit_code
     except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):  # Typer exits this way when a pipe breaks
+        if isinstance(error.__context__, BrokenPipeError):  # Rich exits this way when a pipe breaks
             return _stop_writing()
         return error.code if isinstance(error.code, int) else 0
     except BrokenPipeError:
@@ -144,11 +131,11 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
-def _describe_misuse(error: TyperException) -> str:
+def _describe_misuse(error: click.ClickException) -> str:
     """Return the command-line library's complaint, and which command explains the options."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "dosimeter"
-    complaint = error.format_message().replace("Value error, ", "").rstrip(". \n")
+    complaint = error.format_message().rstrip(". \n")
     return f"dosimeter: {complaint}. See: {command} --help"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 from dosimeter.errors import OptionError
@@ -15,30 +15,26 @@ from dosimeter.errors import OptionError
 if TYPE_CHECKING:
     from dosimeter.web.store import Database
 
-audit = o.make_group("audit", "The web application's audit log: who saw and did what.")
-Config = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")
-]
-Target = Annotated[
-    str | None,
-    typer.Option("--database", metavar="L", help="Instead: the database itself, a file or a postgresql:// URL."),
-]
+
+@click.group("audit", cls=o.CommandGroup, no_args_is_help=False)
+def audit() -> None:
+    """The web application's audit log: who saw and did what."""
+
+
+CONFIG = click.option("--config", metavar="FILE", type=o.PATH, help="The server's configuration, dosimeter.toml.")
+TARGET = click.option("--database", metavar="L", help="Instead: the database itself, a file or a postgresql:// URL.")
 
 
 @audit.command("verify")
-def verify(
-    config: Config = None,
-    database: Target = None,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            "--head",
-            metavar="DIGEST",
-            help="The head that was printed earlier, to find out whether later records were cut off.",
-        ),
-    ] = None,
-    json: o.Json = False,
-) -> int:
+@CONFIG
+@TARGET
+@click.option(
+    "--head",
+    metavar="DIGEST",
+    help="The head that was printed earlier, to find out whether later records were cut off.",
+)
+@o.JSON
+def verify(config: Path | None, database: str | None, head: str | None, json: bool) -> int:
     """Tell whether any record of the audit log was altered, left out or put in. Exit status 1 if one was.
 
     Records cut off at the end are found only with --head, the digest that an earlier verify printed as the head.
@@ -51,13 +47,10 @@ def verify(
 
 
 @audit.command("export")
-def export(
-    config: Config = None,
-    database: Target = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file instead of the screen.")
-    ] = None,
-) -> int:
+@CONFIG
+@TARGET
+@click.option("-o", "--output", metavar="FILE", type=o.PATH, help="Write to a file instead of the screen.")
+def export(config: Path | None, database: str | None, output: Path | None) -> int:
     """Write every record as one line of JSON, oldest first."""
     with _open(config, database) as opened:
         from dosimeter.web.store import export_audit

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 
@@ -23,11 +23,9 @@ COARSER = "SELECT district, COUNT(*) AS smokers FROM clinic WHERE smoker GROUP B
 RELEASED = 0.5
 
 
-def demo(
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Where the picture goes; default a new folder.")
-    ] = None,
-) -> int:
+@click.command("demo")
+@click.option("-o", "--output", metavar="DIR", type=o.PATH, help="Where the picture goes; default a new folder.")
+def demo(output: Path | None) -> int:
     """Show on bundled data how an ε is found and an answer is released. Works offline.
 
     Two examples: the paper's three patients, then a clinic with 4,000 patients. Writes a picture and a ledger.

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 from dosimeter.options import LookOptions
 
 
+@click.command("explain")
+@o.SQL
+@click.option("--schema", required=True, metavar="FILE", type=o.PATH, help="The table's public facts (TOML).")
 @o.takes(look=o.OptionGroup(LookOptions, (LookOptions,), only=("groups", "min_rows", "group_delta")))
-def explain(
-    sql: o.Sql,
-    schema: Annotated[Path, typer.Option("--schema", metavar="FILE", help="The table's public facts (TOML).")],
-    look: LookOptions,
-    json: o.Json = False,
-) -> int:
+@o.JSON
+def explain(sql: str, schema: Path, look: LookOptions, json: bool) -> int:
     """Explain what a query would measure, or why it is refused, from the schema alone. Reads no data.
 
     Prints four stages: which rows are read, what is computed per person, which numbers get noise (with sensitivity and

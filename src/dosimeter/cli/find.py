@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from dosimeter.cli import looks
 from dosimeter.cli import options as o
@@ -14,29 +14,37 @@ from dosimeter.cli.progress import run_with_progress
 from dosimeter.options import LookOptions, SourceOptions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dosimeter.assessment import Risk
     from dosimeter.findings import Choice
     from dosimeter.json_values import JsonObject
     from dosimeter.ledger import AccountSummary
 
-Prefer = Annotated[
-    str, typer.Option("--prefer", metavar="P", help="The preference: ratio:0.95, or a condition on rdr.")
-]
+PREFER = click.option("--prefer", required=True, metavar="P", help="The preference: ratio:0.95, or a condition on rdr.")
 
 
+@click.command("find")
+@o.DATA
+@o.SQL
+@PREFER
+@o.PLOT
+@o.ALL
+@looks.LEDGER_TARGET
+@o.SCHEMA_FILE
 @o.takes(look=o.STUDIED, source=o.SOURCE)
+@o.JSON
 def find(
-    data: o.Data,
-    sql: o.Sql,
-    prefer: Prefer,
-    plot: o.Plot = None,
-    show_all: o.All = False,
-    ledger: looks.LedgerTarget = None,
-    schema: o.SchemaFile = None,
-    *,
+    data: str,
+    sql: str,
+    prefer: str,
+    plot: Path | None,
+    show_all: bool,
+    ledger: str | None,
+    schema: Path | None,
     look: LookOptions,
     source: SourceOptions,
-    json: o.Json = False,
+    json: bool,
 ) -> int:
     """Find the largest ε that meets the preference. Releases nothing."""
     from dosimeter.query import Query

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 from dosimeter.cli.files import check_picture
@@ -17,51 +17,56 @@ if TYPE_CHECKING:
     from dosimeter.ledger import AccountSummary, Entry, Ledger
 
 
+@click.command("ledger")
+@click.argument("target", metavar="L", help="The ledger: a file, or a postgresql:// URL.")
+@click.argument(
+    "action",
+    default="show",
+    type=click.Choice(("show", "verify", "export", "answers", "clear")),
+    help="show, verify, export, answers or clear.",
+)
+@click.argument(
+    "name",
+    required=False,
+    metavar="[DATASET]",
+    help="answers, clear: which account; clear: it may answer releases again.",
+)
+@click.option(
+    "--head",
+    metavar="DIGEST",
+    help="verify: the head that it printed earlier, to find out whether later records were cut off.",
+)
+@click.option("--dataset", metavar="NAME", help="show: only the account of this dataset.")
+@click.option(
+    "--plot", metavar="FILE", type=o.PATH, help="show: save the readings as a staircase, .svg, .png or .html."
+)
+@click.option("--by-time", is_flag=True, help="show --plot: draw the readings over time instead of by entry.")
+@click.option(
+    "--last",
+    default=50,
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="show: how many entries of each account to print.",
+)
+@click.option("--before", metavar="ENTRY", help="show --dataset: print the entries before this one.")
+@click.option("-o", "--output", metavar="FILE", type=o.PATH, help="export: write to a file instead of the screen.")
+@click.option("--by", metavar="NAME", help="clear: who decided it, for the record.")
+@click.option("--reason", metavar="TEXT", help="clear: why it may go on, for the record.")
+@o.JSON
 def ledger(
-    target: Annotated[str, typer.Argument(metavar="L", help="The ledger: a file, or a postgresql:// URL.")],
-    action: Annotated[
-        o.LedgerAction, typer.Argument(help="show, verify, export, answers or clear.")
-    ] = o.LedgerAction.SHOW,
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[DATASET]", help="answers, clear: which account; clear: it may answer releases again."),
-    ] = None,
-    head: Annotated[
-        str | None,
-        typer.Option(
-            "--head",
-            metavar="DIGEST",
-            help="verify: the head that it printed earlier, to find out whether later records were cut off.",
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", metavar="NAME", help="show: only the account of this dataset.")
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="show: save the readings as a staircase, .svg, .png or .html."),
-    ] = None,
-    by_time: Annotated[
-        bool, typer.Option("--by-time", help="show --plot: draw the readings over time instead of by entry.")
-    ] = False,
-    last: Annotated[
-        int, typer.Option("--last", metavar="N", min=1, help="show: how many entries of each account to print.")
-    ] = 50,
-    before: Annotated[
-        str | None,
-        typer.Option("--before", metavar="ENTRY", help="show --dataset: print the entries before this one."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="export: write to a file instead of the screen."),
-    ] = None,
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="clear: who decided it, for the record.")
-    ] = None,
-    reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="clear: why it may go on, for the record.")
-    ] = None,
-    json: o.Json = False,
+    target: str,
+    action: str,
+    name: str | None,
+    head: str | None,
+    dataset: str | None,
+    plot: Path | None,
+    by_time: bool,
+    last: int,
+    before: str | None,
+    output: Path | None,
+    by: str | None,
+    reason: str | None,
+    json: bool,
 ) -> int:
     """Show accounts with their readings and entries; or verify, export, list answers, clear a stopped dataset.
 
@@ -71,22 +76,22 @@ def ledger(
     """
     from dosimeter.ledger import Ledger
 
-    if head is not None and action is not o.LedgerAction.VERIFY:
+    if head is not None and action != "verify":
         raise OptionError("--head goes with verify.")
-    if plot is not None and action is not o.LedgerAction.SHOW:
+    if plot is not None and action != "show":
         raise OptionError("--plot goes with show.")
-    if dataset is not None and action is not o.LedgerAction.SHOW:
+    if dataset is not None and action != "show":
         raise OptionError("--dataset goes with show.")
     if by_time and plot is None:
         raise OptionError("--by-time goes with --plot.")
-    if before is not None and (dataset is None or action is not o.LedgerAction.SHOW):
+    if before is not None and (dataset is None or action != "show"):
         raise OptionError("--before goes with show and --dataset.")
-    if output is not None and action is not o.LedgerAction.EXPORT:
+    if output is not None and action != "export":
         raise OptionError("-o goes with export.")
-    if action is not o.LedgerAction.CLEAR and (by is not None or reason is not None):
+    if action != "clear" and (by is not None or reason is not None):
         raise OptionError("--by and --reason go with clear.")
-    if name is not None and action not in (o.LedgerAction.CLEAR, o.LedgerAction.ANSWERS):
-        raise OptionError(f"{action.value} takes no dataset here. To show one account only, use --dataset {name}.")
+    if name is not None and action not in ("clear", "answers"):
+        raise OptionError(f"{action} takes no dataset here. To show one account only, use --dataset {name}.")
     inputs = o.Inputs(ledger=target)
     if plot is not None:
         check_picture(plot, inputs)
@@ -94,15 +99,15 @@ def ledger(
         o.check_writable(output, inputs=inputs)
     with Ledger.open(target, create=False) as open_ledger:
         match action:
-            case o.LedgerAction.VERIFY:
+            case "verify":
                 return o.report_verification(open_ledger.verify(head), as_json=json)
-            case o.LedgerAction.EXPORT:
+            case "export":
                 o.write_to(output, open_ledger.export)
-            case o.LedgerAction.ANSWERS:
+            case "answers":
                 _print_answers(open_ledger, name, json=json)
-            case o.LedgerAction.CLEAR:
+            case "clear":
                 _clear(open_ledger, name, by, reason, json=json)
-            case o.LedgerAction.SHOW:
+            case "show":
                 _show(open_ledger, dataset, _Shown(plot, by_time, last, before), json=json)
     return 0
 
@@ -136,7 +141,7 @@ def _clear(open_ledger: Ledger, dataset: str | None, by: str | None, reason: str
     if json:
         o.print_json({"dataset": dataset, "stopped": None, "cleared": incident.describe()})
         return
-    typer.echo(f"{dataset} answers releases again. It was stopped at {incident.at}: {incident.words}.")
+    click.echo(f"{dataset} answers releases again. It was stopped at {incident.at}: {incident.words}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from dosimeter.errors import LedgerError, OptionError
 from dosimeter.json_values import JsonObject
@@ -15,16 +15,10 @@ if TYPE_CHECKING:
     from dosimeter.ledger import AccountSummary
     from dosimeter.release import ExPostRisk
 
-LedgerTarget = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger", metavar="L", help="Record in this ledger that it was looked at. find honours the account."
-    ),
-]
-ReleaseId = Annotated[
-    str | None,
-    typer.Option("--release", metavar="ID", help="With --ledger: the risk by the answer that this entry gave."),
-]
+LEDGER_TARGET = click.option(
+    "--ledger", metavar="L", help="Record in this ledger that it was looked at. find honours the account."
+)
+RELEASE_ID = click.option("--release", metavar="ID", help="With --ledger: the risk by the answer that this entry gave.")
 
 
 def check_ledger_options(target: str | None, release: str | None, schema: object, **others: object) -> None:

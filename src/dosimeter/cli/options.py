@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import errno
 import importlib.util
-import inspect
 import json
 import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from enum import StrEnum
+from dataclasses import Field, asdict, dataclass, field, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-import typer
+import click
 
 from dosimeter.errors import OptionError
 from dosimeter.options import (
@@ -36,28 +34,26 @@ if TYPE_CHECKING:
     from dosimeter.ledger import Verification
 
 
-class LedgerAction(StrEnum):
-    SHOW = "show"
-    VERIFY = "verify"
-    EXPORT = "export"
-    ANSWERS = "answers"
-    CLEAR = "clear"
+PATH = click.Path(path_type=Path)
+
+DATA = click.argument(
+    "data",
+    metavar="DATA",
+    help="A .csv, .csv.gz or .parquet path or glob, a DuckDB file, postgresql://…, or spark:TABLE.",
+)
+SQL = click.argument("sql", metavar="SQL", help="The analyst's query: text, @query.sql, or - for standard input.")
+SCHEMA_FILE = click.option("--schema", metavar="FILE", type=PATH, help="The table's public facts (TOML).")
+PLOT = click.option("--plot", metavar="FILE", type=PATH, help="Save the picture: .svg, .png or .html.")
+ALL = click.option("--all", "show_all", is_flag=True, help="Show every candidate, not a selection.")
+JSON = click.option("--json", is_flag=True, help="One JSON document on standard output.")
 
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="A .csv, .csv.gz or .parquet path or glob, a DuckDB file, postgresql://…, or spark:TABLE.",
-    ),
-]
-Sql = Annotated[
-    str, typer.Argument(metavar="SQL", help="The analyst's query: text, @query.sql, or - for standard input.")
-]
-SchemaFile = Annotated[Path | None, typer.Option("--schema", metavar="FILE", help="The table's public facts (TOML).")]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Save the picture: .svg, .png or .html.")]
-All = Annotated[bool, typer.Option("--all", help="Show every candidate, not a selection.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+class CommandGroup(click.Group):
+    """A group that lists its commands in the order in which they are defined."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +70,21 @@ class OptionGroup:
     only: tuple[str, ...] = ()
     further: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
-    def list_parameters(self) -> Iterator[inspect.Parameter]:
-        """Yield the options as Typer reads them off a function."""
-        for each in (each for kind in self.kinds for each in fields(kind) if "option" in each.metadata):
-            if self.only and each.name not in self.only:
-                continue
-            option: DeclaredOption = each.metadata["option"]
-            choice, words = self.further.get(each.name, ("", ""))
-            choices = (*option.choices, choice) if choice else option.choices
-            kind: Any = Literal[choices] if choices else option.kind
-            if each.default is None:
-                kind = kind | None
-            shown = typer.Option(Option(each.name).flag, metavar=option.metavar, help=f"{option.help}{words}")
-            yield inspect.Parameter(
-                each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=Annotated[kind, shown]
-            )
+    def list_fields(self) -> list[Field[Any]]:
+        """Return the fields that declare the options which the command takes."""
+        declared = [each for kind in self.kinds for each in fields(kind) if "option" in each.metadata]
+        return [each for each in declared if not self.only or each.name in self.only]
+
+    def add_option(self, command: Callable[..., int], declared: Field[Any]) -> Callable[..., int]:
+        """Return the command with one option more."""
+        option: DeclaredOption = declared.metadata["option"]
+        choice, words = self.further.get(declared.name, ("", ""))
+        choices = (*option.choices, choice) if choice else option.choices
+        return click.option(
+            Option(declared.name).flag, declared.name, default=declared.default, metavar=option.metavar,
+            type=click.Choice(choices) if choices else option.kind,
+            is_flag=option.kind is bool, help=f"{option.help}{words}",
+        )(command)  # fmt: skip
 
 
 SOURCE = OptionGroup(SourceOptions, (SourceOptions,))
@@ -101,37 +97,22 @@ SHOWN = OptionGroup(ShownOptions, (ShownOptions,))
 
 
 def takes(**groups: OptionGroup) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator of commands: each of these parameters becomes the options of its group, read as one value.
-
-    Options have the order of the parameters; the command is called with all of them by name.
-    """
+    """Return a decorator of commands: the options of each group become the one parameter of this name."""
 
     def take(command: Callable[..., int]) -> Callable[..., int]:
-        parameters: dict[str, list[inspect.Parameter]] = {}
-        for name, written in inspect.signature(command, eval_str=True).parameters.items():
-            found = [written] if name not in groups else list(groups[name].list_parameters())
-            parameters[name] = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in found]
-
         @wraps(command)
         def run(**given: Any) -> int:
-            made = {
-                name: group.make(**{each.name: given.pop(each.name) for each in parameters[name]})
-                for name, group in groups.items()
-            }
-            return command(**given, **made)
+            for name, group in groups.items():
+                given[name] = group.make(**{each.name: given.pop(each.name) for each in group.list_fields()})
+            return command(**given)
 
-        every = [each for found in parameters.values() for each in found]
-        run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in every}
-        del run.__wrapped__  # what is read of this function is what it takes
-        return run
+        taking: Callable[..., int] = run
+        for group in reversed(groups.values()):
+            for each in reversed(group.list_fields()):
+                taking = group.add_option(taking, each)
+        return taking
 
     return take
-
-
-def make_group(name: str, words: str) -> typer.Typer:
-    """Return an empty group of commands. ``words``: its help."""
-    return typer.Typer(name=name, help=words, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
 
 def require_web() -> None:
@@ -233,7 +214,7 @@ def confirm_written(*paths: Path | None) -> None:
     """Say on standard error which files were written. A path that is None was not written."""
     for path in paths:
         if path is not None:
-            typer.echo(f"Wrote {path}.", err=True)
+            click.echo(f"Wrote {path}.", err=True)
 
 
 def unwritable(path: Path, error: OSError | None = None) -> OptionError:
@@ -281,9 +262,9 @@ def report_verification(result: Verification, *, as_json: bool) -> int:
     if as_json:
         print_json(result.describe())
     elif result.first_bad is None:
-        typer.echo(f"Intact: {result.records} records. Head {result.head}")
+        click.echo(f"Intact: {result.records} records. Head {result.head}")
     else:
-        typer.echo(f"Not intact: record {result.first_bad[0]}: {result.first_bad[1]}")
+        click.echo(f"Not intact: record {result.first_bad[0]}: {result.first_bad[1]}")
     return 0 if result.intact else 1
 
 

@@ -17,7 +17,6 @@ from rich.table import Table
 from rich.text import Text
 
 from dosimeter.findings import find_accuracy_notes, word_all
-from dosimeter.ledger import REASON_WORDS
 from dosimeter.show import (
     format_epsilon,
     format_measured,
@@ -405,6 +404,8 @@ def _count_more(left: Remaining, epsilon: float) -> str:
 
 def print_ledger(accounts: Sequence[tuple[AccountSummary, Sequence[Entry], bool]]) -> None:
     """Print accounts, each given with the entries to be shown, oldest first, and whether earlier ones exist."""
+    from dosimeter.ledger import REASON_WORDS
+
     console = make_console()
     if not accounts:
         console.print("The ledger has no account yet.")

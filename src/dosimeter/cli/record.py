@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 from dosimeter.errors import OptionError
 
 
-def record(
-    entry: Annotated[
-        str, typer.Argument(metavar="ENTRY", help="The entry's id, or its beginning; dosimeter ledger L lists them.")
-    ],
-    ledger: Annotated[str, typer.Option("--ledger", metavar="L", help="The ledger: a file, or a postgresql:// URL.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page: .html.")],
-    controller: Annotated[
-        bool, typer.Option("--controller", help="Add what only the controller may see: charge, reading, a hidden ε.")
-    ] = False,
-) -> int:
+@click.command("record")
+@click.argument("entry", metavar="ENTRY", help="The entry's id, or its beginning; dosimeter ledger L lists them.")
+@click.option("--ledger", required=True, metavar="L", help="The ledger: a file, or a postgresql:// URL.")
+@click.option("-o", "--output", required=True, metavar="FILE", type=o.PATH, help="The page: .html.")
+@click.option("--controller", is_flag=True, help="Add what only the controller may see: charge, reading, a hidden ε.")
+def record(entry: str, ledger: str, output: Path, controller: bool) -> int:
     """Write one printable page about one answer, for an ethics board. Without --controller it holds nothing private."""
     from dosimeter.ledger import Ledger
     from dosimeter.release import write_record

@@ -6,9 +6,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
@@ -19,29 +19,32 @@ from dosimeter.problems import Surface
 if TYPE_CHECKING:
     from dosimeter.release import Answer, DryRun
 
-LedgerTarget = Annotated[str, typer.Option("--ledger", metavar="L", help="The ledger: a file, or a postgresql:// URL.")]
+LEDGER_TARGET = click.option("--ledger", required=True, metavar="L", help="The ledger: a file, or a postgresql:// URL.")
 
 
-@o.takes(options=o.RELEASE, look=o.LOOK, source=o.SOURCE)
+@click.command("release")
+@o.DATA
+@o.SQL
+@LEDGER_TARGET
+@o.takes(options=o.RELEASE)
+@click.option("--dry-run", is_flag=True, help="Controller only: what would happen. Charges and releases nothing.")
+@o.SCHEMA_FILE
+@o.takes(look=o.LOOK, source=o.SOURCE)
+@click.option(
+    "-o", "--output", metavar="FILE", type=o.PATH, help="Write the table: .csv or .parquet, and a .json beside it."
+)
+@o.JSON
 def release(
-    data: o.Data,
-    sql: o.Sql,
-    ledger: LedgerTarget,
-    *,
+    data: str,
+    sql: str,
+    ledger: str,
     options: ReleaseOptions,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Controller only: what would happen. Charges and releases nothing.")
-    ] = False,
-    schema: o.SchemaFile = None,
+    dry_run: bool,
+    schema: Path | None,
     look: LookOptions,
     source: SourceOptions,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="Write the table: .csv or .parquet, and a .json beside it."
-        ),
-    ] = None,
-    json: o.Json = False,
+    output: Path | None,
+    json: bool,
 ) -> int:
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
     from dosimeter.ledger import Ledger
@@ -108,7 +111,7 @@ def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
     if json:
         o.print_json({"status": "stopped"})
     else:
-        typer.echo("Stopped.")
+        click.echo("Stopped.")
         words = stopped.word(Surface.COMMAND_LINE)
         sys.stderr.write(f"For the controller: {words}. --dry-run shows whether it still fails, and why.\n")
     return stopped.exit_code

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from dosimeter.cli import looks
 from dosimeter.cli import options as o
@@ -20,28 +20,37 @@ if TYPE_CHECKING:
     from dosimeter.dataset import Dataset
     from dosimeter.risk import Candidate, ExposedPerson, GroupRisk
 
-Epsilons = Annotated[list[float] | None, typer.Option("--epsilon", metavar="E", help="An ε to look at; repeatable.")]
-Out = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the distribution: .csv or .parquet.")
-]
+EPSILONS = click.option("--epsilon", metavar="E", type=float, multiple=True, help="An ε to look at; repeatable.")
+OUT = click.option("-o", "--output", metavar="FILE", type=o.PATH, help="Write the distribution: .csv or .parquet.")
 
 
-@o.takes(shown=o.SHOWN, look=o.STUDIED, source=o.SOURCE)
+@click.command("risk")
+@o.DATA
+@o.SQL
+@EPSILONS
+@o.takes(shown=o.SHOWN)
+@o.PLOT
+@OUT
+@o.ALL
+@looks.LEDGER_TARGET
+@looks.RELEASE_ID
+@o.SCHEMA_FILE
+@o.takes(look=o.STUDIED, source=o.SOURCE)
+@o.JSON
 def risk(
-    data: o.Data,
-    sql: o.Sql,
-    epsilon: Epsilons = None,
-    *,
+    data: str,
+    sql: str,
+    epsilon: tuple[float, ...],
     shown: ShownOptions,
-    plot: o.Plot = None,
-    output: Out = None,
-    show_all: o.All = False,
-    ledger: looks.LedgerTarget = None,
-    release: looks.ReleaseId = None,
-    schema: o.SchemaFile = None,
+    plot: Path | None,
+    output: Path | None,
+    show_all: bool,
+    ledger: str | None,
+    release: str | None,
+    schema: Path | None,
     look: LookOptions,
     source: SourceOptions,
-    json: o.Json = False,
+    json: bool,
 ) -> int:
     """Measure everybody's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
     from dosimeter.query import Query

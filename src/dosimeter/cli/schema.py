@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
@@ -19,18 +19,14 @@ if TYPE_CHECKING:
     from dosimeter.inspection import SchemaCheck
 
 
+@click.command("schema")
+@o.DATA
+@click.option("-o", "--output", metavar="FILE", type=o.PATH, help="Write the draft here.")
+@click.option("--check", metavar="FILE", type=o.PATH, help="Compare this schema with the data.")
+@click.option("--force", is_flag=True, help="Replace FILE even if it was reviewed.")
 @o.takes(source=o.SOURCE)
-def schema(
-    data: o.Data,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the draft here.")] = None,
-    check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="Compare this schema with the data.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE even if it was reviewed.")] = False,
-    *,
-    source: SourceOptions,
-    json: o.Json = False,
-) -> int:
+@o.JSON
+def schema(data: str, output: Path | None, check: Path | None, force: bool, source: SourceOptions, json: bool) -> int:
     """Draft a schema from the data, or check one against it. For the controller."""
     from dosimeter.inspection import check_schema, write_draft
     from dosimeter.schema import load_schema
@@ -56,11 +52,11 @@ def schema(
     if json:
         o.print_json(describe_schema(draft.text))
     elif output is None:
-        typer.echo(draft.text, nl=False)
+        click.echo(draft.text, nl=False)
     else:
-        typer.echo(f"Wrote {output}. Replace what came from private data, then set reviewed = true.")
+        click.echo(f"Wrote {output}. Replace what came from private data, then set reviewed = true.")
         for remark in draft.remarks:
-            typer.echo(f"· {remark}")
+            click.echo(f"· {remark}")
     return 0
 
 
@@ -83,11 +79,11 @@ def _print_check(found: SchemaCheck, path: Path | None) -> None:
     """
     for finding in found.findings:
         words = finding.stated.word(Surface.COMMAND_LINE)
-        typer.echo(f"{finding.column}: {words}" if finding.column else words)
+        click.echo(f"{finding.column}: {words}" if finding.column else words)
     if found.agrees:
-        typer.echo(f"{path} agrees with the data.")
+        click.echo(f"{path} agrees with the data.")
     for remark in found.remarks:
-        typer.echo(f"· {remark.column}: {remark.remark}." if remark.column else f"· {remark.remark}.")
+        click.echo(f"· {remark.column}: {remark.remark}." if remark.column else f"· {remark.remark}.")
 
 
 def describe_schema(text: str) -> JsonObject:

@@ -6,25 +6,20 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 from dosimeter.cli.stopping import raise_on_control_c
 from dosimeter.errors import OptionError
 
 
-def serve(
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")
-    ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Bundled data, two sign-ins, waiting queries; all of it temporary.")
-    ] = False,
-    host: Annotated[str | None, typer.Option("--host", help="Listen here instead of what the file says.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Listen on this port; 0 takes a free one.")] = None,
-) -> int:
+@click.command("serve")
+@click.option("--config", metavar="FILE", type=o.PATH, help="The server's configuration, dosimeter.toml.")
+@click.option("--demo", is_flag=True, help="Bundled data, two sign-ins, waiting queries; all of it temporary.")
+@click.option("--host", help="Listen here instead of what the file says.")
+@click.option("--port", type=int, help="Listen on this port; 0 takes a free one.")
+def serve(config: Path | None, demo: bool, host: str | None, port: int | None) -> int:
     """Serve the web application: analysts ask, a controller decides."""
     o.require_web()
     if (config is None) == (not demo):
@@ -36,7 +31,7 @@ def serve(
         settings = load_settings(config)
         settings = replace(settings, host=host or settings.host, port=settings.port if port is None else port)
         raise_on_control_c()
-        run(settings, lambda address: typer.echo(f"Dosimeter serves on {address}"))
+        run(settings, lambda address: click.echo(f"Dosimeter serves on {address}"))
         return 0
     return _serve_demo(host or "127.0.0.1", 8765 if port is None else port)
 
@@ -50,10 +45,10 @@ def _serve_demo(host: str, port: int) -> int:
         demonstration = prepare_demo(Path(folder), host=host, port=port)
 
         def announce(address: str) -> None:
-            typer.echo(f"Dosimeter serves a demonstration on {address}")
+            click.echo(f"Dosimeter serves a demonstration on {address}")
             for name, role, password in demonstration.sign_ins:
-                typer.echo(f"  {role:<10}  {name:<6}  {password}")
-            typer.echo("Everything vanishes when it stops: Ctrl-C.")
+                click.echo(f"  {role:<10}  {name:<6}  {password}")
+            click.echo("Everything vanishes when it stops: Ctrl-C.")
             sys.stdout.flush()
 
         run(demonstration.settings, announce)

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from dosimeter.cli import options as o
 from dosimeter.errors import OptionError
@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from dosimeter.web.store import Database
 
 
-Config = Annotated[Path, typer.Option("--config", metavar="FILE", help="The server's configuration, dosimeter.toml.")]
-UserName = Annotated[str, typer.Argument(metavar="NAME", help="The name they sign in with.")]
-Role = Annotated[str, typer.Option("--role", help="analyst or controller.")]
+CONFIG = click.option(
+    "--config", required=True, metavar="FILE", type=o.PATH, help="The server's configuration, dosimeter.toml."
+)
+USER_NAME = click.argument("name", metavar="NAME", help="The name they sign in with.")
+ROLE = click.option("--role", required=True, help="analyst or controller.")
 
-users = o.make_group("user", "Users of the web application.")
+
+@click.group("user", cls=o.CommandGroup, no_args_is_help=False)
+def users() -> None:
+    """Users of the web application."""
 
 
 @contextmanager
@@ -39,7 +44,11 @@ def _open(config: Path) -> Iterator[Database]:
 
 
 @users.command("add")
-def add(name: UserName, config: Config, role: Role, json: o.Json = False) -> int:
+@USER_NAME
+@CONFIG
+@ROLE
+@o.JSON
+def add(name: str, config: Path, role: str, json: bool) -> int:
     """Add a user of the web application. The password is printed once; the user can change it."""
     from dosimeter.web.identity import add_user
 
@@ -50,7 +59,10 @@ def add(name: UserName, config: Config, role: Role, json: o.Json = False) -> int
 
 
 @users.command("reset")
-def reset(name: UserName, config: Config, json: o.Json = False) -> int:
+@USER_NAME
+@CONFIG
+@o.JSON
+def reset(name: str, config: Path, json: bool) -> int:
     """Give a user a new password and end all their sessions and tokens. A disabled user is enabled again."""
     from dosimeter.web.identity import reset_password
 
@@ -61,7 +73,9 @@ def reset(name: UserName, config: Config, json: o.Json = False) -> int:
 
 
 @users.command("disable")
-def disable(name: UserName, config: Config) -> int:
+@USER_NAME
+@CONFIG
+def disable(name: str, config: Path) -> int:
     """Disable a user: no more sign-ins; all their sessions and tokens end at once.
 
     The user's queries stay, and so do all records of the ledger and of the audit log.
@@ -70,12 +84,14 @@ def disable(name: UserName, config: Config) -> int:
 
     with _open(config) as database:
         disable_user(database, name)
-    typer.echo(f"{name.lower()} is disabled.")
+    click.echo(f"{name.lower()} is disabled.")
     return 0
 
 
 @users.command("list")
-def list_all(config: Config, json: o.Json = False) -> int:
+@CONFIG
+@o.JSON
+def list_all(config: Path, json: bool) -> int:
     """List all users with their roles, and say who is disabled."""
     from dosimeter.web.identity import list_users
 
@@ -85,14 +101,13 @@ def list_all(config: Config, json: o.Json = False) -> int:
         o.print_json({"users": found})
         return 0
     for user in found:
-        typer.echo(f"{user['name']:<24} {user['role']:<12} {'disabled' if user['disabled'] else ''}".rstrip())
+        click.echo(f"{user['name']:<24} {user['role']:<12} {'disabled' if user['disabled'] else ''}".rstrip())
     return 0
 
 
 @users.command("secret")
-def secret(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where the secret goes; it must not exist yet.")],
-) -> int:
+@click.argument("path", metavar="FILE", type=o.PATH, help="Where the secret goes; it must not exist yet.")
+def secret(path: Path) -> int:
     """Write a new secret for signing cookies into a file that only you can read."""
     o.require_web()
     from dosimeter.web.store import make_key
@@ -105,7 +120,7 @@ def secret(
         raise o.unwritable(path) from None
     with os.fdopen(handle, "w", encoding="ascii") as stream:
         stream.write(make_key() + "\n")
-    typer.echo(f"A new secret is in {path}.")
+    click.echo(f"A new secret is in {path}.")
     return 0
 
 
@@ -113,4 +128,4 @@ def _print_password(name: str, password: str, *, json: bool) -> None:
     if json:
         o.print_json({"name": name, "password": password})
     else:
-        typer.echo(f"{name} signs in with the password {password}")
+        click.echo(f"{name} signs in with the password {password}")
