@@ -19,9 +19,12 @@ from dosimeter.web.decision.approve import (
     settle_unfinished,
 )
 from dosimeter.web.decision.case import (
+    AskedQuery,
     Case,
-    find_asked,
-    find_case,
+    CaseOf,
+    Measurement,
+    UndecidedCase,
+    ask_of_people,
     find_measurement,
     find_shared,
     list_identifying,

@@ -11,7 +11,8 @@ from functools import cached_property
 
 from dosimeter.findings import CAUTIONS, Finding, Summary, Verdict, pick, summarize, word_all
 from dosimeter.findings import on_people as people
-from dosimeter.risk import SAFE_ADVANTAGE, Preference
+from dosimeter.risk import SAFE_ADVANTAGE, Preference, parse_preference
+from dosimeter.web.decision.approve import Approval
 from dosimeter.web.decision.budget import CostView, view_cost
 from dosimeter.web.decision.case import Case, needs_consent, recall_measured
 from dosimeter.web.decision.form import word_condition
@@ -140,14 +141,16 @@ def describe_confirmation(
     return replace(found, measured=measured, findings=findings)
 
 
-def is_looser(state: ServerState, case: Case, user: User, preference: Preference) -> bool:
-    """Return whether a preference is looser than the controller's own threshold (``OwnThreshold``).
+def is_looser(state: ServerState, case: Case, user: User, approval: Approval) -> bool:
+    """Return whether an approval's preference is looser than the controller's own threshold (``OwnThreshold``).
 
-    False also if the risk is not measured, or the preference is not evaluated.
+    False also if it has none, if the risk is not measured, or the preference is not evaluated.
     """
     measured = recall_measured(case)
-    choice = None if measured is None else measured.recall(preference)
-    if measured is None or choice is None:
+    if measured is None or approval.preference is None:
+        return False
+    choice = measured.recall(parse_preference(approval.preference))
+    if choice is None:
         return False
     offer = make_offer(state, case.served, case.prepared).prefer(choice)
     return find_looser(offer, find_own_threshold(state, case, user, measured)) is not None

@@ -23,6 +23,7 @@ from dosimeter.web.decision.approve import find_earlier
 from dosimeter.web.decision.budget import CostView, describe_account, view_cost
 from dosimeter.web.decision.case import (
     Case,
+    ask_of_people,
     find_measurement,
     list_identifying,
     needs_consent,
@@ -49,7 +50,7 @@ from dosimeter.web.question import AnswerPreview, preview_answer
 from dosimeter.web.released import describe_shape
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import QueryFilter, QueryStatus, User, page_open, read_thresholds
-from dosimeter.web.worker import PATIENCE, Job, JobMeter
+from dosimeter.web.worker import Job
 
 STOPPED = "The evaluation of this preference was stopped. Choose it again to begin anew."
 
@@ -158,11 +159,6 @@ class DecisionPage:
     thresholds: Mapping[str, float]
 
     @property
-    def percent(self) -> float:
-        """Return the form's percentage for least ÷ most exposed; at first the controller's for normal priority."""
-        return self.head.form.percent or self.thresholds["normal"]
-
-    @property
     def two_way_columns(self) -> dict[str, list[str]]:
         """Return the columns by which a preference can compare two groups, with their values."""
         return list_two_way_columns(self.head.case.served.schema)
@@ -177,11 +173,6 @@ class DecisionPage:
     def candidates(self) -> tuple[float, ...]:
         """Return the candidates from the smallest, as they stand on the slider."""
         return tuple(sorted(self.view.offer.candidates))
-
-    @property
-    def blocked(self) -> bool:
-        """Return whether nothing can be approved, because the preference cannot be used or is not evaluated yet."""
-        return bool(self.problem) or self.waiting is not None
 
 
 PARTS = (
@@ -314,9 +305,9 @@ def read_view(
         preference = read_preference(state, case, user, form)
         choice = measured.recall(preference)
         if choice is None:
-            job = case.served.worker.ask(
-                ("preference", measurement.id, preference.text), "Evaluating the preference for everybody",
-                lambda _d, meter: choose_again(measured, preference, meter), wait=PATIENCE, revive=revive,
+            job = ask_of_people(
+                case, measurement, ("preference", preference.text), "Evaluating the preference for everybody",
+                lambda found: found.choose(preference), revive=revive,
             )  # fmt: skip
             if job.state == "cancelled":
                 return None, STOPPED, None
@@ -330,15 +321,6 @@ def read_view(
         return view, "", None
     except DosimeterError as error:
         return None, error.word(Surface.WEB), None
-
-
-def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMeter) -> Choice:
-    """Evaluate the preference for everybody. Refuse if the data changed since they were measured.
-
-    Runs on the dataset's worker.
-    """
-    measured.require_data(meter.digest)
-    return measured.choose(preference)
 
 
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:

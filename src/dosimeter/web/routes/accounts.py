@@ -14,7 +14,7 @@ from dosimeter.ledger import REASON_WORDS, AccountSummary, Entry, Ledger
 from dosimeter.show import TextTable, format_number
 from dosimeter.show.charts import MOST_STEPS, Step, staircase_chart
 from dosimeter.web.account_exposure import Sums, sum_guarantees
-from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_moment
+from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_moment, show_progress
 from dosimeter.web.state import FEW_RECORDS, ServedDataset, ServerState
 from dosimeter.web.store import User, note
 from dosimeter.web.worker import PATIENCE, JobMeter
@@ -130,23 +130,11 @@ def _sums(
             state.database.ledger.record_view(served.schema.account_name, digest, "risk", analyst=analyst)
         return sum_guarantees(dataset, entries, meter)
 
-    _forget_other_data(served, entries)
-    job = served.worker.ask(_key(entries), "Adding up everybody's own guarantees", work, wait=PATIENCE)
-    if job.state == "failed":
-        raise Refused(409, "failed", job.problem)
+    title = "Adding up everybody's own guarantees"
+    job = served.worker.ask(_key(entries), title, work, wait=PATIENCE, current=True)
     if job.state != "done":
-        again = f"/accounts/{quote(served.name, safe='')}/people"
-        return render(
-            request, "fragments/progress.html", user, job=job, share=served.worker.share(job), again=again
-        )  # fmt: skip
+        return show_progress(request, served, user, job, f"/accounts/{quote(served.name, safe='')}/people")
     return render(
         request, "fragments/sums.html", user, sums=job.result, answers=len(entries),
         algorithm=served.settings.algorithm, in_zcdp=any(entry.rho is not None for entry in entries),
     )  # fmt: skip
-
-
-def _forget_other_data(served: ServedDataset, entries: tuple[Entry, ...]) -> None:
-    """Make the worker forget the sums of these entries if the data have changed since they were computed."""
-    known = served.worker.peek(_key(entries))
-    if known is not None and known.state == "done" and known.meter.digest != served.worker.digest:
-        served.worker.forget(known)

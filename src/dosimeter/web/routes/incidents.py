@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel
 
 from dosimeter.errors import LedgerError
 from dosimeter.problems import Surface
@@ -15,10 +14,6 @@ from dosimeter.web.stopped_datasets import clear_incident, list_incidents
 from dosimeter.web.store import note
 
 router = APIRouter()
-
-
-class ClearForm(BaseModel):
-    reason: Reason
 
 
 @router.get("/incidents")
@@ -31,11 +26,11 @@ def show_incidents(request: Request, state: StateOf, user: Controller) -> Respon
 
 
 @router.post("/incidents/{name}/clear")
-def clear(state: StateOf, user: Controller, name: str, form: Annotated[ClearForm, Form()]) -> Response:
+def clear(state: StateOf, user: Controller, name: str, reason: Annotated[Reason, Form()]) -> Response:
     """Clear the incident that stops a dataset, and record the reason."""
     served = require_dataset(state, name)
     try:
-        clear_incident(state, served, user, form.reason)
+        clear_incident(state, served, user, reason)
     except LedgerError as error:
         raise Refused(409, "not_stopped", error.word(Surface.WEB)) from None
     return RedirectResponse("/incidents", status_code=303)
