@@ -125,10 +125,8 @@ async def sign_in(
             begun = await verify()
         else:
             begun = await _verify_in_turn(state, name_turns, form.name, limits, verify)
-    except Throttled as throttled:
-        return _sign_in_page(request, _write_throttled(state, throttled), 429, back=back, name=form.name)
-    except TooManyAttempts:
-        return _sign_in_page(request, CROWDED, 503, back=back, name=form.name)
+    except (Throttled, TooManyAttempts) as error:
+        return _sign_in_page(request, *_explain_delay(state, error), back=back, name=form.name)
     if begun is None:
         return _sign_in_page(request, WRONG, 401, back=back, name=form.name)
     return await run_in_threadpool(_begin_session, request, state, begun, back, known=device is not None)
@@ -191,10 +189,12 @@ def _find_limits(request: Request, state: StateOf, device: Device | None = None)
     )
 
 
-def _write_throttled(state: StateOf, throttled: Throttled) -> str:
-    if throttled.slowed:
-        return SLOWED
-    return f"Too many wrong passwords. Wait {state.settings.blocked_minutes} minutes, then try again."
+def _explain_delay(state: StateOf, error: Throttled | TooManyAttempts) -> tuple[str, int]:
+    """Return why a password is not verified now, and the status of the response."""
+    if isinstance(error, TooManyAttempts):
+        return CROWDED, 503
+    minutes = state.settings.blocked_minutes
+    return SLOWED if error.slowed else f"Too many wrong passwords. Wait {minutes} minutes, then try again.", 429
 
 
 @router.post("/sign-out")
@@ -254,10 +254,8 @@ async def change_password(
         said, status = (CHANGED, 200) if changed else ("The current password is not right.", 422)
     except OptionError as problem:
         said, status = problem.word(Surface.WEB), 422
-    except Throttled as throttled:
-        said, status = _write_throttled(state, throttled), 429
-    except TooManyAttempts:
-        said, status = CROWDED, 503
+    except (Throttled, TooManyAttempts) as error:
+        said, status = _explain_delay(state, error)
     return await run_in_threadpool(_me_page, request, state, user, said=said, status=status)
 
 
