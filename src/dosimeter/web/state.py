@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from itsdangerous import BadData, URLSafeSerializer
 
@@ -38,7 +38,7 @@ from dosimeter.web.public import PublicDataset, show_dataset
 from dosimeter.web.query_planner import TOO_LARGE, QueryPlanner
 from dosimeter.web.recent import Recent
 from dosimeter.web.settings import DatasetSettings, Settings
-from dosimeter.web.store import Database
+from dosimeter.web.store import About, Database, User, note
 from dosimeter.web.worker import DatasetWorker
 
 MOST_SEEN = 10_000
@@ -289,6 +289,11 @@ class ServerState:
         ``MOST_SEEN`` since the server started are remembered.
         """
         return self._seen.add(what, None)
+
+    def note_once(self, user: User, action: str, *, key: str = "", **about: Unpack[About]) -> None:
+        """Write into the audit log what a user did; in one session only once for the same ``about`` and ``key``."""
+        if self.remember_first(user.session, action, key, *map(str, about.values())):
+            note(self.database, user.name, action, **about)
 
     def is_noted(self, *what: str) -> bool:
         """Return whether ``remember_first`` was called with the same texts before, and still remembers them."""
