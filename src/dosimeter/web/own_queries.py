@@ -7,7 +7,7 @@ from dosimeter.web.http import Refused, require_found
 from dosimeter.web.public import DENIED, PHRASES, NewQuery, PublicQuery, show_answer
 from dosimeter.web.state import ServerState
 from dosimeter.web.stopped_datasets import tell_analysts
-from dosimeter.web.store import QueryStatus, StoredQuery, User, find_own, note, submit_query, withdraw_query
+from dosimeter.web.store import QueryStatus, StoredQuery, User, find_own, submit_query, withdraw_query
 
 
 def find_shown(state: ServerState, user: User, query_id: str) -> PublicQuery:
@@ -23,8 +23,7 @@ def show_own(state: ServerState, user: User, query: StoredQuery) -> PublicQuery:
     """Return a query with its answer, and record that the answer was read, once per session."""
     if query.status is not QueryStatus.RELEASED:
         return show_query(query, None, stopped=tell_analysts(state, query.dataset))
-    if state.remember_first("read", user.session, query.id):
-        note(state.database, user.name, "read an answer", dataset=query.dataset, query_id=query.id)
+    state.note_once(user, "read an answer", dataset=query.dataset, query_id=query.id)
     return show_query(query, state.entry(query.entry_id))
 
 

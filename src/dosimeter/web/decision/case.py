@@ -20,11 +20,11 @@ from dosimeter.schema import Schema
 from dosimeter.web.decision.approve import AlreadyDecided, settle_unfinished
 from dosimeter.web.decision.conditions import admit_condition
 from dosimeter.web.decision.form import DecisionForm, write_preference
-from dosimeter.web.decision.measured import MeasuredQuery, find_measured, measure_query, name_job
+from dosimeter.web.decision.measured import MeasuredQuery, measure_query, name_job
 from dosimeter.web.http import Controller, Refused, StateOf, require_found
 from dosimeter.web.question import QueryInWords, describe_question
 from dosimeter.web.state import ServedDataset, ServerState
-from dosimeter.web.store import StoredQuery, User, find_query, note, read_thresholds
+from dosimeter.web.store import StoredQuery, User, find_query, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, JobMeter, Result, Work
 
 
@@ -144,12 +144,6 @@ def ask_of_people(
     return case.served.worker.ask((*key, measurement.id), title, work, wait=PATIENCE, revive=revive)
 
 
-def recall_measured(case: Case) -> MeasuredQuery | None:
-    """Return the measured risk if there is one already; None otherwise."""
-    job = find_measured(case.served.worker, case.query.id)
-    return None if job is None or job.state != "done" else job.result
-
-
 def renew_digest(served: ServedDataset) -> str:
     """Return the digest of the data as they are now; if reading it takes too long, as the latest job saw them."""
     _ask_anew(served, "digest", "Looking whether the data changed", lambda _d, meter: meter.digest)
@@ -182,10 +176,7 @@ def find_shared(state: ServerState, served: ServedDataset) -> tuple[SharedPeople
 
 def note_look(state: ServerState, user: User, case: Case, what: str, detail: str = "") -> None:
     """Record a look in the audit log, once per session, query, kind of look (``what``) and ``detail``."""
-    if state.remember_first(user.session, what, case.query.id, detail):
-        note(
-            state.database, user.name, what, dataset=case.served.name, query_id=case.query.id, detail=detail
-        )  # fmt: skip
+    state.note_once(user, what, dataset=case.served.name, query_id=case.query.id, detail=detail)
 
 
 def read_preference(state: ServerState, case: Case, user: User, form: DecisionForm) -> Preference:

@@ -14,9 +14,9 @@ from dosimeter.findings import on_people as people
 from dosimeter.risk import SAFE_ADVANTAGE, Preference, parse_preference
 from dosimeter.web.decision.approve import Approval
 from dosimeter.web.decision.budget import CostView, view_cost
-from dosimeter.web.decision.case import Case, needs_consent, recall_measured
+from dosimeter.web.decision.case import Case, needs_consent
 from dosimeter.web.decision.form import word_condition
-from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.measured import MeasuredQuery, recall_measured
 from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.page import find_own_threshold
 from dosimeter.web.decision.proposal import find_for_approval, find_looser
@@ -129,7 +129,7 @@ def describe_confirmation(
     looked.
     """
     found = Confirmation(case, make_offer(state, case.served, case.prepared), epsilon, preference)
-    measured = None if needs_consent(case) or preference is None else recall_measured(case)
+    measured = None if needs_consent(case) or preference is None else recall_measured(case.served.worker, case.query.id)
     if measured is None or preference is None:
         return found
     choice = measured.recall(preference)
@@ -146,7 +146,7 @@ def is_looser(state: ServerState, case: Case, user: User, approval: Approval) ->
 
     False also if it has none, if the risk is not measured, or the preference is not evaluated.
     """
-    measured = recall_measured(case)
+    measured = recall_measured(case.served.worker, case.query.id)
     if measured is None or approval.preference is None:
         return False
     choice = measured.recall(parse_preference(approval.preference))

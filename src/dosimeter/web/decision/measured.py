@@ -161,9 +161,10 @@ def name_job(query_id: str) -> tuple[str, str]:
     return "measured", query_id
 
 
-def find_measured(worker: DatasetWorker, query_id: str) -> Job[MeasuredQuery] | None:
-    """Return the job that measures this query, waiting, running or ended; None if the worker has none."""
-    return worker.peek(name_job(query_id))
+def recall_measured(worker: DatasetWorker, query_id: str) -> MeasuredQuery | None:
+    """Return the measured risk of this query if there is one already; None otherwise."""
+    job: Job[MeasuredQuery] | None = worker.peek(name_job(query_id))
+    return None if job is None or job.state != "done" else job.result
 
 
 def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) -> MeasuredQuery:

@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from jinja2 import Environment
 from pydantic import BaseModel
 
 from dosimeter.errors import DosimeterError
@@ -24,7 +23,6 @@ from dosimeter.web.decision import (
     Case,
     CaseOf,
     DecisionForm,
-    DecisionPage,
     Measurement,
     MeasuringPage,
     UnseenPage,
@@ -100,11 +98,7 @@ def update_view(request: Request, state: StateOf, user: Controller, case: CaseOf
         return ViewUpdate(problem=page.problem)
     if page.waiting is not None:
         return ViewUpdate(problem="", job=page.waiting.id, share=case.served.worker.share(page.waiting))
-    return _show_update(request.app.state.templates, page, make_csrf(state, user))
-
-
-def _show_update(environment: Environment, page: DecisionPage, csrf: str) -> ViewUpdate:
-    view = page.view
+    environment, csrf, view = request.app.state.templates, make_csrf(state, user), page.view
     return ViewUpdate(
         problem="",
         selected=f"{view.selected:.12g}",

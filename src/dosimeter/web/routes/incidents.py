@@ -11,7 +11,6 @@ from dosimeter.errors import LedgerError
 from dosimeter.problems import Surface
 from dosimeter.web.http import Controller, Reason, Refused, StateOf, render, require_dataset
 from dosimeter.web.stopped_datasets import clear_incident, list_incidents
-from dosimeter.web.store import note
 
 router = APIRouter()
 
@@ -20,8 +19,8 @@ router = APIRouter()
 def show_incidents(request: Request, state: StateOf, user: Controller) -> Response:
     """Show every incident of the served datasets, the open ones with a form that clears them."""
     found = list_incidents(state)
-    if found and state.remember_first(user.session, "viewed incidents"):
-        note(state.database, user.name, "viewed incidents")
+    if found:
+        state.note_once(user, "viewed incidents")
     return render(request, "incidents.html", user, found=found)
 
 

@@ -201,6 +201,5 @@ def download_released(state: StateOf, user: Analyst, dataset: str, entry_id: Ent
 
 def _require_release(state: ServerState, user: User, dataset: str, entry_id: str) -> PublicRelease:
     found = require_found(find_release(state, require_dataset(state, dataset), entry_id), "There is no such answer.")
-    if state.remember_first("read", user.session, entry_id):
-        note(state.database, user.name, "read a released answer", dataset=dataset, detail=entry_id)
+    state.note_once(user, "read a released answer", dataset=dataset, detail=entry_id)
     return found
