@@ -215,9 +215,15 @@ def test_a_door_offers_only_what_somebody_asks_for() -> None:
     """A package's ``__init__`` imports what others import from it; the public names are listed in ``__all__``."""
     asked: dict[str, set[str]] = {}
     for path in (path for folder in ("src", "paper", "tests") for path in (REPOSITORY / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        doors: dict[str, str] = {}  # packages that are imported whole, by the names that they have here
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        for node in nodes:
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 asked.setdefault(node.module, set()).update(each.name for each in node.names)
+                doors |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in doors:
+                asked.setdefault(doors[node.value.id], set()).add(node.attr)
     idle = []
     for path in PACKAGE.rglob("__init__.py"):
         door, tree = ".".join(path.relative_to(PACKAGE.parent).parts[:-1]), ast.parse(path.read_text(encoding="utf-8"))

@@ -10,11 +10,10 @@ from __future__ import annotations
 import ipaddress
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from dosimeter.errors import OptionError, QueryError, ServerError
@@ -37,6 +36,7 @@ __all__ = ["Client", "ServerError", "Submitted"]
 
 _NO_ANSWER: JsonObject = dict.fromkeys(("rows", "epsilon", "epsilon_svt", "error_95", "guarantee"))
 MOST_LISTED = 100  # queries that the server lists at a time
+Found = TypeVar("Found")
 Status = Literal["waiting", "released", "denied", "changes", "withdrawn"]
 
 
@@ -155,8 +155,7 @@ class Client:
 
     def datasets(self) -> list[JsonObject]:
         """Return the datasets and what is publicly known of them."""
-        with _refusing_malformed():
-            return [dict(read_object(dataset)) for dataset in read_list(self._call("GET", "/datasets"))]
+        return self._call("GET", "/datasets", lambda found: [dict(read_object(each)) for each in read_list(found)])
 
     def check(self, sql: str, *, dataset: str | None = None) -> JsonObject:
         """Return the server's description of whether a query can be answered (``answerable``). Nothing is submitted.
@@ -165,9 +164,8 @@ class Client:
             sql: the query.
             dataset: its dataset; may be left out where there is only one.
         """
-        checked = self._call("POST", "/check", {"dataset": self._dataset(dataset), "sql": sql})
-        with _refusing_malformed():
-            return dict(read_object(checked))
+        document: JsonObject = {"dataset": self._dataset(dataset), "sql": sql}
+        return self._call("POST", "/check", lambda found: dict(read_object(found)), document)
 
     def submit(
         self,
@@ -197,7 +195,7 @@ class Client:
             "priority": priority,
             "wanted_error": wanted_error,
         }
-        return self._read(self._call("POST", "/queries", document))
+        return self._call("POST", "/queries", self._read, document)
 
     def query(self, query_id: str) -> Submitted:
         """Return one of your queries.
@@ -205,7 +203,7 @@ class Client:
         Args:
             query_id: its id.
         """
-        return self._read(self._call("GET", _write_path(query_id)))
+        return self._call("GET", _write_path(query_id), self._read)
 
     def queries(self, *, limit: int = 50) -> list[Submitted]:
         """Return your queries, newest first.
@@ -217,11 +215,8 @@ class Client:
         place = ""
         while len(found) < limit:
             part = min(limit - len(found), MOST_LISTED)
-            document = self._call("GET", f"/queries?{urlencode({'limit': part, 'place': place})}")
-            with _refusing_malformed():
-                listed = read_object(document)
-                found += [self._read(query) for query in read_list(listed["queries"])]
-                place = read_optional_text(listed.get("following")) or ""
+            listed, place = self._call("GET", f"/queries?{urlencode({'limit': part, 'place': place})}", self._read_page)
+            found += listed
             if not place:
                 break
         return found
@@ -235,42 +230,53 @@ class Client:
         Raises:
             ServerError: it is decided, or was withdrawn before.
         """
-        return self._read(self._call("POST", f"{_write_path(query_id)}/withdraw"))
+        return self._call("POST", f"{_write_path(query_id)}/withdraw", self._read)
 
     def _dataset(self, name: str | None) -> str:
         if name is not None:
             return name
-        with _refusing_malformed():
-            names = [str(dataset["name"]) for dataset in self.datasets()]
+        names = self._call(
+            "GET", "/datasets", lambda found: [str(read_object(each)["name"]) for each in read_list(found)]
+        )
         if len(names) != 1:
             raise OptionError(f"Say which dataset: {', '.join(names)}.")
         return names[0]
 
     def _read(self, found: JsonValue) -> Submitted:
-        with _refusing_malformed():
-            document = read_object(found)
-            given = document["answer"]
-            answer = _NO_ANSWER if given is None else read_object(given)
-            errors, by_row = answer["error_95"], answer.get("errors")
-            return Submitted(
-                id=read_text(document["id"]),
-                dataset=read_text(document["dataset"]),
-                sql=read_text(document["sql"]),
-                status=cast(Status, read_text(document["status"])),
-                message=read_optional_text(document["message"]),
-                rows=None if given is None else [_read_row(row) for row in read_list(answer["rows"])],
-                epsilon=read_number(answer["epsilon"]),
-                epsilon_svt=read_number(answer["epsilon_svt"]),
-                error_95=None if errors is None else [read_number(error) for error in read_list(errors)],
-                guarantee=read_optional_text(answer["guarantee"]),
-                errors=None if by_row is None else [_read_errors(row) for row in read_list(by_row)],
-                about=[read_text(fact) for fact in read_list(answer.get("about") or [])],
-                purpose=read_text(document["purpose"]),
-                created_at=read_text(document["created_at"]),
-                client=self,
-            )
+        document = read_object(found)
+        given = document["answer"]
+        answer = _NO_ANSWER if given is None else read_object(given)
+        errors, by_row = answer["error_95"], answer.get("errors")
+        return Submitted(
+            id=read_text(document["id"]),
+            dataset=read_text(document["dataset"]),
+            sql=read_text(document["sql"]),
+            status=cast(Status, read_text(document["status"])),
+            message=read_optional_text(document["message"]),
+            rows=None if given is None else [_read_row(row) for row in read_list(answer["rows"])],
+            epsilon=read_number(answer["epsilon"]),
+            epsilon_svt=read_number(answer["epsilon_svt"]),
+            error_95=None if errors is None else [read_number(error) for error in read_list(errors)],
+            guarantee=read_optional_text(answer["guarantee"]),
+            errors=None if by_row is None else [_read_errors(row) for row in read_list(by_row)],
+            about=[read_text(fact) for fact in read_list(answer.get("about") or [])],
+            purpose=read_text(document["purpose"]),
+            created_at=read_text(document["created_at"]),
+            client=self,
+        )
 
-    def _call(self, method: str, path: str, document: JsonObject | None = None) -> JsonValue:
+    def _read_page(self, found: JsonValue) -> tuple[list[Submitted], str]:
+        page = read_object(found)
+        queries, following = read_list(page["queries"]), read_optional_text(page.get("following"))
+        return [self._read(query) for query in queries], following or ""
+
+    def _call(
+        self, method: str, path: str, read: Callable[[JsonValue], Found], document: JsonObject | None = None
+    ) -> Found:
+        """Send a request and return what is read from its answer.
+
+        A Dosimeter server sends no malformed fields, so that an address which does is probably that of another server.
+        """
         import httpx
 
         try:
@@ -282,9 +288,12 @@ class Client:
         except ValueError:
             found = None
         if response.is_success:
-            if found is None:
-                raise _not_dosimeter()
-            return found
+            try:
+                return read(found)
+            except (KeyError, TypeError, AttributeError):
+                raise ServerError(
+                    "The server does not answer as a Dosimeter server does. Is the address right?", code="unknown"
+                ) from None
         problem = found.get("error") if isinstance(found, Mapping) else None
         message = problem.get("message") if isinstance(problem, Mapping) else None
         if not isinstance(problem, Mapping) or not isinstance(message, str):
@@ -343,19 +352,3 @@ def _is_this_machine(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _not_dosimeter() -> ServerError:
-    return ServerError("The server does not answer as a Dosimeter server does. Is the address right?", code="unknown")
-
-
-@contextmanager
-def _refusing_malformed() -> Iterator[None]:
-    """Raise a ServerError if code in the ``with`` block finds a missing or malformed field in what the server sent.
-
-    A Dosimeter server sends no malformed fields, so the address is probably that of another server.
-    """
-    try:
-        yield
-    except (KeyError, TypeError, AttributeError):
-        raise _not_dosimeter() from None

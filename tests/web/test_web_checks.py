@@ -156,11 +156,11 @@ def test_a_check_leaves_nothing_behind_that_another_could_notice(site: Site, ann
     served = site.state.datasets["clinic"]
     anna.act("/ask/check", dataset="clinic", sql=OTHER)
     query_id = anna.ask(OTHER)
-    assert not served._prepared
+    assert OTHER not in served._prepared
     assert "Withdraw" in anna.get(f"/queries/{query_id}").text
-    assert not served._prepared
+    assert OTHER not in served._prepared
     carol.get(f"/decide/{query_id}")
-    assert list(served._prepared) == [OTHER]  # for controllers alone
+    assert OTHER in served._prepared  # for controllers alone
     made: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(served), "prepare", lambda *_: made.append("recalled"))

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from dosimeter.web.assets import Assets
-from dosimeter.web.decision import PARTS, DecisionPage, build_page, find_case
+from dosimeter.web.decision import PARTS, DecisionPage, build_page
+from dosimeter.web.decision.case import find_asked, find_case
 from dosimeter.web.decision.form import read_fields
 from dosimeter.web.http import make_environment
 from dosimeter.web.public import NewQuery
@@ -146,7 +147,7 @@ def test_page_and_slider_are_rendered_from_one_value(
     state = site.state
     controller = replace(find_user(state.database, "carol"), session="a session")
     form, _ = read_fields(fields)
-    page = build_page(state, controller, find_case(state, query_id), form)
+    page = build_page(state, controller, find_case(state, find_asked(controller, state, query_id)), form)
     assert isinstance(page, DecisionPage)
     environment, surroundings = (
         make_environment(Assets().address),

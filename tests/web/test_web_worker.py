@@ -368,7 +368,7 @@ def test_release_under_way_is_not_settled_by_looking(site: Site, anna: Guest, ca
     state, query_id = site.state, anna.ask()
     query = find_query(state.database, query_id)
     assert query is not None
-    approval, carols = approve.Approval(0.05, "ratio:0.95", continued=False), find_user(state.database, "carol")
+    approval, carols = approve.Approval(epsilon=0.05, preference="ratio:0.95"), find_user(state.database, "carol")
     claim, _ = approve.claim_query(state, state.datasets["clinic"], query, carols, approval)
     for path in ("/queue", "/queue/rows", f"/decide/{query_id}"):
         assert carol.get(path).status_code == 200

@@ -41,6 +41,7 @@ def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, mos
     end = start + len(rows)
     noisy = [cell for row in rows for column, cell in zip(columns, row, strict=True) if column.measured]
     return ShownAnswer(
+        answer=answer,
         columns=columns,
         rows=rows,
         first=start + 1 if total else 0,

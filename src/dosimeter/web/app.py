@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from dosimeter.errors import DosimeterError, LimitError
@@ -45,11 +44,10 @@ from dosimeter.web.routes import (
 from dosimeter.web.settings import Settings
 from dosimeter.web.state import ServerState
 
-_CODES = {400: "malformed", 404: "not_found", 405: "not_allowed"}
 _WORDS = {
-    400: "The request could not be read.",
-    404: "There is no such page.",
-    405: "This cannot be done here.",
+    400: ("malformed", "The request could not be read."),
+    404: ("not_found", "There is no such page."),
+    405: ("not_allowed", "This cannot be done here."),
 }
 FOR_GOOD = 31_536_000  # seconds: a year, the most that is usual
 BROKEN = "Something went wrong on our side. It is in the server's log."
@@ -90,8 +88,9 @@ def build_app(state: ServerState) -> FastAPI:
     app.add_api_route("/health", show_health, methods=["GET"])
     app.add_api_route("/static/{path:path}", show_asset, methods=["GET"])
     interface = api.make_api(state, checks)
-    for handled in (app, interface):
-        _handle_errors(handled)
+    for kind, show in _ERRORS.items():
+        app.add_exception_handler(kind, show)
+        interface.add_exception_handler(kind, show)
     app.mount("/api/v1", interface)
     return app
 
@@ -169,44 +168,38 @@ def _tell_limit(problem: Mapping[str, Any]) -> str:
             return ""
 
 
-def _handle_errors(app: FastAPI) -> None:
-    @app.exception_handler(Refused)
-    async def _refused(request: Request, error: Refused) -> Response:
-        if error.status == 403:
-            await run_in_threadpool(note_refusal, request)
-        return await run_in_threadpool(refuse, request, error.status, error.code, error.message, error.clause)
+def _show_refused(request: Request, error: Refused) -> Response:
+    if error.status == 403:
+        note_refusal(request)
+    return refuse(request, error.status, error.code, error.message, error.clause)
 
-    @app.exception_handler(NotSignedIn)
-    async def _not_signed_in(request: Request, error: NotSignedIn) -> Response:
-        return send_to_sign_in(request)
 
-    @app.exception_handler(RequestValidationError)
-    async def _unusable(request: Request, error: RequestValidationError) -> Response:
-        return await run_in_threadpool(refuse, request, 422, "unusable", _name_fields(error))
+def _show_too_many(request: Request, error: LimitError) -> Response:
+    response = refuse(request, 429, "too_many", error.word(Surface.WEB))
+    response.headers["Retry-After"] = str(error.wait)
+    return response
 
-    @app.exception_handler(AlreadyDecided)
-    async def _decided(request: Request, error: AlreadyDecided) -> Response:
-        return await run_in_threadpool(decision_actions.show_conflict, request, error)
 
-    @app.exception_handler(LimitError)
-    async def _too_many(request: Request, error: LimitError) -> Response:
-        response = await run_in_threadpool(refuse, request, 429, "too_many", error.word(Surface.WEB))
-        response.headers["Retry-After"] = str(error.wait)
-        return response
+def _show_unavailable(request: Request, error: DosimeterError) -> Response:
+    report_bug(request.method, error)
+    return refuse(request, 503, "unavailable", "This cannot be done at the moment. Try again later.")
 
-    @app.exception_handler(DosimeterError)
-    async def _ours(request: Request, error: DosimeterError) -> Response:
-        report_bug(request.method, error)
-        return refuse(request, 503, "unavailable", "This cannot be done at the moment. Try again later.")
 
-    @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> Response:
-        status = error.status_code
-        words = _WORDS.get(status, "The request cannot be answered.")
-        response = await run_in_threadpool(refuse, request, status, _CODES.get(status, "refused"), words)
-        response.headers.update(error.headers or {})
-        return response
+def _show_http(request: Request, error: HTTPException) -> Response:
+    code, words = _WORDS.get(error.status_code, ("refused", "The request cannot be answered."))
+    response = refuse(request, error.status_code, code, words)
+    response.headers.update(error.headers or {})
+    return response
 
-    @app.exception_handler(Exception)
-    async def _broken(request: Request, error: Exception) -> Response:
-        return refuse(request, 500, "broken", BROKEN)
+
+# None is async, so that each runs in a thread of its own.
+_ERRORS: dict[Any, Callable[[Request, Any], Response]] = {
+    Refused: _show_refused,
+    NotSignedIn: lambda request, _: send_to_sign_in(request),
+    RequestValidationError: lambda request, error: refuse(request, 422, "unusable", _name_fields(error)),
+    AlreadyDecided: decision_actions.show_conflict,
+    LimitError: _show_too_many,
+    DosimeterError: _show_unavailable,
+    HTTPException: _show_http,
+    Exception: lambda request, _: refuse(request, 500, "broken", BROKEN),
+}

@@ -17,13 +17,12 @@ from importlib import import_module
 from typing import Any
 
 from dosimeter.errors import InputError, LimitError, QueryError
-from dosimeter.planning import QueryPlan, explain_plan
+from dosimeter.planning import explain_plan
 from dosimeter.problems import Audience, Surface
-from dosimeter.release import PreparedRelease
 from dosimeter.sql import write_name
 from dosimeter.web.check_processes import PendingCheck, answer_each
 from dosimeter.web.expected import expect_errors, find_needed
-from dosimeter.web.public import Example, ExpectedErrors, PublicCheck, PublicDataset, find_odd_letter
+from dosimeter.web.public import Example, PublicCheck, PublicDataset, find_odd_letter
 from dosimeter.web.query_planner import TOO_LARGE, QueryPlanner
 
 BUSY = "Another check of yours is still running. Try again in a moment."
@@ -132,30 +131,21 @@ def check_query(planner: QueryPlanner, sql: str, wanted: float | None = None) ->
         return _refuse(_for_analysts(error), error.clause if isinstance(error, QueryError) else None)
     plan = prepared.plan
     if plan.singled_out and not planner.settings.allow_identifying:
-        return _refuse_singling_out(plan)
-    facts = explain_plan(plan, advise=False)
+        name, clause = plan.singled_out[0]
+        words = (
+            f"{clause} asks about single persons: {name} identifies people. Ask about something that many people "
+            "share, or count persons with COUNT(DISTINCT …)."
+        )
+        return _refuse(words, clause)
+    facts, expected = explain_plan(plan, advise=False), expect_errors(prepared)
+    if wanted is not None:
+        needed = find_needed(prepared, wanted, planner.candidates)
+        expected = expected.model_copy(update={"wanted": wanted, "needed": needed})
     names = [measure.measure for measure in facts.measures]
     return PublicCheck(
         answerable=True, message="This can be answered.", clause=None, measures=names, groups=facts.groups,
-        notes=list(facts.notes), expected=_expect(planner, prepared, wanted),
+        notes=list(facts.notes), expected=expected,
     )  # fmt: skip
-
-
-def _expect(planner: QueryPlanner, prepared: PreparedRelease, wanted: float | None) -> ExpectedErrors:
-    found = expect_errors(prepared)
-    if wanted is None:
-        return found
-    return found.model_copy(update={"wanted": wanted, "needed": find_needed(prepared, wanted, planner.candidates)})
-
-
-def _refuse_singling_out(plan: QueryPlan) -> PublicCheck:
-    """Return the check of a query about single persons: a refusal that names the clause which singles them out."""
-    name, clause = plan.singled_out[0]
-    message = (
-        f"{clause} asks about single persons: {name} identifies people. Ask about something that many people share, or "
-        "count persons with COUNT(DISTINCT …)."
-    )
-    return _refuse(message, clause)
 
 
 def _for_analysts(error: InputError) -> str:

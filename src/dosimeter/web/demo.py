@@ -8,34 +8,32 @@ from pathlib import Path
 
 from dosimeter.ledger import Algorithm
 from dosimeter.web.identity import add_user
-from dosimeter.web.public import NewQuery
+from dosimeter.web.public import NewQuery, Priority
 from dosimeter.web.settings import DatasetSettings, Settings
-from dosimeter.web.store import USERS, Database, User, make_key, make_password, submit_query
+from dosimeter.web.store import USERS, Database, User, make_key, submit_query
 
-WAITING = (
-    NewQuery(
-        dataset="clinic",
-        sql="SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis",
-        purpose="Yearly report on the island's health",
-        priority="high",
+WAITING: tuple[tuple[str, str, Priority, float | None], ...] = (
+    (
+        "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis",
+        "Yearly report on the island's health",
+        "high",
+        None,
     ),
-    NewQuery(
-        dataset="clinic",
-        sql="SELECT COUNT(*) FROM clinic WHERE diagnosis = 'Wilson disease'",
-        purpose="Plan the stock of a rare medicine",
-        priority="normal",
-        wanted_error=5,
+    (
+        "SELECT COUNT(*) FROM clinic WHERE diagnosis = 'Wilson disease'",
+        "Plan the stock of a rare medicine",
+        "normal",
+        5,
     ),
-    NewQuery(
-        dataset="clinic",
-        sql="SELECT sex, AVG(cost_eur) FROM clinic WHERE smoker GROUP BY sex",
-        purpose="Compare what treating smokers costs",
-        priority="normal",
+    (
+        "SELECT sex, AVG(cost_eur) FROM clinic WHERE smoker GROUP BY sex",
+        "Compare what treating smokers costs",
+        "normal",
+        None,
     ),
-    NewQuery(
-        dataset="clinic", sql="SELECT SUM(visits) FROM clinic", purpose="Number of consulting rooms", priority="low"
-    ),
+    ("SELECT SUM(visits) FROM clinic", "Number of consulting rooms", "low", None),
 )
+"""Queries that wait: SQL, purpose, priority and wanted error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +69,13 @@ def prepare_demo(
     database = Database(settings.database)
     try:
         database.migrate()
-        sign_ins = tuple((name, role, make_password()) for name, role in (("carol", "controller"), ("anna", "analyst")))
-        for name, role, password in sign_ins:
-            add_user(database, name, role, password)
+        sign_ins = tuple(
+            (name, role, add_user(database, name, role))
+            for name, role in (("carol", "controller"), ("anna", "analyst"))
+        )
         analyst = _find_user(database, "anna")
-        for query in WAITING:
+        for sql, purpose, priority, wanted in WAITING:
+            query = NewQuery(dataset="clinic", sql=sql, purpose=purpose, priority=priority, wanted_error=wanted)
             submit_query(database, analyst, query)
     finally:
         database.close()

@@ -6,6 +6,7 @@ numbers of people.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -92,10 +93,7 @@ def find_needed(
         errors = [_foresee(prepared, plan, epsilon) for plan in plans]
         return all(error is not None and error <= wanted for error in errors)
 
-    if not plans or not ordered or wanted < SMALLEST or not is_met(ordered[-1]):
+    if not plans or wanted < SMALLEST:
         return None
-    low, high = 0, len(ordered) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_met(ordered[middle]) else (middle + 1, high)
-    return ordered[low]
+    at = bisect_left(ordered, True, key=is_met)
+    return ordered[at] if at < len(ordered) else None

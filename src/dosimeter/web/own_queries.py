@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 from dosimeter.ledger import Entry
-from dosimeter.web.http import Refused
-from dosimeter.web.public import DENIED, PHRASES, PublicQuery, show_answer
+from dosimeter.web.http import Refused, require_found
+from dosimeter.web.public import DENIED, PHRASES, NewQuery, PublicQuery, show_answer
 from dosimeter.web.state import ServerState
 from dosimeter.web.stopped_datasets import tell_analysts
-from dosimeter.web.store import QueryStatus, StoredQuery, User, find_own, note
+from dosimeter.web.store import QueryStatus, StoredQuery, User, find_own, submit_query, withdraw_query
 
 
-def find_shown(state: ServerState, user: User, query_id: str, session: str) -> PublicQuery:
+def find_shown(state: ServerState, user: User, query_id: str) -> PublicQuery:
     """Return one of the analyst's own queries, with its answer. Raises Refused if there is none with this id.
 
-    Records that the answer was read, once per ``session``; a user of the API counts as one session.
+    Records that the answer was read, once per session.
     """
     query = find_own(state.database, user, query_id) if query_id.isalnum() else None
-    if query is None:
-        raise Refused(404, "not_found", "There is no such query.")
-    return show_own(state, user, query, session)
+    return show_own(state, user, require_found(query, "There is no such query."))
 
 
-def show_own(state: ServerState, user: User, query: StoredQuery, session: str) -> PublicQuery:
-    """Return a query with its answer, and record that the answer was read, once per ``session``.
-
-    A user of the API counts as one session.
-    """
+def show_own(state: ServerState, user: User, query: StoredQuery) -> PublicQuery:
+    """Return a query with its answer, and record that the answer was read, once per session."""
     if query.status is not QueryStatus.RELEASED:
         return show_query(query, None, stopped=tell_analysts(state, query.dataset))
-    if state.remember_first("read", session, query.id):
-        note(state.database, user.name, "read an answer", dataset=query.dataset, query_id=query.id)
+    state.note_once(user, "read an answer", dataset=query.dataset, query_id=query.id)
     return show_query(query, state.entry(query.entry_id))
+
+
+def submit_own(state: ServerState, user: User, query: NewQuery) -> str:
+    """Store a query of the analyst and return its id. Raises LimitError if they have too many."""
+    most, each_minute = state.settings.open_queries, state.settings.queries_per_minute
+    return submit_query(state.database, user, query, most=most, each_minute=each_minute)
+
+
+def withdraw_own(state: ServerState, user: User, query_id: str) -> None:
+    """Withdraw one of the analyst's own queries. Raises Refused if there is none with this id, or it is decided."""
+    find_shown(state, user, query_id)
+    if not withdraw_query(state.database, user, query_id):
+        raise Refused(409, "decided", "This query is decided, or was withdrawn before.")
 
 
 def show_query(query: StoredQuery, entry: Entry | None, *, stopped: str = "") -> PublicQuery:

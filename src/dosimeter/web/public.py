@@ -202,13 +202,14 @@ class ShownColumn(Public):
 
 
 class ShownAnswer(Public):
-    """A part of an answer's rows: from row ``first`` to row ``last``, counted from 1, of ``total`` rows.
+    """A part of an answer's rows: from row ``first`` to row ``last``, counted from 1, of the ``total`` of ``answer``.
 
     ``earlier`` and ``later``: the row with which the part before and the part after begin; None where there is no such
     part. ``negative``: a count below 0 is among the rows; ``ranged``: numbers have a 95 % range; ``untold``: most of
     the numbers that carry noise have too few people behind them to be told.
     """
 
+    answer: PublicAnswer
     columns: list[ShownColumn]
     rows: list[list[ShownCell]]
     first: int
@@ -273,14 +274,12 @@ class PublicList(Public):
     following: str | None = None
 
 
-class OwnList(Public):
+class OwnList(PublicList):
     """A part of an analyst's queries, as the page lists them. ``total``: how many the filter lets through in all.
 
-    ``following``: where the next part begins, empty if this is the last. ``dataset``, ``status``, ``text``: the filter.
+    ``dataset``, ``status``, ``text``: the filter.
     """
 
-    queries: list[PublicQuery]
-    following: str
     total: int
     dataset: str = ""
     status: str = ""

@@ -97,12 +97,11 @@ def _write_query(sql: str) -> str:
         return " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL).split())
 
 
-def note_listing(state: ServerState, user: User, listed: PublicReleases, session: str) -> None:
+def note_listing(state: ServerState, user: User, listed: PublicReleases) -> None:
     """Record that somebody was shown a list of released answers.
 
-    In the same session, a list is recorded again only if it begins with another answer. A user of the API counts as one
-    ``session``. An empty list is not recorded.
+    In the same session, a list is recorded again only if it begins with another answer. An empty list is not recorded.
     """
-    if listed.answers and state.remember_first("listed", session, listed.answers[0].entry):
+    if listed.answers and state.remember_first("listed", user.session, listed.answers[0].entry):
         dataset = listed.answers[0].dataset
         note(state.database, user.name, "read released answers", dataset=dataset, detail=str(len(listed.answers)))

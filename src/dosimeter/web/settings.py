@@ -162,25 +162,22 @@ class Settings(ServerSettings):
 def load_settings(path: str | Path) -> Settings:
     """Read dosimeter.toml. Relative paths in it are relative to the file. Refuse a file that cannot be used."""
     file = Path(path)
-    return read_settings(_read_document(file), file.absolute().parent)
-
-
-def _read_document(file: Path) -> Mapping[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise OptionError(f"There is no configuration file {file}. {EXAMPLE}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise OptionError(f"{file} cannot be read as TOML: {error}.") from None
-
-
-def read_settings(document: Mapping[str, Any], folder: Path) -> Settings:
-    read = _read_table(Document, document, "the configuration")
+    read, folder = _read_document(file), file.absolute().parent
     datasets = {name: _read_dataset(name, table, folder) for name, table in read.datasets.items()}
     given = {each.name: getattr(read, each.name) for each in fields(ServerSettings)}
     if "://" not in read.database:
         given["database"] = str(folder / read.database)
     return Settings(datasets=datasets, secret=_read_secret(folder / read.secret_file), **given)
+
+
+def _read_document(file: Path) -> Document:
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise OptionError(f"There is no configuration file {file}. {EXAMPLE}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise OptionError(f"{file} cannot be read as TOML: {error}.") from None
+    return _read_table(Document, document, "the configuration")
 
 
 def read_database(path: str | Path) -> str:
@@ -190,7 +187,7 @@ def read_database(path: str | Path) -> str:
 
 def locate_secret(path: Path) -> Path:
     """Return where the secret is that a configuration names, without reading it."""
-    return path.absolute().parent / _read_table(Document, _read_document(path), "the configuration").secret_file
+    return path.absolute().parent / _read_document(path).secret_file
 
 
 def _read_dataset(name: str, table: object, folder: Path) -> DatasetSettings:

@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Unpack
 
-from itsdangerous import URLSafeSerializer
+from itsdangerous import BadData, URLSafeSerializer
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError, OptionError, QueryError, SchemaError
@@ -37,11 +38,11 @@ from dosimeter.web.public import PublicDataset, show_dataset
 from dosimeter.web.query_planner import TOO_LARGE, QueryPlanner
 from dosimeter.web.recent import Recent
 from dosimeter.web.settings import DatasetSettings, Settings
-from dosimeter.web.store import Database
+from dosimeter.web.store import About, Database, User, note
 from dosimeter.web.worker import DatasetWorker
 
-MOST_PREPARED = 1_000
 MOST_SEEN = 10_000
+LONGEST_SIGNED = 1_000  # letters of a text that is worth a look at its signature
 FRESH_STOPS = 3.0
 FEW_RECORDS = 2_000  # of a ledger that is verified whenever an account's page is shown
 FRESH = 1.0  # seconds for which a page may show an account that was read before; a release always reads it anew
@@ -57,7 +58,7 @@ class ServedDataset(QueryPlanner):
     name: str
     worker: DatasetWorker
     processes: CheckProcesses
-    _prepared: dict[str, PreparedRelease | str] = field(default_factory=dict, repr=False)
+    _prepared: Recent[str, PreparedRelease | str] = field(default_factory=Recent, repr=False)
 
     @property
     def terms(self) -> Terms:
@@ -81,12 +82,9 @@ class ServedDataset(QueryPlanner):
         not remembered is planned in another process first: a query that takes too long or too much memory there is
         refused, now and later. Analysts' checks remember nothing: a quick check would tell them what others asked.
         """
-        known = self._prepared.get(sql)
-        if known is None:
-            known = TOO_LARGE if self.begin_check(sql).wait() is None else self.plan_anew(sql)
-            if len(self._prepared) >= MOST_PREPARED:
-                self._prepared.clear()
-            self._prepared[sql] = known
+        known = self._prepared.read(
+            sql, lambda: TOO_LARGE if self.begin_check(sql).wait() is None else self.plan_anew(sql)
+        )
         if isinstance(known, str):
             raise QueryError(known)
         return known if order is None else self.plan_anew(sql, order)
@@ -171,7 +169,18 @@ class ServerState:
                 max_epsilon=None if settings.max_epsilon is None else exact_decimal(settings.max_epsilon),
             )
 
-    def signer(self, purpose: str) -> URLSafeSerializer:
+    def sign(self, purpose: str, value: str | list[str | int]) -> str:
+        """Return a value as a signed text. ``purpose``: a text that was signed for another purpose is not accepted."""
+        return str(self._signer(purpose).dumps(value))
+
+    def read_signed(self, purpose: str, text: str) -> Any:
+        """Return the value of a text that this server signed for this purpose; None for any other text."""
+        try:
+            return self._signer(purpose).loads(text) if len(text) < LONGEST_SIGNED else None
+        except (BadData, ValueError):
+            return None
+
+    def _signer(self, purpose: str) -> URLSafeSerializer:
         return URLSafeSerializer(self.settings.secret, salt=f"dosimeter {purpose}")
 
     def account_name(self, name: str) -> str:
@@ -280,6 +289,11 @@ class ServerState:
         ``MOST_SEEN`` since the server started are remembered.
         """
         return self._seen.add(what, None)
+
+    def note_once(self, user: User, action: str, *, key: str = "", **about: Unpack[About]) -> None:
+        """Write into the audit log what a user did; in one session only once for the same ``about`` and ``key``."""
+        if self.remember_first(user.session, action, key, *map(str, about.values())):
+            note(self.database, user.name, action, **about)
 
     def is_noted(self, *what: str) -> bool:
         """Return whether ``remember_first`` was called with the same texts before, and still remembers them."""

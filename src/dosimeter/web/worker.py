@@ -63,7 +63,7 @@ Work = Callable[[Dataset, JobMeter], Result]
 
 @dataclass(slots=True, repr=False)
 class Job(Generic[Result]):
-    """One computation on one dataset. Its ``result`` and ``error`` are for the controller alone.
+    """One computation on one dataset. Its ``result``, once it is done, and ``error`` are for the controller alone.
 
     ``key``: what the same work is recognised by. ``heavy``: the result may be as large as the dataset's table.
     ``ended``: set once the job is done, failed or cancelled.
@@ -79,16 +79,7 @@ class Job(Generic[Result]):
     state: State = "waiting"
     error: DosimeterError | None = None
     ended: threading.Event = field(default_factory=threading.Event)
-    _results: list[Result] = field(default_factory=list)  # one, once the job is done
-
-    @property
-    def result(self) -> Result:
-        """Return what was computed. Only a job that is done has a result."""
-        return self._results[0]
-
-    def run(self, work: Work[Result], dataset: Dataset) -> None:
-        """Do the work and keep its result. Called on the thread of the dataset's worker."""
-        self._results.append(work(dataset, self.meter))
+    result: Result = field(init=False)
 
     @property
     def stopping(self) -> bool:
@@ -134,16 +125,19 @@ class DatasetWorker:
         rank: JobPriority = JobPriority.LOOK,
         heavy: bool = False,
         revive: bool = False,
+        current: bool = False,
     ) -> Job[Result]:
         """Return the job for this key, after waiting at most ``wait`` seconds for its end; begin one if there is none.
 
-        A failed job is begun again. A cancelled job stays cancelled unless ``revive`` is given, or it was removed by
-        ``forget``. ``rank``: how soon it runs; ``heavy``: its result may be as large as the dataset's table. Raises
-        DosimeterError if a job would have to begin and the server is stopping.
+        A failed job is begun again; with ``current`` also one that is done, if the latest job saw other data than it
+        did. A cancelled job stays cancelled unless ``revive`` is given, or it was removed by ``forget``. ``rank``: how
+        soon it runs; ``heavy``: its result may be as large as the dataset's table. Raises DosimeterError if a job would
+        have to begin and the server is stopping.
         """
         with self._guard:
             job: Job[Result] | None = self._jobs.get(key)
-            if job is None or job.state == "failed" or (revive and job.state == "cancelled"):
+            stale = current and job is not None and job.state == "done" and job.meter.digest != self.digest
+            if job is None or stale or job.state == "failed" or (revive and job.state == "cancelled"):
                 if self._closing:
                     raise DosimeterError("The server is stopping.")
                 job = Job(make_identifier(), self.name, key, title, JobMeter(), rank, heavy)
@@ -194,7 +188,7 @@ class DatasetWorker:
         try:
             if job.rank is not JobPriority.RELEASE:  # a release reads the current data by itself
                 job.meter.digest = self.digest = self.dataset.renew()
-            job.run(work, self.dataset)
+            job.result = work(self.dataset, job.meter)
             state = "done"
         except Interrupted:
             state = "cancelled"

@@ -19,9 +19,12 @@ from dosimeter.web.decision.approve import (
     settle_unfinished,
 )
 from dosimeter.web.decision.case import (
+    AskedQuery,
     Case,
-    find_asked,
-    find_case,
+    CaseOf,
+    Measurement,
+    UndecidedCase,
+    ask_of_people,
     find_measurement,
     find_shared,
     list_identifying,
@@ -34,7 +37,6 @@ from dosimeter.web.decision.conditions import REVEALED, admit_condition
 from dosimeter.web.decision.confirmation import DENY_REASONS, REPEAT_REASONS, describe_confirmation, is_looser
 from dosimeter.web.decision.displaced import MOST_LOOKED_AT, list_displaced
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, word_condition, write_query
-from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import UNEVALUATED, make_offer
 from dosimeter.web.decision.page import (
     PARTS,

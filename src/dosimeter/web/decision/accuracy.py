@@ -5,7 +5,7 @@ Takes a MeasuredQuery; gives values for tables and pictures. Computes only with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,12 +180,8 @@ def write_wanted(measured: MeasuredQuery, wanted: float | None, enough: float | 
     if wanted is None:
         return ""
     where = " in a typical group" if measured.risk.plan.groups else ""
-    asked = f"The analyst would like ± {format_number(wanted, 4)}{where}"
-    return (
-        f"{asked}: no candidate gives that."
-        if enough is None
-        else f"{asked}: that takes ε = {format_epsilon(enough)} or more."
-    )
+    told = "no candidate gives that" if enough is None else f"that takes ε = {format_epsilon(enough)} or more"
+    return f"The analyst would like ± {format_number(wanted, 4)}{where}: {told}."
 
 
 def _write_range(value: float, error: float) -> str:
@@ -202,7 +198,8 @@ def list_numbers(measured: MeasuredQuery, epsilon: float, start: int) -> NumberP
     """
     plan, columns = measured.risk.plan, measured.columns
     keys = tuple(output.name for output in plan.outputs if not output.is_aggregate)
-    groups = measured.groups or (_read_only_group(measured, columns),)
+    only = {name: values[0] for name in columns if (values := measured.exact.get(name))}
+    groups = measured.groups or (only,)
     if not columns:  # it shows groups and names alone
         return NumberPage(keys, (), start, 0, None)
     total, end = len(groups) * len(columns), start + NUMBERS_SHOWN
@@ -226,14 +223,6 @@ def write_chance(chance: float) -> str:
     if chance < HARDLY:
         return "hardly ever"
     return "almost always" if chance > 1.0 - HARDLY else f"{round(100.0 * chance)} of 100 times"
-
-
-def _read_only_group(measured: MeasuredQuery, columns: Sequence[str]) -> dict[str, Any]:
-    """Return the only row of an answer without groups: its exact number in each of ``columns``, by column.
-
-    A column without an exact number is left out.
-    """
-    return {name: values[0] for name in columns if (values := measured.exact.get(name))}
 
 
 def _write_place(exact: object, error: float | None, *, by_rank: bool) -> str:

@@ -10,7 +10,9 @@ without writing the query's status.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, Field
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, Interrupted, OptionError
@@ -19,7 +21,7 @@ from dosimeter.problems import Surface
 from dosimeter.query import Query
 from dosimeter.release import PreparedRelease, ReleaseOrder, release
 from dosimeter.web.log import report_bug
-from dosimeter.web.public import PHRASES
+from dosimeter.web.public import PHRASES, check_text
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import (
     SERVER,
@@ -57,8 +59,7 @@ class AlreadyDecided(DosimeterError):
         self.query = query
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(BaseModel):
     """A controller's approval. ``epsilon``: the approved ε; None where the noisy test will find it.
 
     ``preference``: the preference that ε was found from, as text; None where ε is set in another way. ``continued``:
@@ -67,9 +68,9 @@ class Approval:
     ``reason``: the controller's words for the record.
     """
 
-    epsilon: float | None
-    preference: str | None
-    continued: bool
+    epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
+    preference: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] | None = None
+    continued: bool = False
     reason: str = ""
     other_people: bool = False
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
+
+from fastapi import Depends
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import InputError
@@ -13,14 +17,14 @@ from dosimeter.problems import Surface
 from dosimeter.release import PreparedRelease, find_people
 from dosimeter.risk import Preference, parse_preference
 from dosimeter.schema import Schema
-from dosimeter.web.decision.approve import settle_unfinished
+from dosimeter.web.decision.approve import AlreadyDecided, settle_unfinished
 from dosimeter.web.decision.conditions import admit_condition
 from dosimeter.web.decision.form import DecisionForm, write_preference
-from dosimeter.web.decision.measured import MeasuredQuery, find_measured, measure_query, name_job
-from dosimeter.web.http import Refused
+from dosimeter.web.decision.measured import MeasuredQuery, measure_query, name_job
+from dosimeter.web.http import Controller, Refused, StateOf, require_found
 from dosimeter.web.question import QueryInWords, describe_question
 from dosimeter.web.state import ServedDataset, ServerState
-from dosimeter.web.store import StoredQuery, User, find_query, note, read_thresholds
+from dosimeter.web.store import StoredQuery, User, find_query, read_thresholds
 from dosimeter.web.worker import PATIENCE, Job, JobMeter, Result, Work
 
 
@@ -38,28 +42,33 @@ class Case:
         return describe_question(self.prepared)
 
 
-def find_asked(state: ServerState, query_id: str) -> StoredQuery:
-    """Return a stored query without planning it, so that even one that can no longer be answered can be denied.
+def find_asked(user: Controller, state: StateOf, query_id: str) -> StoredQuery:
+    """Return the stored query that a controller's request names.
 
-    Raises Refused if there is no query of this id.
+    It is not planned, so that even one that can no longer be answered can be denied. Raises Refused if there is none.
     """
     query = find_query(state.database, query_id) if query_id.isalnum() else None
-    if query is None:
-        raise Refused(404, "not_found", "There is no such query.")
-    return settle_unfinished(state, query)
+    return settle_unfinished(state, require_found(query, "There is no such query."))
 
 
-def find_case(state: ServerState, query_id: str) -> Case:
-    query = find_asked(state, query_id)
-    served = state.datasets.get(query.dataset)
-    if served is None:
-        raise Refused(404, "not_found", f"The dataset {query.dataset} is no longer served.")
+AskedQuery = Annotated[StoredQuery, Depends(find_asked)]
+
+
+def find_case(state: StateOf, query: AskedQuery) -> Case:
+    served = require_found(state.datasets.get(query.dataset), f"The dataset {query.dataset} is no longer served.")
     try:
         return Case(query, served, served.prepare(query.sql))
     except InputError as error:
         raise Refused(
             409, "not_answerable", f"Under the present schema this query cannot be answered: {error.word(Surface.WEB)}"
         ) from None
+
+
+def require_undecided(case: CaseOf) -> Case:
+    """Return the case of a query that can be decided now. Raises AlreadyDecided for any other."""
+    if not case.query.status.undecided:
+        raise AlreadyDecided(case.query)
+    return case
 
 
 def list_identifying(schema: Schema) -> list[str]:
@@ -89,20 +98,50 @@ def find_measurement(
         state.database.ledger.record_view(case.prepared.dataset, measured, "risk", analyst=case.query.analyst)
         return measure_query(dataset, case.prepared, meter)
 
-    worker = case.served.worker
-    known = find_measured(worker, case.query.id)
-    if known is not None and known.state == "done":
-        if renew:
-            renew_digest(case.served)
-        if known.result.fingerprint != worker.digest:
-            worker.forget(known)
-    return worker.ask(name_job(case.query.id), "Measuring how exposed everybody is", work, wait=wait, heavy=True)
+    worker, key = case.served.worker, name_job(case.query.id)
+    known = worker.peek(key)
+    if renew and known is not None and known.state == "done":
+        renew_digest(case.served)
+    return worker.ask(key, "Measuring how exposed everybody is", work, wait=wait, heavy=True, current=True)
 
 
-def recall_measured(case: Case) -> MeasuredQuery | None:
-    """Return the measured risk if there is one already; None otherwise."""
-    job = find_measured(case.served.worker, case.query.id)
-    return None if job is None or job.state != "done" else job.result
+def require_measurement(state: StateOf, case: CaseOf) -> Job[MeasuredQuery]:
+    """Return the finished job that measured the risk.
+
+    Refuses if a controller must first choose to look (``needs_consent``), or if the job is not done.
+    """
+    if needs_consent(case):
+        raise Refused(403, "not_looked", "Choose to look at the risk first.")
+    job = find_measurement(state, case)
+    if job.state != "done":
+        raise Refused(503, "computing", "The risk is still being computed. Try again in a moment.")
+    return job
+
+
+CaseOf = Annotated[Case, Depends(find_case)]
+UndecidedCase = Annotated[Case, Depends(require_undecided)]
+Measurement = Annotated[Job[MeasuredQuery], Depends(require_measurement)]
+
+
+def ask_of_people(
+    case: Case,
+    measurement: Job[MeasuredQuery],
+    key: tuple[Hashable, ...],
+    title: str,
+    compute: Callable[[MeasuredQuery], Result],
+    *,
+    revive: bool = False,
+) -> Job[Result]:
+    """Return the job that goes over everybody once more. It refuses if the data changed since they were measured.
+
+    ``key``: what is computed; ``revive``: begin it again if somebody stopped it.
+    """
+
+    def work(_dataset: Dataset, meter: JobMeter) -> Result:
+        measurement.result.require_data(meter.digest)
+        return compute(measurement.result)
+
+    return case.served.worker.ask((*key, measurement.id), title, work, wait=PATIENCE, revive=revive)
 
 
 def renew_digest(served: ServedDataset) -> str:
@@ -137,10 +176,7 @@ def find_shared(state: ServerState, served: ServedDataset) -> tuple[SharedPeople
 
 def note_look(state: ServerState, user: User, case: Case, what: str, detail: str = "") -> None:
     """Record a look in the audit log, once per session, query, kind of look (``what``) and ``detail``."""
-    if state.remember_first(user.session, what, case.query.id, detail):
-        note(
-            state.database, user.name, what, dataset=case.served.name, query_id=case.query.id, detail=detail
-        )  # fmt: skip
+    state.note_once(user, what, dataset=case.served.name, query_id=case.query.id, detail=detail)
 
 
 def read_preference(state: ServerState, case: Case, user: User, form: DecisionForm) -> Preference:

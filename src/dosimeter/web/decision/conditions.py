@@ -11,9 +11,8 @@ from dosimeter.planning import QueryPlan, list_identifying, name_columns
 from dosimeter.risk import Preference
 from dosimeter.web.decision.form import find_preset
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import StoredQuery, User, note
+from dosimeter.web.store import StoredQuery, User
 
-TRIED = "tried a condition"
 REVEALED = "revealed"  # the identifying columns of the people whom a query exposes most were shown to a session
 
 
@@ -29,8 +28,7 @@ def admit_condition(
     """
     if preference.kind in ("ratio", "variance") or find_preset(preference):
         return
-    if state.remember_first(user.session, TRIED, query.id, preference.text):
-        note(state.database, user.name, TRIED, dataset=query.dataset, query_id=query.id, detail=preference.text)
+    state.note_once(user, "tried a condition", dataset=query.dataset, query_id=query.id, detail=preference.text)
     try:
         named = sorted(name_columns(plan, preference.filters.values()) & list_identifying(plan))
     except QueryError as error:

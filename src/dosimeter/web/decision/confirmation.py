@@ -11,11 +11,12 @@ from functools import cached_property
 
 from dosimeter.findings import CAUTIONS, Finding, Summary, Verdict, pick, summarize, word_all
 from dosimeter.findings import on_people as people
-from dosimeter.risk import SAFE_ADVANTAGE, Preference
+from dosimeter.risk import SAFE_ADVANTAGE, Preference, parse_preference
+from dosimeter.web.decision.approve import Approval
 from dosimeter.web.decision.budget import CostView, view_cost
-from dosimeter.web.decision.case import Case, needs_consent, recall_measured
+from dosimeter.web.decision.case import Case, needs_consent
 from dosimeter.web.decision.form import word_condition
-from dosimeter.web.decision.measured import MeasuredQuery
+from dosimeter.web.decision.measured import MeasuredQuery, recall_measured
 from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.page import find_own_threshold
 from dosimeter.web.decision.proposal import find_for_approval, find_looser
@@ -128,7 +129,7 @@ def describe_confirmation(
     looked.
     """
     found = Confirmation(case, make_offer(state, case.served, case.prepared), epsilon, preference)
-    measured = None if needs_consent(case) or preference is None else recall_measured(case)
+    measured = None if needs_consent(case) or preference is None else recall_measured(case.served.worker, case.query.id)
     if measured is None or preference is None:
         return found
     choice = measured.recall(preference)
@@ -140,14 +141,16 @@ def describe_confirmation(
     return replace(found, measured=measured, findings=findings)
 
 
-def is_looser(state: ServerState, case: Case, user: User, preference: Preference) -> bool:
-    """Return whether a preference is looser than the controller's own threshold (``OwnThreshold``).
+def is_looser(state: ServerState, case: Case, user: User, approval: Approval) -> bool:
+    """Return whether an approval's preference is looser than the controller's own threshold (``OwnThreshold``).
 
-    False also if the risk is not measured, or the preference is not evaluated.
+    False also if it has none, if the risk is not measured, or the preference is not evaluated.
     """
-    measured = recall_measured(case)
-    choice = None if measured is None else measured.recall(preference)
-    if measured is None or choice is None:
+    measured = recall_measured(case.served.worker, case.query.id)
+    if measured is None or approval.preference is None:
+        return False
+    choice = measured.recall(parse_preference(approval.preference))
+    if choice is None:
         return False
     offer = make_offer(state, case.served, case.prepared).prefer(choice)
     return find_looser(offer, find_own_threshold(state, case, user, measured)) is not None

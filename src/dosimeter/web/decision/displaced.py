@@ -13,7 +13,7 @@ from dosimeter.assessment import choose
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
 from dosimeter.risk import parse_preference
-from dosimeter.web.decision.measured import find_measured
+from dosimeter.web.decision.measured import recall_measured
 from dosimeter.web.decision.offer import Offer
 from dosimeter.web.state import ServedDataset
 from dosimeter.web.store import StoredQuery
@@ -76,9 +76,9 @@ def _find_meeting(
     data as they are now; a measurement of other data does not count.
     """
     preference = parse_preference(f"ratio:{percent / 100:g}")
-    known = find_measured(served.worker, query.id)
-    if known is not None and known.state == "done" and known.result.fingerprint == digest:
-        choice = known.result.choose(preference)
+    known = recall_measured(served.worker, query.id)
+    if known is not None and known.fingerprint == digest:
+        choice = known.choose(preference)
     else:
         prepared = served.prepare(query.sql)
         if (prepared.plan.k or 0) > MOST_NUMBERS:

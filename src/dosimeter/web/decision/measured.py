@@ -33,6 +33,7 @@ from dosimeter.risk import (
     ShownGroups,
 )
 from dosimeter.show.charts import Bin, bin_people
+from dosimeter.web.recent import Recent
 from dosimeter.web.worker import DatasetWorker, Job, JobMeter
 
 Value = TypeVar("Value")
@@ -67,9 +68,8 @@ class MeasuredQuery:
     shown: ShownGroups | None = None
     smallest_group: int | None = None
     _thread: int = field(default_factory=threading.get_ident)  # measured the query, and alone may read the data
-    _choices: dict[str, Choice] = field(default_factory=dict)
-    _known: dict[Hashable, Any] = field(default_factory=dict)
-    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _choices: Recent[str, Choice] = field(default_factory=lambda: Recent(MOST_CHOICES))
+    _known: Recent[Hashable, Any] = field(default_factory=Recent)
 
     def __repr__(self) -> str:
         return "MeasuredQuery(redacted)"
@@ -91,13 +91,8 @@ class MeasuredQuery:
 
         What was evaluated before is always returned.
         """
-        with self._guard:
-            known = self._choices.get(preference.text)
-        if known is not None:
-            return known
-        if preference.filters or (self.many and preference.kind != "ratio"):
-            return None
-        return self._remember(preference)
+        hard = preference.filters or (self.many and preference.kind != "ratio")
+        return None if hard and preference.text not in self._choices else self.choose(preference)
 
     def choose(self, preference: Preference) -> Choice:
         """Return the preference evaluated at every candidate, even at those that the account no longer grants.
@@ -105,26 +100,17 @@ class MeasuredQuery:
         The result is remembered by the preference's text. A preference with FILTER reads the data, so it is refused in
         any thread but the dataset's own, unless it is remembered.
         """
-        known = self.recall(preference)
-        if known is not None:
-            return known
-        if preference.filters and threading.get_ident() != self._thread:
-            raise DosimeterError("A preference with FILTER reads the data, and only the dataset's own thread may.")
-        return self._remember(preference)
 
-    def _remember(self, preference: Preference) -> Choice:
-        choice = choose(self.risk, preference)
-        with self._guard:
-            while len(self._choices) > MOST_CHOICES:
-                del self._choices[next(iter(self._choices))]
-            self._choices[preference.text] = choice
-        return choice
+        def evaluate() -> Choice:
+            if preference.filters and threading.get_ident() != self._thread:
+                raise DosimeterError("A preference with FILTER reads the data, and only the dataset's own thread may.")
+            return choose(self.risk, preference)
+
+        return self._choices.read(preference.text, evaluate)
 
     def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:
         """Return what is computed from this measurement alone, and remembered under this key from then on."""
-        if key not in self._known:
-            self._known[key] = compute()
-        value: Value = self._known[key]
+        value: Value = self._known.read(key, compute)
         return value
 
     def require_data(self, digest: str) -> None:
@@ -175,9 +161,10 @@ def name_job(query_id: str) -> tuple[str, str]:
     return "measured", query_id
 
 
-def find_measured(worker: DatasetWorker, query_id: str) -> Job[MeasuredQuery] | None:
-    """Return the job that measures this query, waiting, running or ended; None if the worker has none."""
-    return worker.peek(name_job(query_id))
+def recall_measured(worker: DatasetWorker, query_id: str) -> MeasuredQuery | None:
+    """Return the measured risk of this query if there is one already; None otherwise."""
+    job: Job[MeasuredQuery] | None = worker.peek(name_job(query_id))
+    return None if job is None or job.state != "done" else job.result
 
 
 def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) -> MeasuredQuery:

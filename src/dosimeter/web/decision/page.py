@@ -23,6 +23,7 @@ from dosimeter.web.decision.approve import find_earlier
 from dosimeter.web.decision.budget import CostView, describe_account, view_cost
 from dosimeter.web.decision.case import (
     Case,
+    ask_of_people,
     find_measurement,
     list_identifying,
     needs_consent,
@@ -35,31 +36,22 @@ from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.proposal import OwnThreshold
 from dosimeter.web.decision.unseen import (
     BlindChoice,
-    BlindColumn,
+    expect_unseen,
     explain_missing,
-    list_blind_columns,
     list_choices,
     word_suspicion,
 )
 from dosimeter.web.decision.view import DecisionView, build_view
 from dosimeter.web.expected import find_needed
 from dosimeter.web.http import is_own, render
-from dosimeter.web.public import AnswerShape, PublicAnswer, ShownAnswer, show_answer
+from dosimeter.web.public import AnswerShape, ExpectedErrors, ShownAnswer, show_answer
 from dosimeter.web.question import AnswerPreview, preview_answer
 from dosimeter.web.released import describe_shape
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import QueryFilter, QueryStatus, User, page_open, read_thresholds
-from dosimeter.web.worker import PATIENCE, Job, JobMeter
+from dosimeter.web.worker import Job
 
 STOPPED = "The evaluation of this preference was stopped. Choose it again to begin anew."
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerPart:
-    """A released answer (``answer``), and its first rows as they are written on a page (``view``)."""
-
-    answer: PublicAnswer
-    view: ShownAnswer
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,7 +81,7 @@ class PageHead:
         return self.state.entry(self.case.query.entry_id)
 
     @cached_property
-    def shown(self) -> AnswerPart | None:
+    def shown(self) -> ShownAnswer | None:
         """Return the released answer as its analyst sees it; None if there is none."""
         entry = self.entry if self.case.query.status is QueryStatus.RELEASED else None
         return None if entry is None else show_earlier(self.case, entry)
@@ -107,7 +99,7 @@ class UnseenPage:
     """What a controller knows without looking at the data: the account, and what query and schema decide.
 
     ``barred``: why nothing can be approved; "" if something can. ``choices``: the candidates that are offered;
-    ``missing``: a sentence on the others. ``columns``: the errors by column; ``more``: how many columns are left out.
+    ``missing``: a sentence on the others. ``expected``: the errors by column.
     ``enough``: the smallest ε that gives the wanted error. ``cost``: what an approval costs. ``risk``: what an attacker
     could learn, where the noisy test finds ε. ``preview``: the answer as its analyst will see it.
     """
@@ -118,8 +110,7 @@ class UnseenPage:
     barred: str  # why no ε at all can be approved
     choices: tuple[BlindChoice, ...]
     missing: str
-    columns: tuple[BlindColumn, ...]
-    more: int  # columns that are not among them
+    expected: ExpectedErrors
     enough: float | None  # the smallest of the choices with the wanted accuracy
     cost: CostView
     risk: str
@@ -158,11 +149,6 @@ class DecisionPage:
     thresholds: Mapping[str, float]
 
     @property
-    def percent(self) -> float:
-        """Return the form's percentage for least ÷ most exposed; at first the controller's for normal priority."""
-        return self.head.form.percent or self.thresholds["normal"]
-
-    @property
     def two_way_columns(self) -> dict[str, list[str]]:
         """Return the columns by which a preference can compare two groups, with their values."""
         return list_two_way_columns(self.head.case.served.schema)
@@ -177,11 +163,6 @@ class DecisionPage:
     def candidates(self) -> tuple[float, ...]:
         """Return the candidates from the smallest, as they stand on the slider."""
         return tuple(sorted(self.view.offer.candidates))
-
-    @property
-    def blocked(self) -> bool:
-        """Return whether nothing can be approved, because the preference cannot be used or is not evaluated yet."""
-        return bool(self.problem) or self.waiting is not None
 
 
 PARTS = (
@@ -254,26 +235,22 @@ def build_page(
     return DecisionPage(head, view, preview, complaint or problem, waiting, read_thresholds(state.database, user))
 
 
-def show_earlier(case: Case, entry: Entry) -> AnswerPart | None:
+def show_earlier(case: Case, entry: Entry) -> ShownAnswer | None:
     """Return the answer of an entry with its first rows, written as its analyst reads them; None if it has none."""
-    answer = show_answer(entry)
-    if answer is None:
-        return None
-    return AnswerPart(answer, view_answer(answer, describe_shape(case.served, case.query.sql) or AnswerShape()))
+    answer, shape = show_answer(entry), describe_shape(case.served, case.query.sql)
+    return None if answer is None else view_answer(answer, shape or AnswerShape())
 
 
 def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead) -> UnseenPage:
     refused, choices = offer.refuse(offer.largest), tuple(list_choices(offer, case.prepared))
-    wanted, columns = case.query.wanted_error, tuple(list_blind_columns(case.prepared, [c.epsilon for c in choices]))
+    wanted = case.query.wanted_error
     enough = None if wanted is None else find_needed(case.prepared, wanted, offer.remaining, most=None)
-    count = sum(output.is_aggregate for output in case.prepared.plan.outputs)
     return UnseenPage(
         head=head,
         barred="" if refused is None else refused.message,
         choices=choices,
         missing=explain_missing(offer),
-        columns=columns,
-        more=count - len({column.name for column in columns}),
+        expected=expect_unseen(case.prepared, [choice.epsilon for choice in choices]),
         enough=enough,
         cost=view_cost(offer, offer.largest),
         risk=word_suspicion(offer, case.prepared, None) if offer.testing else "",
@@ -314,9 +291,9 @@ def read_view(
         preference = read_preference(state, case, user, form)
         choice = measured.recall(preference)
         if choice is None:
-            job = case.served.worker.ask(
-                ("preference", measurement.id, preference.text), "Evaluating the preference for everybody",
-                lambda _d, meter: choose_again(measured, preference, meter), wait=PATIENCE, revive=revive,
+            job = ask_of_people(
+                case, measurement, ("preference", preference.text), "Evaluating the preference for everybody",
+                lambda found: found.choose(preference), revive=revive,
             )  # fmt: skip
             if job.state == "cancelled":
                 return None, STOPPED, None
@@ -330,15 +307,6 @@ def read_view(
         return view, "", None
     except DosimeterError as error:
         return None, error.word(Surface.WEB), None
-
-
-def choose_again(measured: MeasuredQuery, preference: Preference, meter: JobMeter) -> Choice:
-    """Evaluate the preference for everybody. Refuse if the data changed since they were measured.
-
-    Runs on the dataset's worker.
-    """
-    measured.require_data(meter.digest)
-    return measured.choose(preference)
 
 
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:

@@ -13,6 +13,7 @@ from dosimeter.risk import posterior_probability
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.decision.offer import Offer
 from dosimeter.web.expected import expect_errors
+from dosimeter.web.public import ExpectedErrors
 
 MOST_COLUMNS = 4  # of the table to choose from without looking
 SUSPICION = 0.01
@@ -33,20 +34,6 @@ class BlindChoice:
     threshold: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BlindColumn:
-    """The 95 % errors of one column, one per choice; None where an error depends on the data.
-
-    ``people``: how many people are in a group for which these errors hold; None if they hold for any group.
-    ``in_rows``: the errors say by how many rows a rank is off, because the column is drawn by rank (E3).
-    """
-
-    name: str
-    people: int | None
-    in_rows: bool
-    errors: tuple[float | None, ...]
-
-
 def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
     """Return a choice for every candidate that the account still grants, largest ε first."""
     plan, mechanism = prepared.plan, prepared.mechanism
@@ -61,21 +48,9 @@ def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
     ]
 
 
-def list_blind_columns(prepared: PreparedRelease, epsilons: Sequence[float]) -> list[BlindColumn]:
-    """Return the errors of the first few columns, each with one error per ε.
-
-    An average, whose error depends on the number of people, is listed several times: once for each of a few round
-    numbers of people.
-    """
-    return [
-        BlindColumn(each.column, people, each.in_rows, tuple(_round_rows(error, each.in_rows) for error in errors))
-        for each in expect_errors(prepared, epsilons, most=MOST_COLUMNS).columns
-        for people, errors in each.by_people.items() or [(None, each.errors)]
-    ]
-
-
-def _round_rows(error: float | None, in_rows: bool) -> float | None:
-    return math.ceil(error) if in_rows and error is not None else error
+def expect_unseen(prepared: PreparedRelease, epsilons: Sequence[float]) -> ExpectedErrors:
+    """Return the errors of the first few columns, each with one error per ε."""
+    return expect_errors(prepared, epsilons, most=MOST_COLUMNS)
 
 
 def _limit_suspicion(prepared: PreparedRelease, epsilon: float) -> str:
@@ -108,10 +83,11 @@ def word_unseen_gain(offer: Offer, prepared: PreparedRelease, epsilon: float) ->
     """Say which errors the analyst would get at this ε, as far as query and schema decide them."""
     granted = [each for each in offer.remaining if each == epsilon]
     errors = [
-        f"{column.name} ± {format_number(error)}{' rows' if column.in_rows else ''}"
-        f"{'' if column.people is None else f' from {column.people:,} people'}"
-        for column in list_blind_columns(prepared, granted)
-        for error in column.errors
+        f"{column.column} ± {f'{format_number(math.ceil(error))} rows' if column.in_rows else format_number(error)}"
+        f"{'' if people is None else f' from {people:,} people'}"
+        for column in expect_unseen(prepared, granted).columns
+        for people, found in column.by_people.items() or [(None, column.errors)]
+        for error in found
         if error is not None
     ]
     return f"At ε = {format_epsilon(epsilon)} the analyst would get {', '.join(errors)} (95 %)." if errors else ""

@@ -24,14 +24,12 @@ from dosimeter.findings import (
     word_all,
 )
 from dosimeter.findings import on_people as people
-from dosimeter.risk import SAFE_ADVANTAGE, Candidate, find_safe
+from dosimeter.risk import SAFE_ADVANTAGE, find_safe
 from dosimeter.show import (
-    Axis,
     count_decimals,
     format_epsilon,
     format_multiple,
     format_people,
-    order_candidates,
     range_axis,
 )
 from dosimeter.show.charts import Chart, bins_chart
@@ -94,10 +92,9 @@ class DecisionView:
       errors, in words. ``refusal``: why this ε may not be approved; None if it may. ``instead``: another ε that may be
       approved; None if none may.
     - The answer at this ε. ``steps``: what the next candidates would change. ``wanted``: which ε gives the error that
-      the analyst wants. ``columns``: its columns with errors. ``column``: the one whose errors are drawn. ``errors``:
-      by ε, of this column or of all columns, if these are few.
-    - People. ``tail``: how many are most exposed. ``measures``: the absolute risks. ``raw_note``: how to read raw RDRs;
-      "" if they are not drawn.
+      the analyst wants. ``column``: the column whose errors are drawn. ``errors``: by ε, of this
+      column or of all columns, if these are few.
+    - People. ``tail``: how many are most exposed. ``measures``: the absolute risks.
     """
 
     measured: MeasuredQuery
@@ -115,10 +112,8 @@ class DecisionView:
     instead: float | None
     tradeoff: TradeOff
     column: str
-    columns: tuple[str, ...]
     errors: Mapping[str, Mapping[float, ColumnError]]
     accuracy_notes: tuple[str, ...]
-    raw_note: str
     histogram: Chart
     tail: str
     measures: tuple[RiskSentence, ...]
@@ -129,24 +124,9 @@ class DecisionView:
     shown: tuple[str, ...]  # which groups, where nobody declared them
 
     @property
-    def lines(self) -> tuple[Candidate, ...]:
-        """Return the candidates, largest ε first, with the preference's value at each."""
-        return order_candidates(self.choice.candidates)
-
-    @property
     def undecided(self) -> bool:
         """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
         return is_undecided(self.choice)
-
-    @property
-    def alone(self) -> bool:
-        """Return whether there is one number per column, so that the page can say in which range it will lie."""
-        return not self.measured.risk.plan.groups and not self.measured.risk.plan.further
-
-    @property
-    def numbers(self) -> int:
-        """Return how many numbers the whole answer has."""
-        return max(1, len(self.measured.groups)) * len(self.columns)
 
     def __repr__(self) -> str:
         return "DecisionView(redacted)"
@@ -196,10 +176,8 @@ def build_view(
             wanted=None if drawn[selected].in_rows else wanted_error,
         ),
         column=column,
-        columns=columns,
         errors=errors,
         accuracy_notes=word_all(find_accuracy_notes(measured.candidate(selected)))[:MOST_NOTES],
-        raw_note=write_raw_note(axis) if form.raw else "",
         histogram=bins_chart(bins, selected, log_counts=not form.linear),
         tail=write_tail(measured, selected, len(bins) == 1),
         measures=tuple(_list_measures(offer, found)),
@@ -316,16 +294,6 @@ def write_valuetext(epsilon: float, offer: Offer, choice: Choice, errors: str) -
         words = "meets the preference, as every ε does"
     left = "" if epsilon in offer.remaining else "; not available"
     return f"ε = {format_epsilon(epsilon)}, {words}, 95 % error {errors}{left}"
-
-
-def write_raw_note(axis: Axis) -> str:
-    note = (
-        "Raw RDR compares people within one bar only. Under Laplace noise, with the bound, the distance between least "
-        "and most exposed never changes: only the level does."
-    )
-    if axis.logarithmic:
-        note += " The axis is logarithmic here, so the same distance is drawn shorter the higher it stands."
-    return note
 
 
 def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:

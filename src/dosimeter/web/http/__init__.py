@@ -7,11 +7,19 @@ about a query, and shows an analyst nothing but values of ``public``.
 from dosimeter.web.http.connections import QUEUE, make_server
 from dosimeter.web.http.csrf import ENTRY_COOKIE, check_csrf, entry_csrf, is_own, make_csrf
 from dosimeter.web.http.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
-from dosimeter.web.http.exceptions import NotSignedIn, Refused
+from dosimeter.web.http.exceptions import NotSignedIn, Refused, require_found
 from dosimeter.web.http.fields import Filter, Reason, Remark, Words
 from dosimeter.web.http.middleware import SecurityMiddleware
 from dosimeter.web.http.refusals import note_refusal, refuse, send_to_sign_in
-from dosimeter.web.http.templates import NOTICE_COOKIE, make_environment, render, render_public, send_file, show_moment
+from dosimeter.web.http.templates import (
+    NOTICE_COOKIE,
+    make_environment,
+    render,
+    render_public,
+    send_file,
+    show_moment,
+    show_progress,
+)
 from dosimeter.web.http.visitors import (
     SESSION_COOKIE,
     Analyst,

@@ -47,9 +47,9 @@ def note_refusal(request: Request) -> None:
     """
     user, state = _find_visitor_if_possible(request), get_state(request)
     asked = f"{request.method} {getattr(request.scope.get('route'), 'path', '/…')}"
-    if user is not None and state.remember_first("refused", user.session, asked):
-        note(state.database, user.name, "was refused", detail=asked)
-    if user is None and state.remember_first("refused", write_time()[:13], asked):
+    if user is not None:
+        state.note_once(user, "was refused", detail=asked)
+    elif state.remember_first("refused", write_time()[:13], asked):
         note(state.database, NOBODY, "was refused", detail=f"{asked}, from {find_address(request)}")
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
-from itsdangerous import BadSignature
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 from sqlalchemy.exc import SQLAlchemyError
@@ -23,10 +22,12 @@ from dosimeter.show.charts import write_axis, write_rows, write_svg
 from dosimeter.version import __version__
 from dosimeter.web.figures import keep_together, show_age, show_bound, show_number
 from dosimeter.web.http.csrf import make_csrf
+from dosimeter.web.http.exceptions import Refused
 from dosimeter.web.http.visitors import get_state
 from dosimeter.web.public import DENIED, PHRASES, Public, PublicVisitor
-from dosimeter.web.state import ServerState
+from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import QueryStatus, User
+from dosimeter.web.worker import Job
 
 NOTICE_COOKIE = "dosimeter_notice"
 _FOLDER = Path(__file__).parents[1]
@@ -117,6 +118,13 @@ def render(request: Request, template: str, user: User | None, *, status: int = 
     return page
 
 
+def show_progress(request: Request, served: ServedDataset, user: User, job: Job[Any], again: str) -> Response:
+    """Render how far a computation is, with the address to ask ``again``. Refuse if it failed."""
+    if job.state == "failed":
+        raise Refused(409, "failed", job.problem)
+    return render(request, "fragments/progress.html", user, job=job, share=served.worker.share(job), again=again)
+
+
 def send_file(lines: Iterable[str], name: str) -> Response:
     """Send lines as a file of this name, to be saved. Its ending says what it is."""
     kind = {"csv": "text/csv", "jsonl": "application/jsonl"}[name.rpartition(".")[2]]
@@ -134,11 +142,7 @@ def _list_halted(state: ServerState) -> list[str]:
 
 def _count_failed(request: Request, state: ServerState, user: User) -> int:
     """Return how many sign-ins failed before this session began; 0 on all but the first page of the session."""
-    cookie = request.cookies.get(NOTICE_COOKIE, "")
-    try:
-        session, failures = state.signer("notice").loads(cookie) if 0 < len(cookie) < 400 else ("", 0)
-    except (BadSignature, TypeError, ValueError):
-        return 0
+    session, failures = state.read_signed("notice", request.cookies.get(NOTICE_COOKIE, "")) or ("", 0)
     return int(failures) if session == user.session else 0
 
 

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
-from itsdangerous import BadSignature
 
 from dosimeter.web.checks import RunCheck
-from dosimeter.web.http.exceptions import NotSignedIn, Refused
+from dosimeter.web.http.exceptions import NotSignedIn, Refused, require_found
 from dosimeter.web.identity import NameTurns, PasswordQueue, find_session
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import Role, User
@@ -80,15 +79,9 @@ def find_visitor(request: Request) -> User | None:
 
     None without a cookie, if it is not signed by this server, or if the session has ended.
     """
-    cookie = request.cookies.get(SESSION_COOKIE)
-    if cookie is None or len(cookie) > 400:
-        return None
     state = get_state(request)
-    try:
-        key = state.signer("session").loads(cookie)
-    except BadSignature:
-        return None
-    return find_session(state.database, key) if isinstance(key, str) else None
+    key = state.read_signed("session", request.cookies.get(SESSION_COOKIE, ""))
+    return None if key is None else find_session(state.database, key)
 
 
 def require_visitor(request: Request) -> User:
@@ -110,10 +103,7 @@ def _require(role: Role) -> Any:
 
 
 def require_dataset(state: ServerState, name: str) -> ServedDataset:
-    served = state.datasets.get(name)
-    if served is None:
-        raise Refused(404, "not_found", "There is no such dataset.")
-    return served
+    return require_found(state.datasets.get(name), "There is no such dataset.")
 
 
 StateOf = Annotated[ServerState, _hold("server")]

@@ -373,7 +373,7 @@ def find_token(database: Database, key: str) -> User | None:
     today = write_time()[:10]
     if row.used_on != today:
         _record_use(database, row.token, row.name, today)
-    return User(row.id, row.name, row.role)
+    return User(row.id, row.name, row.role, f"token of {row.id}")
 
 
 def _record_use(database: Database, token_id: str, user: str, today: str) -> None:

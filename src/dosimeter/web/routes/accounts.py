@@ -11,10 +11,9 @@ from fastapi.responses import Response
 
 from dosimeter.dataset import Dataset
 from dosimeter.ledger import REASON_WORDS, AccountSummary, Entry, Ledger
-from dosimeter.show import TextTable, format_number
 from dosimeter.show.charts import MOST_STEPS, Step, staircase_chart
 from dosimeter.web.account_exposure import Sums, sum_guarantees
-from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_moment
+from dosimeter.web.http import Controller, Refused, StateOf, render, require_dataset, show_progress
 from dosimeter.web.state import FEW_RECORDS, ServedDataset, ServerState
 from dosimeter.web.store import User, note
 from dosimeter.web.worker import PATIENCE, JobMeter
@@ -55,14 +54,10 @@ def show_account(
     shown = () if account is None else ledger.entries(account.dataset, MOST_LISTED + 1, before=before or None)
     entries, older = shown[:MOST_LISTED], len(shown) > MOST_LISTED
     steps = [] if account is None else list_steps(ledger, account)
-    table: TextTable = {
-        "columns": ["entries", "at (UTC)", "spent afterwards"],
-        "rows": [[step.place, show_moment(step.name), format_number(step.reading, 6)] for step in steps],
-    }
     budget = None if account is None or account.policy.budget is None else float(account.policy.budget)
     return render(
         request, "account.html", user, served=served, account=account, entries=entries[::-1], verified=verified,
-        chart=staircase_chart(steps, budget=budget, by_time=axis == "time") if steps else None, table=table,
+        chart=staircase_chart(steps, budget=budget, by_time=axis == "time") if steps else None, steps=steps,
         budget=budget,
         continuations=() if account is None else ledger.continuations(account.dataset)[-MOST_LISTED:],
         older=entries[-1].id if older else None, before=before, by_time=axis == "time",
@@ -90,13 +85,11 @@ def show_sums(request: Request, state: StateOf, user: Controller, name: str) -> 
     """
     served = require_dataset(state, name)
     entries = _list_charged(state, name)
-    job = served.worker.peek(_key(entries))
-    if _needs_click(served) and job is None:
+    needs_click = served.settings.algorithm != "find"
+    if needs_click and served.worker.peek(_key(entries)) is None:
         raise Refused(403, "not_looked", "Choose to look at everybody's sums first.")
-    if not _needs_click(served) and state.remember_first(
-        user.session, "viewed sums per person", name, str(len(entries))
-    ):
-        note(state.database, user.name, "viewed sums per person", dataset=name)
+    if not needs_click:
+        state.note_once(user, "viewed sums per person", key=str(len(entries)), dataset=name)
     return _sums(request, state, user, served, entries)
 
 
@@ -106,10 +99,6 @@ def look_at_sums(request: Request, state: StateOf, user: Controller, name: str) 
     served = require_dataset(state, name)
     note(state.database, user.name, "viewed sums per person", dataset=name)
     return _sums(request, state, user, served, _list_charged(state, name))
-
-
-def _needs_click(served: ServedDataset) -> bool:
-    return served.settings.algorithm != "find"
 
 
 def _list_charged(state: ServerState, name: str) -> tuple[Entry, ...]:
@@ -130,23 +119,11 @@ def _sums(
             state.database.ledger.record_view(served.schema.account_name, digest, "risk", analyst=analyst)
         return sum_guarantees(dataset, entries, meter)
 
-    _forget_other_data(served, entries)
-    job = served.worker.ask(_key(entries), "Adding up everybody's own guarantees", work, wait=PATIENCE)
-    if job.state == "failed":
-        raise Refused(409, "failed", job.problem)
+    title = "Adding up everybody's own guarantees"
+    job = served.worker.ask(_key(entries), title, work, wait=PATIENCE, current=True)
     if job.state != "done":
-        again = f"/accounts/{quote(served.name, safe='')}/people"
-        return render(
-            request, "fragments/progress.html", user, job=job, share=served.worker.share(job), again=again
-        )  # fmt: skip
+        return show_progress(request, served, user, job, f"/accounts/{quote(served.name, safe='')}/people")
     return render(
         request, "fragments/sums.html", user, sums=job.result, answers=len(entries),
         algorithm=served.settings.algorithm, in_zcdp=any(entry.rho is not None for entry in entries),
     )  # fmt: skip
-
-
-def _forget_other_data(served: ServedDataset, entries: tuple[Entry, ...]) -> None:
-    """Make the worker forget the sums of these entries if the data have changed since they were computed."""
-    known = served.worker.peek(_key(entries))
-    if known is not None and known.state == "done" and known.meter.digest != served.worker.digest:
-        served.worker.forget(known)

@@ -12,8 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from dosimeter.errors import LimitError
 from dosimeter.problems import Surface
 from dosimeter.web.checks import RunCheck, underline_clause, write_examples
-from dosimeter.web.http import Analyst, Checks, Refused, StateOf, Words, render_public, require_dataset
-from dosimeter.web.own_queries import find_shown, show_query
+from dosimeter.web.http import Analyst, Checks, StateOf, Words, render_public, require_dataset, require_found
+from dosimeter.web.own_queries import show_query, submit_own, withdraw_own
 from dosimeter.web.public import NewQuery, OwnList, PublicCheck, PublicColumn, PublicSchema
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import (
@@ -23,8 +23,6 @@ from dosimeter.web.store import (
     User,
     find_own,
     page_own,
-    submit_query,
-    withdraw_query,
 )
 
 router = APIRouter()
@@ -174,9 +172,8 @@ def show_values(
 ) -> Response:
     """Show the declared values of a column in which ``text`` occurs, in upper or lower case; of many, the first."""
     found = require_dataset(state, dataset).schema.columns.get(column)
-    if found is None or found.values is None:
-        raise Refused(404, "not_found", "There is no such list of values.")
-    matching = [value for value in found.values if text.lower() in value.lower()]
+    values = require_found(None if found is None else found.values, "There is no such list of values.")
+    matching = [value for value in values if text.lower() in value.lower()]
     return render_public(
         request, "values.html", user, dataset=dataset, column=column, text=text, values=matching[:MOST_MATCHES],
         counted=f"{len(matching):,}", cut=len(matching) > MOST_MATCHES,
@@ -212,10 +209,7 @@ async def ask(
         if not checked.answerable:
             problems = {"sql": "This query cannot be answered as it is."}
             return await _ask_page(request, state, run_check, user, form, problems)
-        most, each_minute = state.settings.open_queries, state.settings.queries_per_minute
-        query_id = await run_in_threadpool(
-            submit_query, state.database, user, query, most=most, each_minute=each_minute
-        )
+        query_id = await run_in_threadpool(submit_own, state, user, query)
     except LimitError as error:
         return await _ask_page(request, state, run_check, user, form, {"sql": error.word(Surface.WEB)}, 429)
     return RedirectResponse(f"/queries/{query_id}", status_code=303)
@@ -256,7 +250,5 @@ def list_queries(
 
 @router.post("/queries/{query_id}/withdraw")
 def withdraw(state: StateOf, user: Analyst, query_id: str) -> Response:
-    find_shown(state, user, query_id, user.session)
-    if not withdraw_query(state.database, user, query_id):
-        raise Refused(409, "decided", "This query is decided, or was withdrawn before.")
+    withdraw_own(state, user, query_id)
     return RedirectResponse("/queries", status_code=303)

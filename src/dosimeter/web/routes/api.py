@@ -9,16 +9,16 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel, ConfigDict
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.version import __version__
 from dosimeter.web.checks import CheckQueue
 from dosimeter.web.http import Checks, Refused, StateOf, require_dataset
 from dosimeter.web.identity import find_token
-from dosimeter.web.own_queries import find_shown, show_own
+from dosimeter.web.own_queries import find_shown, show_own, submit_own, withdraw_own
 from dosimeter.web.public import (
     NewQuery,
+    Public,
     PublicCheck,
     PublicDataset,
     PublicList,
@@ -28,25 +28,21 @@ from dosimeter.web.public import (
 )
 from dosimeter.web.released import MOST_LISTED, list_released, note_listing
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import PLACE, PublicStatusName, QueryFilter, User, page_own, submit_query, withdraw_query
+from dosimeter.web.store import PLACE, PublicStatusName, QueryFilter, User, page_own
 
 router = APIRouter()
 PATIENCE = 2.0  # seconds that a request waits for the analyst's check before
 _bearer = HTTPBearer(auto_error=False, description="A token made on the page “You”.")
 
 
-class ApiProblem(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class ApiProblem(Public):
     code: str
     message: str
     clause: str | None
 
 
-class ApiError(BaseModel):
+class ApiError(Public):
     """Every error looks like this. ``clause`` is the part of the SQL that is in the way, where there is one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     error: ApiProblem
 
@@ -110,11 +106,7 @@ async def submit(
 
 
 def _submit(state: ServerState, user: User, query: NewQuery) -> PublicQuery:
-    settings = state.settings
-    query_id = submit_query(
-        state.database, user, query, most=settings.open_queries, each_minute=settings.queries_per_minute
-    )
-    return find_shown(state, user, query_id, _name_session(user))
+    return find_shown(state, user, submit_own(state, user, query))
 
 
 @router.get("/queries", summary="Your queries, newest first")
@@ -133,21 +125,19 @@ def list_queries(
             raise Refused(422, "unusable", f"{name} holds a character that cannot be printed.")
     only = QueryFilter(dataset=dataset, status=status, text=text)
     page = page_own(state.database, user, limit=limit, only=only, place=place, before=before)
-    shown = [show_own(state, user, query, _name_session(user)) for query in page.queries]
+    shown = [show_own(state, user, query) for query in page.queries]
     return PublicList(queries=shown, following=page.following or None)
 
 
 @router.get("/queries/{query_id}", summary="One of your queries, with its answer once it is released")
 def read_query(state: StateOf, user: TokenUser, query_id: QueryId) -> PublicQuery:
-    return find_shown(state, user, query_id, _name_session(user))
+    return find_shown(state, user, query_id)
 
 
 @router.post("/queries/{query_id}/withdraw", summary="Withdraw a query that is not decided")
 def withdraw(state: StateOf, user: TokenUser, query_id: QueryId) -> PublicQuery:
-    find_shown(state, user, query_id, _name_session(user))
-    if not withdraw_query(state.database, user, query_id):
-        raise Refused(409, "decided", "This query is decided, or was withdrawn before.")
-    return find_shown(state, user, query_id, _name_session(user))
+    withdraw_own(state, user, query_id)
+    return find_shown(state, user, query_id)
 
 
 @router.get("/answers", summary="The released answers of a dataset, whoever asked, newest first")
@@ -159,10 +149,5 @@ def list_answers(
     before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$", description="following")] = None,
 ) -> PublicReleases:
     listed = list_released(state, require_dataset(state, dataset), limit=limit, before=before)
-    note_listing(state, user, listed, _name_session(user))
+    note_listing(state, user, listed)
     return listed
-
-
-def _name_session(user: User) -> str:
-    """Return a name that stands for a session of the API, so that reading an answer is recorded once per user."""
-    return f"token of {user.id}"

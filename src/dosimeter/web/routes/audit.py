@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator
 
@@ -20,8 +21,18 @@ router = APIRouter()
 PAGE = 100
 COLUMNS = ("id", "at", "user", "action", "dataset", "query_id", "detail")  # of a file
 LOOKS = ("viewed", "chose to look")
-Who = Annotated[str, Query(max_length=64), AfterValidator(check_text)]
-Day = Annotated[str, Query(max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$")]
+
+
+async def read_filter(
+    who: Annotated[str, Query(max_length=64), AfterValidator(check_text)] = "",
+    day: Annotated[str, Query(max_length=10, pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = "",
+    text: Words = "",
+) -> AuditFilter:
+    """Return which records a page or a file has."""
+    return AuditFilter(who, day, text)
+
+
+Only = Annotated[AuditFilter, Depends(read_filter)]
 
 
 @router.get("/audit")
@@ -29,14 +40,11 @@ def show_audit(
     request: Request,
     state: StateOf,
     user: Controller,
+    only: Only,
     before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
-    who: Who = "",
-    day: Day = "",
-    text: Words = "",
 ) -> Response:
-    only = AuditFilter(who, day, text)
     entries = list_audit(state.database, limit=PAGE, before=before, only=only)
-    asked = {name: value for name, value in (("who", who), ("day", day), ("text", text)) if value}
+    asked = {name: value for name, value in asdict(only).items() if value}
     earlier = urlencode({**asked, "before": entries[-1].id}) if len(entries) == PAGE else ""
     count, head = read_head(state.database)
     return render(
@@ -75,11 +83,12 @@ def export_whole(state: StateOf, user: Controller) -> Response:
 
 
 @router.get("/audit/export.csv")
-def export_part(state: StateOf, user: Controller, who: Who = "", day: Day = "", text: Words = "") -> Response:
+def export_part(state: StateOf, user: Controller, only: Only) -> Response:
     """Send the records that the filter lets through as CSV, newest first."""
-    fits = ", ".join(f"{name} {value}" for name, value in (("who", who), ("day", day), ("words", text)) if value)
+    named = {"who": only.who, "day": only.day, "words": only.text}
+    fits = ", ".join(f"{name} {value}" for name, value in named.items() if value)
     note(state.database, user.name, "exported the audit log", detail=fits)
-    return send_file(_write_csv(state, AuditFilter(who, day, text)), "audit.csv")
+    return send_file(_write_csv(state, only), "audit.csv")
 
 
 def _write_csv(state: ServerState, only: AuditFilter) -> Iterator[str]:

@@ -6,55 +6,49 @@ depends on looks (G1).
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from itsdangerous import BadSignature
-from jinja2 import Environment
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
-from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError
 from dosimeter.findings import FEW
-from dosimeter.risk import ExposedPerson, GroupRisk, is_alike
+from dosimeter.risk import is_alike
 from dosimeter.web.decision import (
     MOST_LOOKED_AT,
     PARTS,
     REVEALED,
     Case,
+    CaseOf,
     DecisionForm,
-    DecisionPage,
-    MeasuredQuery,
+    Measurement,
     MeasuringPage,
     UnseenPage,
+    ask_of_people,
     build_page,
-    find_case,
-    find_measurement,
     list_displaced,
     list_identifying,
     list_numbers,
     make_offer,
-    needs_consent,
     note_look,
     read_fields,
     read_own_fields,
     recall_form,
     show_decision,
 )
-from dosimeter.web.http import Controller, Refused, StateOf, make_csrf, render
+from dosimeter.web.http import Controller, Refused, StateOf, make_csrf, render, show_progress
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import User, count_open, list_open, mark_looked, note, read_thresholds
-from dosimeter.web.worker import PATIENCE, Job, JobMeter, JobPriority
+from dosimeter.web.store import count_open, list_open, mark_looked, note, read_thresholds
+from dosimeter.web.worker import PATIENCE, JobPriority
 
 router = APIRouter()
 MOST_PEOPLE = 8
 
 
 @router.get("/decide/{query_id}")
-def show_page(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    case = find_case(state, query_id)
+def show_page(request: Request, state: StateOf, user: Controller, case: CaseOf) -> Response:
     form, complaint = read_own_fields(request)
     if not case.query.status.undecided and not request.query_params:
         form = _recall(state, case)
@@ -82,8 +76,6 @@ class ViewUpdate(BaseModel):
     each of ``PARTS``.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     problem: str
     job: str | None = None
     share: float | None = None
@@ -95,8 +87,7 @@ class ViewUpdate(BaseModel):
 
 
 @router.get("/decide/{query_id}/live")
-def update_view(request: Request, state: StateOf, user: Controller, query_id: str) -> ViewUpdate:
-    case = find_case(state, query_id)
+def update_view(request: Request, state: StateOf, user: Controller, case: CaseOf) -> ViewUpdate:
     form, complaint = read_fields(request.query_params)
     page = build_page(state, user, case, form, complaint=complaint, revive=True)
     if isinstance(page, UnseenPage):
@@ -107,11 +98,7 @@ def update_view(request: Request, state: StateOf, user: Controller, query_id: st
         return ViewUpdate(problem=page.problem)
     if page.waiting is not None:
         return ViewUpdate(problem="", job=page.waiting.id, share=case.served.worker.share(page.waiting))
-    return _show_update(request.app.state.templates, page, make_csrf(state, user))
-
-
-def _show_update(environment: Environment, page: DecisionPage, csrf: str) -> ViewUpdate:
-    view = page.view
+    environment, csrf, view = request.app.state.templates, make_csrf(state, user), page.view
     return ViewUpdate(
         problem="",
         selected=f"{view.selected:.12g}",
@@ -125,158 +112,110 @@ def _show_update(environment: Environment, page: DecisionPage, csrf: str) -> Vie
 
 
 @router.post("/decide/{query_id}/look")
-def look(state: StateOf, user: Controller, query_id: str) -> Response:
+def look(state: StateOf, user: Controller, case: CaseOf) -> Response:
     """Record that a controller chose to look at the risk, for a query whose promise is weakened by a look."""
-    case = find_case(state, query_id)
-    mark_looked(state.database, query_id)
-    note(state.database, user.name, "chose to look", dataset=case.served.name, query_id=query_id)
-    return RedirectResponse(f"/decide/{query_id}", status_code=303)
+    mark_looked(state.database, case.query.id)
+    note(state.database, user.name, "chose to look", dataset=case.served.name, query_id=case.query.id)
+    return RedirectResponse(f"/decide/{case.query.id}", status_code=303)
 
 
-def _require_measurement(state: ServerState, case: Case) -> Job[MeasuredQuery]:
-    """Return the finished job that measured the risk.
-
-    Refuses if a controller must first choose to look (``needs_consent``), or if the job is not done.
-    """
-    if needs_consent(case):
-        raise Refused(403, "not_looked", "Choose to look at the risk first.")
-    job = find_measurement(state, case)
-    if job.state != "done":
-        raise Refused(503, "computing", "The risk is still being computed. Try again in a moment.")
-    return job
-
-
-def _find_nearest(case: Case, epsilon: float) -> float:
+def find_nearest(case: CaseOf, epsilon: Annotated[float, Query(gt=0, lt=1e300, allow_inf_nan=False)]) -> float:
+    """Return the candidate that is nearest to an ε."""
     return min(case.served.candidates, key=lambda candidate: abs(candidate - epsilon))
 
 
-Epsilon = Annotated[float, Query(gt=0, lt=1e300, allow_inf_nan=False)]
+def was_revealed(
+    state: StateOf, user: Controller, query_id: str, revealed: Annotated[str, Query(max_length=400)] = ""
+) -> bool:
+    """Return whether this session has revealed the people of this query, so that the slider need not ask again.
+
+    ``revealed``: the signed text that the page got when they were revealed; "" if they were not.
+    """
+    return bool(state.read_signed("reveal", revealed) == [user.session, query_id])
+
+
+Nearest = Annotated[float, Depends(find_nearest)]
+Revealed = Annotated[bool, Depends(was_revealed)]
 Start = Annotated[int, Query(ge=0, le=10_000_000)]
-Revealed = Annotated[str, Query(max_length=400)]
 
 
 @router.get("/decide/{query_id}/people")
 def show_people(
-    request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon, revealed: Revealed = ""
+    request: Request, state: StateOf, user: Controller, case: CaseOf, risk: Measurement, at: Nearest, reveal: Revealed
 ) -> Response:
     """Show the most exposed records, identical ones grouped. Identifying columns are masked until they are revealed."""
-    return _people(request, state, user, query_id, epsilon, reveal=_was_revealed(state, user, query_id, revealed))
-
-
-def _was_revealed(state: ServerState, user: User, query_id: str, mark: str) -> bool:
-    """Return whether this session has revealed the people of this query, so that the slider need not ask again.
-
-    ``mark``: the signed text that the page got when they were revealed; "" if they were not.
-    """
-    try:
-        return bool(mark) and state.signer("reveal").loads(mark) == [user.session, query_id]
-    except BadSignature:
-        return False
-
-
-class RevealForm(BaseModel):
-    epsilon: float
+    note_look(state, user, case, "viewed the most exposed")
+    job = ask_of_people(
+        case, risk, ("people", at, reveal), "Looking up the most exposed",
+        lambda measured: measured.risk.list_people(MOST_PEOPLE, epsilon=at, reveal=reveal),
+    )  # fmt: skip
+    mark = state.sign("reveal", [user.session, case.query.id]) if reveal else ""
+    if job.state != "done":
+        again = f"/decide/{case.query.id}/people?epsilon={at:.12g}&revealed={mark}"
+        return show_progress(request, case.served, user, job, again)
+    moved = risk.result.risk.plan.ranks or any(row.sensitivity > 0.0 for row in job.result)
+    return render(
+        request, "fragments/people.html", user,
+        people=job.result if moved else [], equal=is_alike([risk.result.candidate(at)]), query=case.query,
+        revealed=reveal, mark=mark, identifying=list_identifying(case.served.schema), epsilon=at,
+    )  # fmt: skip
 
 
 @router.post("/decide/{query_id}/reveal")
 def reveal(
-    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[RevealForm, Form()]
+    request: Request,
+    state: StateOf,
+    user: Controller,
+    case: CaseOf,
+    risk: Measurement,
+    epsilon: Annotated[float, Form()],
 ) -> Response:
     """Show the identifying columns of the most exposed, on a click, and record it."""
-    case = find_case(state, query_id)
-    _require_measurement(state, case)
-    columns = ", ".join(list_identifying(case.served.schema))
-    state.remember_first(REVEALED, user.session, query_id)
+    state.remember_first(REVEALED, user.session, case.query.id)
     note(
-        state.database, user.name, "revealed identities", dataset=case.served.name, query_id=query_id, detail=columns
+        state.database, user.name, "revealed identities", dataset=case.served.name, query_id=case.query.id,
+        detail=", ".join(list_identifying(case.served.schema)),
     )  # fmt: skip
-    return _people(request, state, user, query_id, form.epsilon, reveal=True)
-
-
-def _people(
-    request: Request, state: ServerState, user: User, query_id: str, epsilon: float, *, reveal: bool
-) -> Response:
-    case = find_case(state, query_id)
-    measurement = _require_measurement(state, case)
-    measured = measurement.result
-    at = _find_nearest(case, epsilon)
-    identifying = list_identifying(case.served.schema)
-
-    def work(_dataset: Dataset, meter: JobMeter) -> list[ExposedPerson]:
-        measured.require_data(meter.digest)
-        return measured.risk.list_people(MOST_PEOPLE, epsilon=at, reveal=reveal)
-
-    note_look(state, user, case, "viewed the most exposed")
-    key = ("people", measurement.id, at, reveal)
-    job = case.served.worker.ask(key, "Looking up the most exposed", work, wait=PATIENCE)
-    mark = str(state.signer("reveal").dumps([user.session, query_id])) if reveal else ""
-    again = f"/decide/{query_id}/people?epsilon={at:.12g}&revealed={mark}"
-    if job.state != "done":
-        return _progress(request, case, user, job, again)
-    moved = measured.risk.plan.ranks or any(row.sensitivity > 0.0 for row in job.result)
-    people = job.result if moved else []
-    equal = is_alike([measured.candidate(at)])
-    return render(
-        request, "fragments/people.html", user,
-        people=people, equal=equal, query=case.query, revealed=reveal, mark=mark, identifying=identifying, epsilon=at,
-    )  # fmt: skip
+    return show_people(request, state, user, case, risk, find_nearest(case, epsilon), True)
 
 
 @router.get("/decide/{query_id}/numbers")
 def show_numbers(
-    request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon, start: Start = 0
+    request: Request, state: StateOf, user: Controller, case: CaseOf, risk: Measurement, at: Nearest, start: Start = 0
 ) -> Response:
     """Show the numbers of the answer with their errors, a part at a time: groups and columns may be many."""
-    case = find_case(state, query_id)
-    measured = _require_measurement(state, case).result
-    at = _find_nearest(case, epsilon)
     note_look(state, user, case, "viewed exact numbers")
-    numbers = list_numbers(measured, at, start)
+    numbers = list_numbers(risk.result, at, start)
     return render(request, "fragments/numbers.html", user, numbers=numbers, query=case.query, epsilon=at)
 
 
 @router.get("/decide/{query_id}/groups")
 def show_groups(
-    request: Request, state: StateOf, user: Controller, query_id: str, column: str, epsilon: Epsilon
+    request: Request, state: StateOf, user: Controller, case: CaseOf, risk: Measurement, at: Nearest, column: str
 ) -> Response:
-    case = find_case(state, query_id)
-    measurement = _require_measurement(state, case)
-    measured = measurement.result
     if column not in case.served.schema.columns or column in list_identifying(case.served.schema):
         raise Refused(422, "unusable", "Choose a column that does not identify people.")
-    at = _find_nearest(case, epsilon)
-
-    def work(_dataset: Dataset, meter: JobMeter) -> list[GroupRisk]:
-        measured.require_data(meter.digest)
-        return measured.risk.by(column, epsilon=at)
-
     note_look(state, user, case, "viewed groups", column)
-    key = ("groups", measurement.id, column, at)
-    job = case.served.worker.ask(key, f"Comparing by {column}", work, wait=PATIENCE)
+    job = ask_of_people(
+        case, risk, ("groups", column, at), f"Comparing by {column}",
+        lambda measured: measured.risk.by(column, epsilon=at),
+    )  # fmt: skip
     if job.state != "done":
-        again = f"/decide/{query_id}/groups?{urlencode({'column': column, 'epsilon': f'{at:.12g}'})}"
-        return _progress(request, case, user, job, again)
+        again = f"/decide/{case.query.id}/groups?{urlencode({'column': column, 'epsilon': f'{at:.12g}'})}"
+        return show_progress(request, case.served, user, job, again)
     return render(
         request, "fragments/groups.html", user, groups=job.result[:200], total=len(job.result), column=column, few=FEW
     )
 
 
-def _progress(request: Request, case: Case, user: User, job: Job[Any], again: str) -> Response:
-    if job.state == "failed":
-        raise Refused(409, "failed", job.problem)
-    return render(request, "fragments/progress.html", user, job=job, share=case.served.worker.share(job), again=again)
-
-
 @router.get("/decide/{query_id}/others")
-def show_displaced(request: Request, state: StateOf, user: Controller, query_id: str, epsilon: Epsilon) -> Response:
+def show_displaced(request: Request, state: StateOf, user: Controller, case: CaseOf, at: Nearest) -> Response:
     """Show which other waiting queries could be answered now, but no longer once this one is answered."""
-    case = find_case(state, query_id)
-    at = _find_nearest(case, epsilon)
     thresholds = read_thresholds(state.database, user)
     first = list_open(state.database, case.served.name, limit=MOST_LOOKED_AT + 1)
-    waiting = [query for query in first if query.id != query_id][:MOST_LOOKED_AT]
+    waiting = [query for query in first if query.id != case.query.id][:MOST_LOOKED_AT]
     total = count_open(state.database, case.served.name) - int(case.query.status.open)
-    key = ("others", query_id, at, tuple(query.id for query in waiting), tuple(sorted(thresholds.items())))
+    key = ("others", case.query.id, at, tuple(query.id for query in waiting), tuple(sorted(thresholds.items())))
     offer = make_offer(state, case.served, case.prepared)
     note_look(state, user, case, "viewed what others would lose")
     job = case.served.worker.ask(
@@ -285,6 +224,6 @@ def show_displaced(request: Request, state: StateOf, user: Controller, query_id:
         wait=PATIENCE, rank=JobPriority.ASIDE,
     )  # fmt: skip
     if job.state != "done":
-        return _progress(request, case, user, job, f"/decide/{query_id}/others?epsilon={at:.12g}")
+        return show_progress(request, case.served, user, job, f"/decide/{case.query.id}/others?epsilon={at:.12g}")
     displaced, looked = job.result
     return render(request, "fragments/displaced.html", user, displaced=displaced, looked=looked, total=total)

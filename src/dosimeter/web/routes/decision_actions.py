@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import Field
 
 from dosimeter.errors import DatasetStopped, DosimeterError, OptionError
 from dosimeter.findings import Choice
@@ -20,15 +20,16 @@ from dosimeter.web.decision import (
     UNEVALUATED,
     AlreadyDecided,
     Approval,
+    AskedQuery,
     Case,
+    CaseOf,
     DecisionForm,
+    UndecidedCase,
     admit_condition,
     ask_for_changes,
     claim_query,
     deny_query,
     describe_confirmation,
-    find_asked,
-    find_case,
     find_earlier,
     find_measurement,
     find_shared,
@@ -47,48 +48,32 @@ from dosimeter.web.decision import (
     write_query,
 )
 from dosimeter.web.http import Controller, Reason, Refused, Remark, StateOf, find_visitor, refuse, render, show_moment
-from dosimeter.web.public import check_text
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import QueryStatus, User
+from dosimeter.web.store import QueryStatus, StoredQuery, User
 from dosimeter.web.worker import PATIENCE, JobPriority
 
 router = APIRouter()
 
 
-class ApproveForm(BaseModel):
-    """The form of an approval: the fields of ``Approval``, ``confirmed`` and ``looser``.
+class ApproveForm(Approval):
+    """The form of an approval, which has a reason.
 
     ``confirmed``: the approved ε once more, as text, or "test" where the noisy test will find ε. If it is empty or
     differs, a page first asks whether the approval is meant. ``looser``: the controller agrees to a preference that is
     looser than their own threshold (``word_looser``); without this, the page asks about it too.
     """
 
-    epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
-    preference: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] = ""
     reason: Reason
-    continued: bool = False
-    other_people: bool = False
     looser: bool = False
     confirmed: Annotated[str, Field(max_length=40)] = ""
 
 
-class ReasonForm(BaseModel):
-    """The form of a denial, and of giving an earlier answer."""
-
-    reason: Reason
-
-
-class ChangesForm(BaseModel):
-    phrase: Annotated[str, Field(max_length=40)]
-    reason: Remark = ""
+ReasonField = Annotated[Reason, Form()]  # of a denial, and of giving an earlier answer
 
 
 @router.get("/decide/{query_id}/confirm")
-def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
+def confirm(request: Request, state: StateOf, user: Controller, case: UndecidedCase) -> Response:
     """Show a page that asks whether the approval is meant: what the form says, and what it costs. Decides nothing."""
-    case = find_case(state, query_id)
-    if not case.query.status.undecided:
-        raise AlreadyDecided(case.query)
     form, complaint = read_own_fields(request)
     if complaint:
         return show_decision(request, state, user, case, form, complaint=complaint, status=422)
@@ -99,13 +84,11 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
     try:
         condition = None if needs_consent(case) else read_preference(state, case, user, form)
         preference = condition.text if condition is not None and algorithm == "find" else None
-        _check(state, user, case, Approval(epsilon, preference, continued=True))
+        _check(state, user, case, Approval(epsilon=epsilon, preference=preference))
     except DosimeterError as error:
         return show_decision(request, state, user, case, form, complaint=error.word(Surface.WEB), status=422)
     except Refused as refused:
-        return show_decision(
-            request, state, user, case, form, refusal=refused.message, status=refused.status
-        )  # fmt: skip
+        return show_decision(request, state, user, case, form, refusal=refused.message, status=refused.status)
     other_data = _is_other_data(state, case)
     compared = other_data or state.account(case.served.name) is None
     return render(
@@ -113,7 +96,7 @@ def confirm(request: Request, state: StateOf, user: Controller, query_id: str) -
         asked="" if epsilon is None or epsilon == form.epsilon else format_epsilon(form.epsilon or 0.0),
         other_data=other_data, shared=find_shared(state, case.served) if compared else (),
         looked_before=state.mentions_look(case.prepared, case.query.analyst),
-        back=f"/decide/{query_id}?{write_query(form, epsilon)}",
+        back=f"/decide/{case.query.id}?{write_query(form, epsilon)}",
     )  # fmt: skip
 
 
@@ -132,27 +115,20 @@ def _is_other_data(state: ServerState, case: Case) -> bool:
 
 @router.post("/decide/{query_id}/approve")
 def approve(
-    request: Request, state: StateOf, user: Controller, query_id: str, form: Annotated[ApproveForm, Form()]
+    request: Request, state: StateOf, user: Controller, case: UndecidedCase, form: Annotated[ApproveForm, Form()]
 ) -> Response:
-    case = find_case(state, query_id)
-    if not case.query.status.undecided:
-        raise AlreadyDecided(case.query)
     algorithm = case.served.settings.algorithm
-    approval = Approval(
-        epsilon=None if algorithm == "find-and-release" else form.epsilon,
-        preference=form.preference if algorithm == "find" else None,
-        continued=form.continued,
-        other_people=form.other_people,
-        reason=form.reason,
-    )
+    epsilon = None if algorithm == "find-and-release" else form.epsilon
+    preference = form.preference if algorithm == "find" else None
+    approval = form.model_copy(update={"epsilon": epsilon, "preference": preference})
     try:
         _check(state, user, case, approval)
     except Refused as refused:
         return _show_refusal(request, state, user, case, approval, refused)
     wanted = "test" if approval.epsilon is None else format_epsilon(approval.epsilon)
-    if form.confirmed != wanted or (not form.looser and _is_looser(state, user, case, approval)):
+    if form.confirmed != wanted or (not form.looser and is_looser(state, case, user, approval)):
         query = write_query(recall_form(approval.preference, approval.epsilon), approval.epsilon)
-        return RedirectResponse(f"/decide/{query_id}/confirm?{query}", status_code=303)
+        return RedirectResponse(f"/decide/{case.query.id}/confirm?{query}", status_code=303)
     claim, order = claim_query(state, case.served, case.query, user, approval)
     try:
         case.served.worker.ask(
@@ -162,12 +138,7 @@ def approve(
         )  # fmt: skip
     except DosimeterError:  # the server is stopping: nothing was started
         state.claims.discard(claim)
-    return RedirectResponse(f"/decide/{query_id}", status_code=303)  # the query's page shows the outcome, also later
-
-
-def _is_looser(state: ServerState, user: User, case: Case, approval: Approval) -> bool:
-    """Return whether the approval rests on a preference that is looser than the controller's own threshold."""
-    return approval.preference is not None and is_looser(state, case, user, parse_preference(approval.preference))
+    return RedirectResponse(f"/decide/{case.query.id}", status_code=303)  # it shows the outcome, also later
 
 
 def _show_refusal(
@@ -208,17 +179,6 @@ def _recall_choice(state: ServerState, user: User, case: Case, approval: Approva
         raise Refused(422, "unusable", error.word(Surface.WEB)) from None
 
 
-@router.get("/decide/{query_id}/repeat")
-def show_repeat(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    """Show a page that asks whether the earlier answer is to be given again: to whom, and which. Decides nothing."""
-    case = find_case(state, query_id)
-    if not case.query.status.undecided:
-        raise AlreadyDecided(case.query)
-    earlier = _require_earlier(state, case)
-    shown = show_earlier(case, earlier)
-    return render(request, "repeat.html", user, case=case, earlier=earlier, shown=shown, reasons=REPEAT_REASONS)
-
-
 def _require_earlier(state: ServerState, case: Case) -> Entry:
     """Return the entry of an earlier answer to the same query on the same data. Refuses if there is none."""
     earlier = find_earlier(state, case.served, case.prepared)
@@ -227,50 +187,60 @@ def _require_earlier(state: ServerState, case: Case) -> Entry:
     return earlier
 
 
+@router.get("/decide/{query_id}/repeat")
+def show_repeat(request: Request, state: StateOf, user: Controller, case: UndecidedCase) -> Response:
+    """Show a page that asks whether the earlier answer is to be given again: to whom, and which. Decides nothing."""
+    earlier = _require_earlier(state, case)
+    shown = show_earlier(case, earlier)
+    return render(request, "repeat.html", user, case=case, earlier=earlier, shown=shown, reasons=REPEAT_REASONS)
+
+
 @router.post("/decide/{query_id}/repeat")
-def repeat(state: StateOf, user: Controller, query_id: str, form: Annotated[ReasonForm, Form()]) -> Response:
+def repeat(state: StateOf, user: Controller, case: CaseOf, reason: ReasonField) -> Response:
     """Give the earlier answer to the same query again: the same numbers, no charge."""
-    case = find_case(state, query_id)
     earlier = _require_earlier(state, case)
     try:
-        repeat_answer(state, case.query, user, earlier, form.reason)
+        repeat_answer(state, case.query, user, earlier, reason)
     except DatasetStopped as stopped:
         raise Refused(409, "stopped", str(stopped)) from None
-    return RedirectResponse(f"/decide/{query_id}", status_code=303)
+    return RedirectResponse(f"/decide/{case.query.id}", status_code=303)
 
 
 @router.get("/decide/{query_id}/deny")
-def show_deny(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    return _refusal_page(request, state, user, query_id, "deny.html", reasons=DENY_REASONS)
+def show_deny(request: Request, user: Controller, query: AskedQuery) -> Response:
+    return _refusal_page(request, user, query, "deny.html", reasons=DENY_REASONS)
 
 
 @router.get("/decide/{query_id}/changes")
-def show_changes(request: Request, state: StateOf, user: Controller, query_id: str) -> Response:
-    return _refusal_page(request, state, user, query_id, "changes.html")
+def show_changes(request: Request, user: Controller, query: AskedQuery) -> Response:
+    return _refusal_page(request, user, query, "changes.html")
 
 
-def _refusal_page(
-    request: Request, state: ServerState, user: User, query_id: str, template: str, **context: Any
-) -> Response:
-    query = find_asked(state, query_id)
+def _refusal_page(request: Request, user: User, query: StoredQuery, template: str, **context: Any) -> Response:
     if not query.status.undecided:
         raise AlreadyDecided(query)
     return render(request, template, user, query=query, **context)
 
 
 @router.post("/decide/{query_id}/deny")
-def deny(state: StateOf, user: Controller, query_id: str, form: Annotated[ReasonForm, Form()]) -> Response:
-    deny_query(state, find_asked(state, query_id), user, form.reason)
-    return RedirectResponse(f"/queue?done={query_id}", status_code=303)
+def deny(state: StateOf, user: Controller, query: AskedQuery, reason: ReasonField) -> Response:
+    deny_query(state, query, user, reason)
+    return RedirectResponse(f"/queue?done={query.id}", status_code=303)
 
 
 @router.post("/decide/{query_id}/changes")
-def changes(state: StateOf, user: Controller, query_id: str, form: Annotated[ChangesForm, Form()]) -> Response:
+def changes(
+    state: StateOf,
+    user: Controller,
+    query: AskedQuery,
+    phrase: Annotated[str, Form(max_length=40)],
+    reason: Annotated[Remark, Form()] = "",
+) -> Response:
     try:
-        ask_for_changes(state, find_asked(state, query_id), user, form.phrase, form.reason)
+        ask_for_changes(state, query, user, phrase, reason)
     except OptionError as error:
         raise Refused(422, "unusable", error.word(Surface.WEB)) from None
-    return RedirectResponse(f"/queue?done={query_id}", status_code=303)
+    return RedirectResponse(f"/queue?done={query.id}", status_code=303)
 
 
 _WORDS = {

@@ -6,36 +6,30 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel
 
 from dosimeter.errors import LedgerError
 from dosimeter.problems import Surface
 from dosimeter.web.http import Controller, Reason, Refused, StateOf, render, require_dataset
 from dosimeter.web.stopped_datasets import clear_incident, list_incidents
-from dosimeter.web.store import note
 
 router = APIRouter()
-
-
-class ClearForm(BaseModel):
-    reason: Reason
 
 
 @router.get("/incidents")
 def show_incidents(request: Request, state: StateOf, user: Controller) -> Response:
     """Show every incident of the served datasets, the open ones with a form that clears them."""
     found = list_incidents(state)
-    if found and state.remember_first(user.session, "viewed incidents"):
-        note(state.database, user.name, "viewed incidents")
+    if found:
+        state.note_once(user, "viewed incidents")
     return render(request, "incidents.html", user, found=found)
 
 
 @router.post("/incidents/{name}/clear")
-def clear(state: StateOf, user: Controller, name: str, form: Annotated[ClearForm, Form()]) -> Response:
+def clear(state: StateOf, user: Controller, name: str, reason: Annotated[Reason, Form()]) -> Response:
     """Clear the incident that stops a dataset, and record the reason."""
     served = require_dataset(state, name)
     try:
-        clear_incident(state, served, user, form.reason)
+        clear_incident(state, served, user, reason)
     except LedgerError as error:
         raise Refused(409, "not_stopped", error.word(Surface.WEB)) from None
     return RedirectResponse("/incidents", status_code=303)

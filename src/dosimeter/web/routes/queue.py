@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field
 from dosimeter.errors import InputError
 from dosimeter.web.decision import settle_unfinished
 from dosimeter.web.expected import find_needed
-from dosimeter.web.http import Controller, Filter, Refused, StateOf, render
-from dosimeter.web.public import PHRASES
+from dosimeter.web.http import Controller, Filter, Refused, StateOf, render, require_dataset
 from dosimeter.web.question import describe_question
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import (
@@ -72,7 +71,7 @@ def show_queue(
     ``done``: the id of the query that this controller has just decided; a sentence says so.
     """
     return render(
-        request, "queue.html", user, said=_tell_done(state, user, done), names=list(state.datasets), place=place,
+        request, "queue.html", user, done=_find_done(state, user, done), names=list(state.datasets), place=place,
         waiting=_list_waiting(state, only, place), only=only,
         decided=list_shown(state, page_decided(state.database, limit=RECENT, only=QueryFilter())),
     )  # fmt: skip
@@ -92,16 +91,13 @@ def _list_waiting(state: ServerState, only: QueryFilter, place: str) -> tuple[li
 
 def _describe(state: ServerState, query: StoredQuery) -> WaitingQuery:
     """Return a waiting query with its words and the ε that it needs, from SQL and schema alone."""
-    served = state.datasets.get(query.dataset)
     try:
-        prepared = None if served is None else served.prepare(query.sql)
-    except InputError:
-        prepared = None
-    if served is None or prepared is None:
+        served = require_dataset(state, query.dataset)
+        prepared = served.prepare(query.sql)
+    except (InputError, Refused):  # the schema no longer allows it, or the dataset is not served any more
         return query, "", None
-    needed = None
-    if query.wanted_error is not None:
-        needed = find_needed(prepared, query.wanted_error, served.candidates)
+    wanted = query.wanted_error
+    needed = None if wanted is None else find_needed(prepared, wanted, served.candidates)
     return query, describe_question(prepared).words, needed
 
 
@@ -136,19 +132,10 @@ def show_decided(
     )  # fmt: skip
 
 
-def _tell_done(state: ServerState, user: User, query_id: str) -> str:
-    """Return a sentence about a query that this controller has just denied or sent back; "" for any other."""
+def _find_done(state: ServerState, user: User, query_id: str) -> StoredQuery | None:
+    """Return a query that this controller decided; None for any other."""
     query = find_query(state.database, query_id) if query_id.isalnum() else None
-    if query is None or query.decided_by != user.id:
-        return ""
-    sql = query.sql if len(query.sql) <= 80 else query.sql[:79] + "…"
-    match query.status:
-        case QueryStatus.DENIED:
-            return f"Denied: “{sql}”. The analyst {query.analyst} sees the one fixed wording."
-        case QueryStatus.CHANGES:
-            return f"Sent back: “{sql}”. The analyst {query.analyst} is told: “{PHRASES[query.phrase or '']}”"
-        case _:
-            return ""
+    return None if query is None or query.decided_by != user.id else query
 
 
 @router.get("/settings")

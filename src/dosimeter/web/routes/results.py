@@ -16,7 +16,16 @@ from dosimeter.release import write_record
 from dosimeter.risk import parse_preference
 from dosimeter.web.answer_view import view_answer, write_csv
 from dosimeter.web.decision import word_condition
-from dosimeter.web.http import Analyst, Controller, Refused, StateOf, render_public, require_dataset, send_file
+from dosimeter.web.http import (
+    Analyst,
+    Controller,
+    Refused,
+    StateOf,
+    render_public,
+    require_dataset,
+    require_found,
+    send_file,
+)
 from dosimeter.web.own_queries import find_shown
 from dosimeter.web.public import AnswerShape, PublicQuery, PublicRelease, ShownAnswer
 from dosimeter.web.question import describe_question
@@ -44,7 +53,7 @@ def show_status(request: Request, state: StateOf, user: Analyst, query_id: str) 
 def _query_page(
     request: Request, state: ServerState, user: User, query_id: str, template: str, first: int = 1
 ) -> Response:
-    query = find_shown(state, user, query_id, user.session)
+    query = find_shown(state, user, query_id)
     view: ShownAnswer | None = None
     if query.answer is not None:
         view = view_answer(query.answer, _find_shape(state, query), first=first)
@@ -65,10 +74,9 @@ def _find_shape(state: ServerState, query: PublicQuery) -> AnswerShape:
 @router.get("/queries/{query_id}/answer.csv")
 def download_answer(state: StateOf, user: Analyst, query_id: str) -> Response:
     """Send the answer of one's own query as CSV: every row and every digit."""
-    query = find_shown(state, user, query_id, user.session)
-    if query.answer is None:
-        raise Refused(404, "not_found", "There is no answer to this query.")
-    return send_file(write_csv(query.answer, _find_shape(state, query)), f"answer-{query.id[:8]}.csv")
+    query = find_shown(state, user, query_id)
+    answer = require_found(query.answer, "There is no answer to this query.")
+    return send_file(write_csv(answer, _find_shape(state, query)), f"answer-{query.id[:8]}.csv")
 
 
 @router.get("/queries/{query_id}/record")
@@ -76,7 +84,7 @@ def show_record(state: StateOf, user: Analyst, query_id: str) -> Response:
     """Show the printable page about the answer of one's own query."""
     query = find_own(state.database, user, query_id) if query_id.isalnum() else None
     entry = None if query is None else state.entry(query.entry_id)
-    if query is None or entry is None or find_shown(state, user, query_id, user.session).answer is None:
+    if query is None or entry is None or find_shown(state, user, query_id).answer is None:
         raise Refused(404, "not_found", "There is no answer to this query.")
     return send_record(write_record(_keep_public(entry, query), None, None))
 
@@ -112,9 +120,7 @@ def show_full_record(state: StateOf, user: Controller, entry_id: EntryId, privat
 
     The page of a denial is always private.
     """
-    entry = state.entry(entry_id)
-    if entry is None:
-        raise Refused(404, "not_found", "There is no such entry.")
+    entry = require_found(state.entry(entry_id), "There is no such entry.")
     shared = private or entry.status == "denied"
     note(state.database, user.name, "viewed record", dataset=entry.dataset, detail=entry_id)
     account = state.database.ledger.summary(entry.dataset) if shared else None
@@ -168,7 +174,7 @@ def show_answers(
     """Show the released answers of a dataset, without names and purposes; of a long answer its first rows."""
     served = require_dataset(state, dataset or next(iter(state.datasets)))
     listed = list_released(state, served, limit=PAGE, before=before)
-    note_listing(state, user, listed, user.session)
+    note_listing(state, user, listed)
     views = [view_answer(item.answer, item.shape, most=FEW_ROWS) for item in listed.answers]
     return render_public(
         request, "answers.html", user, names=list(state.datasets), dataset=served.name, listed=listed, views=views,
@@ -194,9 +200,6 @@ def download_released(state: StateOf, user: Analyst, dataset: str, entry_id: Ent
 
 
 def _require_release(state: ServerState, user: User, dataset: str, entry_id: str) -> PublicRelease:
-    found = find_release(state, require_dataset(state, dataset), entry_id)
-    if found is None:
-        raise Refused(404, "not_found", "There is no such answer.")
-    if state.remember_first("read", user.session, entry_id):
-        note(state.database, user.name, "read a released answer", dataset=dataset, detail=entry_id)
+    found = require_found(find_release(state, require_dataset(state, dataset), entry_id), "There is no such answer.")
+    state.note_once(user, "read a released answer", dataset=dataset, detail=entry_id)
     return found

@@ -9,7 +9,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Path, Request
 from fastapi.responses import RedirectResponse, Response
-from itsdangerous import BadSignature
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -53,6 +52,7 @@ from dosimeter.web.public import LineText, PublicSession, PublicToken
 from dosimeter.web.store import make_key, note
 
 router = APIRouter()
+Password = Annotated[str, Form(max_length=1_000)]
 TOKEN_COOKIE = "dosimeter_token"
 SLOWED = (
     "Many wrong passwords were tried for this account. Wait a minute, then try again. A device that you signed in on "
@@ -69,15 +69,6 @@ class SignInForm(BaseModel):
     name: Annotated[str, Field(max_length=200)] = ""
     password: Annotated[str, Field(max_length=1_000)] = ""
     next: Annotated[str, Field(max_length=4_000)] = ""
-
-
-class PasswordForm(BaseModel):
-    current: Annotated[str, Field(max_length=1_000)] = ""
-    fresh: Annotated[str, Field(max_length=1_000)] = ""
-
-
-class TokenForm(BaseModel):
-    name: LineText
 
 
 @router.get("/")
@@ -134,10 +125,8 @@ async def sign_in(
             begun = await verify()
         else:
             begun = await _verify_in_turn(state, name_turns, form.name, limits, verify)
-    except Throttled as throttled:
-        return _sign_in_page(request, _write_throttled(state, throttled), 429, back=back, name=form.name)
-    except TooManyAttempts:
-        return _sign_in_page(request, CROWDED, 503, back=back, name=form.name)
+    except (Throttled, TooManyAttempts) as error:
+        return _sign_in_page(request, *_explain_delay(state, error), back=back, name=form.name)
     if begun is None:
         return _sign_in_page(request, WRONG, 401, back=back, name=form.name)
     return await run_in_threadpool(_begin_session, request, state, begun, back, known=device is not None)
@@ -181,11 +170,11 @@ def _begin_session(request: Request, state: StateOf, begun: identity.SignedIn, b
         identity.end_session(state.database, before)
     page = RedirectResponse(find_way_back(back, begun.user.role) or "/", status_code=303)
     set_cookie = partial(page.set_cookie, httponly=True, secure=settings.secure)
-    session = str(state.signer("session").dumps(begun.key))
+    session = state.sign("session", begun.key)
     set_cookie(SESSION_COOKIE, session, max_age=settings.session_hours * 3600, samesite="lax", path="/")
     page.delete_cookie(ENTRY_COOKIE, path="/sign-in")
     if begun.failures:
-        told = str(state.signer("notice").dumps([begun.user.session, begun.failures]))
+        told = state.sign("notice", [begun.user.session, begun.failures])
         set_cookie(NOTICE_COOKIE, told, max_age=300, samesite="lax", path="/")
     if not known:
         device = write_device(state, begun.user.id)
@@ -200,10 +189,12 @@ def _find_limits(request: Request, state: StateOf, device: Device | None = None)
     )
 
 
-def _write_throttled(state: StateOf, throttled: Throttled) -> str:
-    if throttled.slowed:
-        return SLOWED
-    return f"Too many wrong passwords. Wait {state.settings.blocked_minutes} minutes, then try again."
+def _explain_delay(state: StateOf, error: Throttled | TooManyAttempts) -> tuple[str, int]:
+    """Return why a password is not verified now, and the status of the response."""
+    if isinstance(error, TooManyAttempts):
+        return CROWDED, 503
+    minutes = state.settings.blocked_minutes
+    return SLOWED if error.slowed else f"Too many wrong passwords. Wait {minutes} minutes, then try again.", 429
 
 
 @router.post("/sign-out")
@@ -227,19 +218,11 @@ def _signed_out() -> Response:
 @router.get("/me")
 def show_me(request: Request, state: StateOf, user: Visitor) -> Response:
     """Show the user's own page. A new token, handed over in a cookie, is shown this once."""
-    fresh = _read_fresh(state, user, request.cookies.get(TOKEN_COOKIE, ""))
-    page = _me_page(request, state, user, fresh=fresh)
+    session, key = state.read_signed("fresh token", request.cookies.get(TOKEN_COOKIE, "")) or ("", "")
+    page = _me_page(request, state, user, fresh=key if session == user.session else "")
     if TOKEN_COOKIE in request.cookies:
         page.delete_cookie(TOKEN_COOKIE, path="/me")
     return page
-
-
-def _read_fresh(state: StateOf, user: Visitor, cookie: str) -> str:
-    try:
-        session, key = state.signer("fresh token").loads(cookie) if len(cookie) < 1_000 else ("", "")
-    except (BadSignature, TypeError, ValueError):
-        return ""
-    return str(key) if session == user.session else ""
 
 
 def _me_page(
@@ -258,22 +241,21 @@ async def change_password(
     state: StateOf,
     password_queue: PasswordQueueOf,
     user: Visitor,
-    form: Annotated[PasswordForm, Form()],
+    current: Password = "",
+    fresh: Password = "",
 ) -> Response:
     limits = _find_limits(request, state, Device(f"session {user.session}", user.id))
     try:
         changed = await password_queue.run(
             f"user {user.id}",
-            lambda: identity.change_password(state.database, user, form.current, form.fresh, limits),
+            lambda: identity.change_password(state.database, user, current, fresh, limits),
             known=True,
         )
         said, status = (CHANGED, 200) if changed else ("The current password is not right.", 422)
     except OptionError as problem:
         said, status = problem.word(Surface.WEB), 422
-    except Throttled as throttled:
-        said, status = _write_throttled(state, throttled), 429
-    except TooManyAttempts:
-        said, status = CROWDED, 503
+    except (Throttled, TooManyAttempts) as error:
+        said, status = _explain_delay(state, error)
     return await run_in_threadpool(_me_page, request, state, user, said=said, status=status)
 
 
@@ -286,16 +268,16 @@ def end_other(state: StateOf, user: Visitor, session_id: Annotated[str, Path(pat
 
 
 @router.post("/me/tokens")
-def make_token(state: StateOf, user: Analyst, form: Annotated[TokenForm, Form()]) -> Response:
+def make_token(state: StateOf, user: Analyst, name: Annotated[LineText, Form()]) -> Response:
     """Make an API token. It is shown once; only its digest is stored."""
     try:
-        key = identity.make_token(state.database, user, form.name)
+        key = identity.make_token(state.database, user, name)
     except identity.SessionEnded:
         raise NotSignedIn from None
-    note(state.database, user.name, "made a token", detail=form.name)
+    note(state.database, user.name, "made a token", detail=name)
     page = RedirectResponse("/me", status_code=303)
     page.set_cookie(
-        TOKEN_COOKIE, str(state.signer("fresh token").dumps([user.session, key])), max_age=60,
+        TOKEN_COOKIE, state.sign("fresh token", [user.session, key]), max_age=60,
         httponly=True, samesite="strict", secure=state.settings.secure, path="/me",
     )  # fmt: skip
     return page

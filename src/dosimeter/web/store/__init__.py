@@ -9,6 +9,7 @@ from dosimeter.web.store.audit_log import (
     NOBODY,
     OPERATOR,
     SERVER,
+    About,
     AuditFilter,
     AuditRecord,
     check_audit,

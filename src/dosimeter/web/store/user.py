@@ -10,7 +10,10 @@ Role = Literal["analyst", "controller"]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who is signed in. ``session`` is the digest of their session, empty for an API token."""
+    """Somebody who is signed in. ``session``: the digest of their session; by a token, one name for all their requests.
+
+    So what is recorded once per session, such as that an answer was read, is recorded once per user of the API.
+    """
 
     id: str
     name: str

@@ -21,7 +21,9 @@ REFUSAL = "the audit log is append-only"
 
 def upgrade() -> None:
     connection = op.get_bind()
-    chained = _create("web_audit_chained")
+    previous = sa.Column("previous", sa.Text, nullable=False, unique=True)
+    digest = sa.Column("digest", sa.Text, nullable=False, unique=True)
+    chained = _create("web_audit_chained", previous, digest)
     _chain_records(connection, sa.table("web_audit", *(sa.column(c.name) for c in chained.c)), chained)
     op.drop_table("web_audit")
     op.rename_table("web_audit_chained", "web_audit")
@@ -31,18 +33,20 @@ def upgrade() -> None:
     op.add_column("web_tokens", sa.Column("used_on", sa.Text))
 
 
-def _create(name: str) -> sa.Table:
+def _create(name: str, *further: sa.Column[str]) -> sa.Table:
+    """Create a table for the records, with these columns besides those that every version has."""
     return op.create_table(
         name,
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True, autoincrement=False),
+        sa.Column(
+            "id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True, autoincrement=not further
+        ),
         sa.Column("at", sa.Text, nullable=False),
         sa.Column("user", sa.Text, nullable=False),
         sa.Column("action", sa.Text, nullable=False),
         sa.Column("dataset", sa.Text),
         sa.Column("query_id", sa.Text),
         sa.Column("detail", sa.Text, nullable=False),
-        sa.Column("previous", sa.Text, nullable=False, unique=True),
-        sa.Column("digest", sa.Text, nullable=False, unique=True),
+        *further,
     )
 
 
@@ -102,16 +106,7 @@ def _list_guards(dialect: str) -> Sequence[str]:
 def downgrade() -> None:
     """Go back to a log without a chain. The records stay, and so does the one that began the chain."""
     connection = op.get_bind()
-    plain = op.create_table(
-        "web_audit_plain",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True, autoincrement=True),
-        sa.Column("at", sa.Text, nullable=False),
-        sa.Column("user", sa.Text, nullable=False),
-        sa.Column("action", sa.Text, nullable=False),
-        sa.Column("dataset", sa.Text),
-        sa.Column("query_id", sa.Text),
-        sa.Column("detail", sa.Text, nullable=False),
-    )
+    plain = _create("web_audit_plain")
     names = [column.name for column in plain.c]
     chained = sa.table("web_audit", *(sa.column(name) for name in names))
     connection.execute(plain.insert().from_select(names, sa.select(*(chained.c[name] for name in names))))
