@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from dosimeter.cli import main
 from dosimeter.ledger import Ledger
+from tests.cli.command_line import Outcome, run_command
 from tests.small_tables import SHOP_SCHEMA as SCHEMA
 from tests.small_tables import write_shop
 
 COUNT = "SELECT COUNT(*) AS n FROM shop WHERE paid > 20"
 FIXED = ("--epsilon", "0.5", "--policy", "paper")
-Result = tuple[int, str, str]
 
 
 class Shop:
@@ -37,14 +36,11 @@ class Shop:
     def words(self, sql: str, *options: str) -> list[str]:
         return ["release", str(self.data), sql, "--schema", str(self.schema), "--ledger", str(self.ledger), *options]
 
-    def run(self, *words: str) -> Result:
+    def run(self, *words: str) -> Outcome:
         assert self._capsys is not None
-        self._capsys.readouterr()
-        status = main(list(words))
-        captured = self._capsys.readouterr()
-        return status, captured.out, captured.err
+        return run_command(self._capsys, *words)
 
-    def release(self, sql: str, *options: str) -> Result:
+    def release(self, sql: str, *options: str) -> Outcome:
         return self.run(*self.words(sql, *options))
 
     def accounts(self) -> list[dict[str, Any]]:
@@ -54,29 +50,19 @@ class Shop:
             return list(document["datasets"])
 
 
-def check_refusal(result: Result, *expected: str) -> None:
-    """Bad input: one message that says these words, and nothing else."""
-    status, out, err = result
-    assert (status, out) == (2, "")
-    assert err.startswith("dosimeter: ")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-    for words in expected:
-        assert words in err
-
-
-def read_output(result: Result) -> str:
+def read_output(outcome: Outcome) -> str:
     """What a command printed that did what it was asked, and complained of nothing."""
-    status, out, err = result
+    status, out, err = outcome
     assert (status, err.count("Traceback")) == (0, 0), err
     return out
 
 
-def read_document(result: Result) -> Any:
-    return json.loads(read_output(result))
+def read_document(outcome: Outcome) -> Any:
+    return json.loads(read_output(outcome))
 
 
 def break_content(path: Path) -> None:
+    """Change a charge in a ledger, as somebody could who has the file."""
     with closing(sqlite3.connect(path)) as raw:
         raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
         raw.execute("""UPDATE dosimeter_ledger SET payload = replace(payload, '"0.5"', '"0.1"')""")

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.cli.small_shop import break_content
 from tests.small_tables import (
     PATIENTS,
     PATIENTS_COLUMNS,
@@ -208,14 +209,6 @@ def make_server() -> None:
 # ---------------------------------------------------------------- between two commands
 
 
-def tamper_with_ledger() -> None:
-    """Change a charge in the file ledger.db, as somebody could who has the file."""
-    with closing(sqlite3.connect("ledger.db")) as raw:
-        raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
-        raw.execute("""UPDATE dosimeter_ledger SET payload = replace(payload, '"0.5"', '"0.1"')""")
-        raw.commit()
-
-
 def tamper_with_audit() -> None:
     with closing(sqlite3.connect("web.db")) as raw:
         names = [name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
@@ -243,7 +236,7 @@ FILES: dict[str, Callable[[], None]] = {
 }
 STEPS: dict[str, Callable[[], None]] = {
     "another customer pays": lambda: make_shop(last=12),
-    "somebody changes the ledger": tamper_with_ledger,
+    "somebody changes the ledger": lambda: break_content(Path("ledger.db")),
     "somebody changes the audit log": tamper_with_audit,
     "the damaged file is mended": lambda: pq.write_table(
         pa.table({"x": [1, 2, 3, 4], "name": ["Ann", "Bob", "Cleo", "Eve"]}), "damaged.parquet"
