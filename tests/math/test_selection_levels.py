@@ -312,14 +312,6 @@ def test_with_several_rows_each_only_the_number_of_individuals_moves_by_one() ->
             assert bool(((relative > 0.0) & (relative < 1.0)).any()) is not known
 
 
-def test_exact_variance_equals_fractions() -> None:
-    """Dyadic unit risks are represented exactly, so the level is the floor of a fraction known by hand."""
-    slots = [0.0, 0.25, 0.25, 0.5, 1.0, 1.0, 0.75]
-    level = prepare_test(make_problem(slots), method="sharp").levels[0]
-    exact = variance([Fraction(slot) for slot in slots]) / (svt_sensitivity(7) / 2**30)
-    assert level == math.floor(exact)
-
-
 def test_sums_do_not_overflow_for_billions_of_slots() -> None:
     half = 2**31
     problem = SelectionProblem(

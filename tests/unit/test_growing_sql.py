@@ -485,8 +485,8 @@ def test_windows_over_windows_have_a_digest(digested: list[int]) -> None:
     assert digested[0] < MOST_CHARACTERS
 
 
-def test_a_query_whose_earlier_looks_cannot_be_found_counts_as_looked_at(tmp_path: Path) -> None:
-    with _open(OTHERS) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
+def test_a_query_whose_earlier_looks_cannot_be_found_counts_as_looked_at(ledger: Ledger) -> None:
+    with _open(OTHERS) as dataset:
         for sql, looked in ((_stages(1, 3), False), (_stages(4, 30), True)):
             answer = dataset.release(sql, ledger=ledger, epsilon=0.1, policy="budget:1")
             assert ("was looked at before" in str(answer.guarantee)) is looked

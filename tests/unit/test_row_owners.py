@@ -230,21 +230,20 @@ def test_no_warning_without_marks_or_with_a_unit() -> None:
         engine.close()
 
 
-def test_release_warns_the_controller_when_an_account_is_opened_or_continued(tmp_path: Path) -> None:
+def test_release_warns_the_controller_when_an_account_is_opened_or_continued(ledger: Ledger) -> None:
     table = make_visits()
     grown = {name: [*cells, cells[0]] for name, cells in table.items()}
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        notes = []
-        for rows, sql, options in (
-            (table, "SELECT COUNT(*) FROM data", {"policy": "budget:9"}),
-            (table, "SELECT SUM(minutes) FROM data", {}),
-            (grown, "SELECT COUNT(*) FROM data", {"continued": True}),
-        ):
-            with Dataset.open(pa.table(dict(rows)), schema=facts_of(table)) as dataset:
-                answer = dataset.release(sql, epsilon=1.0, ledger=ledger, **options)
-            assert answer.status == "released"
-            assert "patient_id" not in json.dumps(answer.describe()), "the analyst sees nothing of it"
-            notes.append([note for note in answer.notes if "patient_id" in note])
+    notes = []
+    for rows, sql, options in (
+        (table, "SELECT COUNT(*) FROM data", {"policy": "budget:9"}),
+        (table, "SELECT SUM(minutes) FROM data", {}),
+        (grown, "SELECT COUNT(*) FROM data", {"continued": True}),
+    ):
+        with Dataset.open(pa.table(dict(rows)), schema=facts_of(table)) as dataset:
+            answer = dataset.release(sql, epsilon=1.0, ledger=ledger, **options)
+        assert answer.status == "released"
+        assert "patient_id" not in json.dumps(answer.describe()), "the analyst sees nothing of it"
+        notes.append([note for note in answer.notes if "patient_id" in note])
     assert [len(found) for found in notes] == [1, 0, 1]
     assert 'unit = "patient_id"' in notes[0][0]
 
