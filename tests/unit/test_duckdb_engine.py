@@ -149,14 +149,6 @@ def run_everything(source: str | pa.Table, schema: Schema, sql: str, options: Re
     engine.fetch(exp.select("*").from_(engine.relation()))
 
 
-def test_line_of_a_malformed_row(tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_text("age,pay\n" + "1,2\n" * 50 + f"{SECRET},{DIGITS},{DIGITS},{SECRET}\n" + "1,2\n" * 10)
-    assert "people.csv, line 52: the row has more fields than the header" in fail(
-        str(path), only("age", ColumnType.INTEGER)
-    )
-
-
 def test_a_connection_is_closed_whatever_stops_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[duckdb.DuckDBPyConnection] = []
     connect = duckdb.connect
@@ -209,12 +201,6 @@ def test_missing_column(tmp_path: Path) -> None:
     message = fail(make_csv(tmp_path), Schema("people", {**SCHEMA.columns, "iq": Column("iq", ColumnType.INTEGER)}))
     assert "no column iq" in message
     assert "age" in message
-
-
-def test_files_of_different_columns(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("age,pay\n1,2\n")
-    (tmp_path / "b.csv").write_text("pay,age\n30,40\n")
-    assert "same columns" in fail(str(tmp_path / "*.csv"), only("age", ColumnType.INTEGER))
 
 
 def test_moments_as_text_name_the_way_to_read_them() -> None:
@@ -281,29 +267,6 @@ def test_overflow_in_an_expression_of_the_engine_quotes_no_cell() -> None:
     with pytest.raises(DataError) as caught:
         engine.fetch(exp.select(exp.Sum(this=squared)).from_(engine.relation()))
     assert DIGITS not in str(caught.value)
-
-
-def test_sources_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="There is no file"):
-        open_duckdb(str(tmp_path / "none.csv"))
-    with pytest.raises(DataError, match="There is no file"):
-        open_duckdb(str(tmp_path / "none*.csv"))
-    (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match="There is no file"):
-        open_duckdb(str(tmp_path / "folder.csv"))
-    with pytest.raises(DataError, match="There is no DuckDB file"):
-        open_duckdb(f"duckdb:{tmp_path / 'none.db'}")
-    with pytest.raises(OptionError, match="kind of data is unknown"):
-        open_duckdb(str(tmp_path / "people.xlsx"))
-    (tmp_path / "fake.db").write_text(SECRET * 1000)
-    with pytest.raises(DataError, match="cannot be opened as a DuckDB file"):
-        open_duckdb(f"duckdb:{tmp_path / 'fake.db'}")
-    (tmp_path / "fake.parquet").write_text(SECRET * 1000)
-    with pytest.raises(DataError, match="cannot be read"):
-        open_duckdb(str(tmp_path / "fake.parquet"))
-    (tmp_path / "fake.csv.gz").write_text(SECRET * 1000)
-    with pytest.raises(DataError, match=r"fake\.csv\.gz"):
-        open_duckdb(str(tmp_path / "fake.csv.gz"))
 
 
 def test_tables_of_a_database(tmp_path: Path) -> None:

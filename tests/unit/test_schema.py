@@ -246,16 +246,6 @@ def test_bounds_and_resolution_of_many_digits_are_exact() -> None:
     assert first != second
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"Draft one with: Dataset.draft_schema\(\)"):
-        load_schema(tmp_path / "none.toml")
-    (tmp_path / "latin.toml").write_bytes(b'table = "caf\xe9"')
-    with pytest.raises(SchemaError, match="UTF-8"):
-        load_schema(tmp_path / "latin.toml")
-    with pytest.raises(SchemaError, match="cannot be read"):
-        load_schema(tmp_path)
-
-
 def test_digest_is_of_facts() -> None:
     schema = parse_schema(EXAMPLE)
     same = parse_schema("# another comment\n" + EXAMPLE.replace("0.01", "0.0100").replace("[17, 90]", "[17.0, 9e1]"))
