@@ -82,33 +82,17 @@ def test_written_in_query_answers_alike(judge: duckdb.DuckDBPyConnection, sql: s
     [
         ("SELECT SUM(c) FROM (SELECT SUM(cost) AS c FROM visits) x", "Aggregate in the outer query"),
         ("SELECT SUM(c) FROM (SELECT SUM(cost) OVER () AS c FROM visits) x", "Aggregate in the outer query"),
-        ("SELECT SUM(cost) FROM (SELECT *, cost * 2 AS cost FROM visits) x", "has a column cost already"),
-        ("SELECT SUM(c) FROM (SELECT cost AS c, vid AS c FROM visits) x", "two columns called c"),
-        ("WITH x(a) AS (SELECT cost FROM visits) SELECT SUM(a) FROM x", "plain SELECT"),
-        ("WITH x AS (SELECT 1), x AS (SELECT cost FROM visits) SELECT SUM(cost) FROM x", "Two CTEs"),
         ("WITH x AS (SELECT cost FROM visits UNION ALL SELECT 1) SELECT SUM(cost) FROM x", "plain SELECT"),
         ("SELECT SUM(cost) FROM (SELECT cost FROM visits UNION SELECT cost FROM visits) x", "plain SELECT"),
-        ("SELECT SUM(ward) FROM (SELECT cost FROM visits) x", "no column ward"),
-        ("SELECT SUM(visits.cost) FROM (SELECT cost * 2 AS cost FROM visits) x", "Unknown table visits"),
-        ("SELECT SUM(y.cost) FROM (SELECT cost FROM visits) x", "Unknown table y"),
-        ("SELECT SUM(cost + 1) FROM (SELECT cost + 1 FROM visits) x", "Name this expression"),
         (
             "WITH clinics AS (SELECT * FROM clinics WHERE region = 'north') "
             "SELECT COUNT(*) FROM visits JOIN clinics USING (clinic_id)",
             "a CTE cannot be joined",
         ),
-        (
-            "WITH x AS (SELECT vid AS clinic_id FROM visits) SELECT COUNT(*) FROM x JOIN clinics USING (clinic_id)",
-            "gives that name to another column",
-        ),
-        ("SELECT COUNT(*) FROM (SELECT cost FROM visits) x JOIN clinics USING (clinic_id)", "no column clinic_id"),
-        (
-            "SELECT region, COUNT(*) FROM (SELECT clinic_id FROM visits) x JOIN clinics USING (clinic_id) GROUP BY 1",
-            "write table.region",
-        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_row_wise_is_refused(sql: str, says: str) -> None:
+    """What the planner reads in another way before; everything else that is refused is in tests/corpus/rowwise.sql."""
     with pytest.raises(QueryError, match=says):
         inline_subqueries(parse_select(sql))
 
