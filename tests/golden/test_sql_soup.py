@@ -124,7 +124,7 @@ def plan_or_refuse(sql: str, options: PlanOptions) -> bool:
 def test_what_has_types_is_planned() -> None:
     share = Share()
 
-    @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
     @given(MEANT, OPTIONS)
     def check(sql: str, options: PlanOptions) -> None:
         share.count(plan_or_refuse(sql, options))

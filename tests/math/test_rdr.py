@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import statistics
 from fractions import Fraction
@@ -67,12 +68,21 @@ def expect_laplace(vector, scale, grids):
 
 
 @functools.cache
-def expect_one_laplace(change, scale, grid):
+def discrete_laplace(scale, grid):
+    """The masses at …, −1, 0, 1, … steps of the grid, up to one factor."""
     with mp.workdps(30):
         q = mp.exp(-mp.mpf(grid) / mp.mpf(scale))
-        steps = range(-math.ceil(50 * scale / grid) - 1, math.ceil(50 * scale / grid) + 2)
-        masses = [q ** abs(step) for step in steps]
-        sizes = [abs(mp.mpf(change) + step * mp.mpf(grid)) for step in steps]
+        steps = range(math.ceil(50 * scale / grid) + 1)
+        outwards = list(itertools.accumulate(steps, lambda mass, _: mass * q, initial=mp.mpf(1)))
+        return [*outwards[:0:-1], *outwards]
+
+
+@functools.cache
+def expect_one_laplace(change, scale, grid):
+    masses = discrete_laplace(scale, grid)
+    reach = len(masses) // 2
+    sizes = [abs(change + step * grid) for step in range(-reach, reach + 1)]  # exact: all are multiples of 1/4
+    with mp.workdps(30):
         return float(mp.fdot(masses, sizes) / mp.fsum(masses))
 
 
