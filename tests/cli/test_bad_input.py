@@ -219,11 +219,9 @@ def test_only_a_header_is_nobody(run: Run, tmp_path: Path) -> None:
 NARROW = """table = "t"
 individuals = 40000
 reviewed = true
-[columns.name]
-type = "text"
-[columns.age]
-type = "integer"
-bounds = [0, 100]
+[columns]
+name = { type = "text" }
+age = { type = "integer", bounds = [0, 100] }
 """
 BROKEN_ROWS = {
     "too many cells": f"name,age\n{MARKER},1\nBob,2,{MARKER}\n",

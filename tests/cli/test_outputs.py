@@ -17,10 +17,7 @@ JOINED = """
 source = "cities.csv"
 public = true
 key = "city"
-
-[tables.cities.columns.city]
-type = "category"
-values = ["Bern", "Rome", "Ulm"]
+columns.city = { type = "category", values = ["Bern", "Rome", "Ulm"] }
 """
 
 

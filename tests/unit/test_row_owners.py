@@ -25,6 +25,7 @@ from dosimeter.inspection.written_draft import propose_bound
 from dosimeter.schema.facts import Column, ColumnType
 from dosimeter.schema.toml import parse_schema, read_schema
 from tests.known import known
+from tests.schemas import declare, whole
 from tests.unit.drafts import check, draft
 
 Table = dict[str, Sequence[Any]]
@@ -47,10 +48,9 @@ def facts_of(table: Table, **more: Any) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "patient_id": {"type": "text", "identifying": True},
         "visit_id": {"type": "integer", "identifying": True},
-        "minutes": {"type": "integer", "bounds": [0, 120]},
+        "minutes": whole(0, 120),
     }
-    columns = {name: facts for name, facts in columns.items() if name in table}
-    return {"table": "data", "individuals": 5000, "reviewed": True, "columns": columns, **more}
+    return declare("data", 5000, {name: columns[name] for name in columns if name in table}) | more
 
 
 # ---------------------------------------------------------------- the written draft

@@ -25,33 +25,14 @@ unit = "row"
 max_rows_per_unit = 1
 reviewed = true
 
-[columns.age]
-type = "integer"
-bounds = [17, 90]
-
-[columns.income_eur]
-type = "decimal"
-bounds = [0, 250000]
-resolution = 0.01
-
-[columns.marital_status]
-type = "category"
-values = ["Divorced", "Married-AF-spouse"]
-
-[columns.born]
-type = "date"
-bounds = [1920-01-01, 2020-12-31]
-
-[columns.seen]
-type = "timestamp"
-bounds = ["2024-01-01T00:00:00", 2024-12-31T23:59:59]
-
-[columns.member]
-type = "boolean"
-
-[columns.name]
-type = "text"
-identifying = true
+[columns]
+age = { type = "integer", bounds = [17, 90] }
+income_eur = { type = "decimal", bounds = [0, 250000], resolution = 0.01 }
+marital_status = { type = "category", values = ["Divorced", "Married-AF-spouse"] }
+born = { type = "date", bounds = [1920-01-01, 2020-12-31] }
+seen = { type = "timestamp", bounds = ["2024-01-01T00:00:00", 2024-12-31T23:59:59] }
+member = { type = "boolean" }
+name = { type = "text", identifying = true }
 """
 
 

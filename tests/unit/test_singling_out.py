@@ -12,52 +12,36 @@ import pytest
 from dosimeter.cli import main
 from dosimeter.planning.explain import explain_plan
 from dosimeter.planning.planner import plan_query
-from dosimeter.schema.toml import parse_schema
+from dosimeter.schema.toml import read_schema
+from tests.schemas import declare, plain, whole
 
-VISITS = parse_schema(
-    """
-table = "visits"
-individuals = 100
-unit = "patient"
-max_rows_per_unit = 3
-row_key = "visit"
-reviewed = true
-
-[columns.visit]
-type = "integer"
-[columns.patient]
-type = "integer"
-bounds = [1, 1000]
-[columns.name]
-type = "text"
-identifying = true
-[columns.doctor]
-type = "text"
-[columns.vip]
-type = "boolean"
-identifying = true
-[columns.born]
-type = "date"
-bounds = [1900-01-01, 2025-12-31]
-identifying = true
-[columns.age]
-type = "integer"
-bounds = [0, 120]
-[columns.salary]
-type = "integer"
-bounds = [0, 100000]
-identifying = true
-
-[tables.ward]
-source = "ward.csv"
-public = true
-key = "patient"
-[tables.ward.columns.patient]
-type = "integer"
-[tables.ward.columns.nurse]
-type = "text"
-identifying = true
-"""
+IDENTIFYING = {"type": "text", "identifying": True}
+VISITS = read_schema(
+    declare(
+        "visits",
+        100,
+        {
+            "visit": plain("integer"),
+            "patient": whole(1, 1000),
+            "name": IDENTIFYING,
+            "doctor": plain("text"),
+            "vip": {"type": "boolean", "identifying": True},
+            "born": {"type": "date", "bounds": ["1900-01-01", "2025-12-31"], "identifying": True},
+            "age": whole(0, 120),
+            "salary": whole(0, 100_000) | {"identifying": True},
+        },
+        unit="patient",
+        max_rows_per_unit=3,
+        row_key="visit",
+        tables={
+            "ward": {
+                "source": "ward.csv",
+                "public": True,
+                "key": "patient",
+                "columns": {"patient": plain("integer"), "nurse": IDENTIFYING},
+            }
+        },
+    )
 )
 
 
