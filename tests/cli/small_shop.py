@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -30,8 +29,8 @@ class Shop:
         self.write_data()
         self.schema.write_text(SCHEMA, encoding="utf-8")
 
-    def write_data(self, last: str = "49", weight: str = "9.9") -> None:
-        write_shop(self.directory, last, weight)
+    def write_data(self, last: str = "49") -> None:
+        write_shop(self.directory, last)
 
     def words(self, sql: str, *options: str) -> list[str]:
         return ["release", str(self.data), sql, "--schema", str(self.schema), "--ledger", str(self.ledger), *options]
@@ -55,10 +54,6 @@ def read_output(outcome: Outcome) -> str:
     status, out, err = outcome
     assert (status, err.count("Traceback")) == (0, 0), err
     return out
-
-
-def read_document(outcome: Outcome) -> Any:
-    return json.loads(read_output(outcome))
 
 
 def break_content(path: Path) -> None:

@@ -1,6 +1,6 @@
 """The small tables and schemas that recorded commands read, all made here: the same bytes on every run.
 
-``make_files`` writes them into the current directory. ``STEPS`` are what happens between two commands of a story.
+``FILES`` write them into the current directory. ``STEPS`` are what happens between two commands of a story.
 """
 
 from __future__ import annotations
@@ -216,11 +216,6 @@ def tamper_with_audit() -> None:
             raw.execute(f'DROP TRIGGER "{name}"')
         raw.execute("UPDATE web_audit SET detail = 'nobody' WHERE id = 2")
         raw.commit()
-
-
-def make_files(names: Sequence[str]) -> None:
-    for name in names:
-        FILES[name]()
 
 
 FILES: dict[str, Callable[[], None]] = {

@@ -314,9 +314,7 @@ HARD = (2, 5, 20, 60, 200, 500, 900, 1500)
 _SIZES = st.lists(st.sampled_from([0, 1, 2, 5, 12, 30, 80, 200, 700]), min_size=8, max_size=8)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _shared_duckdb(shared_duckdb: None) -> None:
-    """Every table in memory is opened in the DuckDB of its module."""
+pytestmark = pytest.mark.usefixtures("shared_duckdb")  # every table in memory is opened in one DuckDB
 
 
 def open_flights(sizes: tuple[int, ...] | list[int]) -> Dataset:

@@ -66,9 +66,7 @@ AIMED = (
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _shared_duckdb(shared_duckdb: None) -> None:
-    """Open every table in memory in the DuckDB of this module."""
+pytestmark = pytest.mark.usefixtures("shared_duckdb")  # every table in memory is opened in one DuckDB
 
 
 @pytest.fixture(scope="module")
