@@ -1,4 +1,4 @@
-"""`dosimeter ledger`, and looking with a ledger: JSON to the letter, what people read, verify, export, plot."""
+"""`dosimeter ledger`, and looking with a ledger: what people read, verify, export, plot. Its JSON is recorded."""
 
 from __future__ import annotations
 

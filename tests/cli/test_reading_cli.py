@@ -1,4 +1,4 @@
-"""Where commands read SQL and data from, and the two that do not look at people: schema and explain."""
+"""Where commands read SQL from, and the words of the two that do not look at people: schema and explain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dosimeter release`: JSON to the letter, what people read, and the dry run."""
+"""`dosimeter release`: what people read, denials, and the dry run. Its JSON is recorded (tests/recorded)."""
 
 from __future__ import annotations
 

@@ -160,18 +160,6 @@ def test_a_file_name_is_no_pattern(name: str, tmp_path: Path) -> None:
     assert read_rows(open_duckdb(str(tmp_path / name))) == ROWS
 
 
-def test_csv_options(tmp_path: Path) -> None:
-    text = CSV.replace('"Ada, ""the"" first"', "Ada").replace(",", ";").replace("32;;", "32;n/a;")
-    (tmp_path / "people.csv").write_text(text, encoding="latin-1")
-    options = ReadOptions(delimiter=";", encoding="latin-1", null="n/a")
-    engine = open_duckdb(str(tmp_path / "people.csv"), options)
-    engine.impose(Schema("people", {name: SCHEMA.columns[name] for name in ("pay", "name")}))
-    rows = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()
-    assert rows[:2] == [{"pay": 1.5, "name": "Ada"}, {"pay": None, "name": "Größe"}]
-    with pytest.raises(OptionError, match="one character"):
-        open_duckdb(str(tmp_path / "people.csv"), ReadOptions(delimiter=";;"))
-
-
 def test_types_are_the_schemas(tmp_path: Path) -> None:
     """01234 stays text for a category and is a number for an integer, whatever the file looks like."""
     (tmp_path / "people.csv").write_text("zip\n01234\n00007\n")
@@ -272,18 +260,6 @@ def test_csv_without_a_header(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(f"{SECRET},{DIGITS}\nfoo,1\nbar,2\n")
     assert "must name its columns" in fail(str(path), only("age", ColumnType.INTEGER))
-
-
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_bytes(b"age,name\n1,caf\xe9 " + SECRET.encode() + b"\n")
-    assert "people.csv" in fail(str(path), only("name", ColumnType.TEXT))
-
-
-def test_missing_column(tmp_path: Path) -> None:
-    message = fail(make_csv(tmp_path), Schema("people", {**SCHEMA.columns, "iq": Column("iq", ColumnType.INTEGER)}))
-    assert "no column iq" in message
-    assert "age" in message
 
 
 def test_moments_as_text_name_the_way_to_read_them() -> None:

@@ -29,7 +29,7 @@ def facts(clinic: Path) -> dict[str, Any]:
 
 
 def test_clinic_is_made_again_byte_for_byte(clinic: Path, tmp_path: Path) -> None:
-    words = [sys.executable, REPOSITORY / "tools" / "generate_clinic.py", "--output", tmp_path / "again.csv"]
+    words = [sys.executable, str(REPOSITORY / "tools" / "generate_clinic.py"), "--output", str(tmp_path / "again.csv")]
     subprocess.run(words, check=True, capture_output=True)
     assert (tmp_path / "again.csv").read_bytes() == clinic.read_bytes()
 
