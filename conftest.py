@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytest_plugins = ["pytester"]
 # What these modules assert explains itself as in a test.
 pytest.register_assert_rewrite(
-    "tests.cli.looking_documents",
+    "tests.cli.command_line",
     "tests.cli.small_shop",
     "tests.corpus.harmless",
     "tests.corpus.plain_answers",

@@ -50,7 +50,7 @@ def write_patients(folder: Path) -> Path:
     return write_csv(folder / "patients.csv", PATIENTS_COLUMNS, PATIENTS)
 
 
-def write_shop(folder: Path, last: object = 49, weight: object = "9.9") -> Path:
+def write_shop(folder: Path, last: object = 49) -> Path:
     """Write 25 customers of 30 declared, of whom the last one stands out."""
     rows = [(("Bern", "Rome")[at % 2], at, f"{at % 10}.5") for at in range(24)]
-    return write_csv(folder / "shop.csv", "city,paid,weight", [*rows, ("Rome", last, weight)])
+    return write_csv(folder / "shop.csv", "city,paid,weight", [*rows, ("Rome", last, "9.9")])

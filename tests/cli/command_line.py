@@ -1,15 +1,19 @@
-"""What a run of the command line came to."""
+"""Run the command line inside this process, and what a run of it came to."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import pytest
+
+from dosimeter.cli import main
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
+    """An exit status, and what was printed."""
+
     status: int
     out: str
     err: str
@@ -22,3 +26,20 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
+
+
+def run_command(capsys: pytest.CaptureFixture[str], *words: object) -> Outcome:
+    capsys.readouterr()
+    status = main([str(word) for word in words])
+    return Outcome(status, *capsys.readouterr())
+
+
+def check_refusal(outcome: Outcome, *expected: str) -> None:
+    """Bad input: one message that says these words, nothing else, and no cell of tests/cli/marked_table.py."""
+    assert (outcome.status, outcome.out) == (2, ""), outcome
+    assert outcome.err.startswith("dosimeter: ")
+    assert outcome.err.count("\n") == 1, "one message"
+    assert "Traceback" not in outcome.err
+    assert "77731" not in outcome.err
+    for words in expected:
+        assert words in outcome.err

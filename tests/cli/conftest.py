@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from dosimeter.cli import main
-from tests.cli.command_line import Outcome, Run
+from tests.cli.command_line import Run, run_command
 from tests.cli.small_shop import Shop
 from tests.small_tables import PATIENTS_SCHEMA, write_patients
 
@@ -15,19 +15,7 @@ from tests.small_tables import PATIENTS_SCHEMA, write_patients
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """``run("risk", path, "SELECT …")`` → exit status and what was printed."""
-
-    def call(*words: object) -> Outcome:
-        capsys.readouterr()
-        status = main([str(word) for word in words])
-        printed = capsys.readouterr()
-        return Outcome(status, printed.out, printed.err)
-
-    return call
-
-
-@pytest.fixture
-def clinic_schema(clinic: Path) -> Path:
-    return clinic.with_suffix(".toml")
+    return partial(run_command, capsys)
 
 
 @pytest.fixture

@@ -12,25 +12,12 @@ Dan,77731,east,-3,,2021-01-01,2021-02-03 00:00:01
 SCHEMA = """table = "t"
 individuals = 10
 reviewed = true
-[columns.name]
-type = "text"
-identifying = true
-[columns.age]
-type = "integer"
-bounds = [0, 100]
-[columns.ward]
-type = "category"
-values = ["east", "west"]
-[columns.pay]
-type = "decimal"
-bounds = [-5, 10]
-resolution = 0.25
-[columns.ill]
-type = "boolean"
-[columns.since]
-type = "date"
-bounds = [2020-01-01, 2021-12-31]
-[columns.seen]
-type = "timestamp"
-bounds = [2020-01-01T00:00:00, 2021-12-31T00:00:00]
+[columns]
+name = { type = "text", identifying = true }
+age = { type = "integer", bounds = [0, 100] }
+ward = { type = "category", values = ["east", "west"] }
+pay = { type = "decimal", bounds = [-5, 10], resolution = 0.25 }
+ill = { type = "boolean" }
+since = { type = "date", bounds = [2020-01-01, 2021-12-31] }
+seen = { type = "timestamp", bounds = [2020-01-01T00:00:00, 2021-12-31T00:00:00] }
 """

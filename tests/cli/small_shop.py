@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from dosimeter.cli import main
 from dosimeter.ledger import Ledger
+from tests.cli.command_line import Outcome, run_command
 from tests.small_tables import SHOP_SCHEMA as SCHEMA
 from tests.small_tables import write_shop
 
 COUNT = "SELECT COUNT(*) AS n FROM shop WHERE paid > 20"
 FIXED = ("--epsilon", "0.5", "--policy", "paper")
-Result = tuple[int, str, str]
 
 
 class Shop:
@@ -31,20 +29,17 @@ class Shop:
         self.write_data()
         self.schema.write_text(SCHEMA, encoding="utf-8")
 
-    def write_data(self, last: str = "49", weight: str = "9.9") -> None:
-        write_shop(self.directory, last, weight)
+    def write_data(self, last: str = "49") -> None:
+        write_shop(self.directory, last)
 
     def words(self, sql: str, *options: str) -> list[str]:
         return ["release", str(self.data), sql, "--schema", str(self.schema), "--ledger", str(self.ledger), *options]
 
-    def run(self, *words: str) -> Result:
+    def run(self, *words: str) -> Outcome:
         assert self._capsys is not None
-        self._capsys.readouterr()
-        status = main(list(words))
-        captured = self._capsys.readouterr()
-        return status, captured.out, captured.err
+        return run_command(self._capsys, *words)
 
-    def release(self, sql: str, *options: str) -> Result:
+    def release(self, sql: str, *options: str) -> Outcome:
         return self.run(*self.words(sql, *options))
 
     def accounts(self) -> list[dict[str, Any]]:
@@ -54,29 +49,15 @@ class Shop:
             return list(document["datasets"])
 
 
-def check_refusal(result: Result, *expected: str) -> None:
-    """Bad input: one message that says these words, and nothing else."""
-    status, out, err = result
-    assert (status, out) == (2, "")
-    assert err.startswith("dosimeter: ")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-    for words in expected:
-        assert words in err
-
-
-def read_output(result: Result) -> str:
+def read_output(outcome: Outcome) -> str:
     """What a command printed that did what it was asked, and complained of nothing."""
-    status, out, err = result
+    status, out, err = outcome
     assert (status, err.count("Traceback")) == (0, 0), err
     return out
 
 
-def read_document(result: Result) -> Any:
-    return json.loads(read_output(result))
-
-
 def break_content(path: Path) -> None:
+    """Change a charge in a ledger, as somebody could who has the file."""
     with closing(sqlite3.connect(path)) as raw:
         raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
         raw.execute("""UPDATE dosimeter_ledger SET payload = replace(payload, '"0.5"', '"0.1"')""")

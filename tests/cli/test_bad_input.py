@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.cli.command_line import Outcome, Run
+from tests.cli.command_line import Run, check_refusal
 from tests.cli.marked_table import MARKER, SCHEMA, TABLE
 
 COUNT = "SELECT COUNT(*) FROM t"
@@ -29,46 +29,17 @@ def schema(tmp_path: Path) -> Path:
     return path
 
 
-def check_refusal(outcome: Outcome, *expected: str) -> None:
-    assert outcome.status == 2, outcome
-    assert outcome.out == ""
-    assert outcome.err.startswith("dosimeter: ")
-    assert outcome.err.count("\n") == 1, "one message"
-    assert "Traceback" not in outcome.err
-    assert MARKER not in outcome.err
-    assert "77731" not in outcome.err
-    for words in expected:
-        assert words in outcome.err
-
-
 # ---------------------------------------------------------------- SQL
 
 # What is refused, and in which words, is for tests/golden. Here: that no text breaks the command, or reaches the data.
 REFUSED_SQL = {
     "   ": "SELECT",
-    "SELECT COUNT(* FROM t": "parse",
-    "SELECT COUNT(*) FROM t; DROP TABLE t": "exactly one",
     "COPY t TO 'stolen.csv'": "Only SELECT",
-    "ATTACH 'x.db'": "Only SELECT",
-    "EXPLAIN SELECT COUNT(*) FROM t": "",
-    "SELECT * FROM t": "COUNT(*)",
-    "SELECT COUNT(*) FROM t, t AS u": "",
-    "SELECT (SELECT MAX(age) FROM t) FROM t": "ubquer",
-    "WITH RECURSIVE u AS (SELECT 1 UNION SELECT 2) SELECT COUNT(*) FROM u": "",
-    "SELECT COUNT(*) FROM read_csv('t.csv')": "",
-    "SELECT COUNT(*) FROM 't.csv'": "",
     "SELECT COUNT(*) FROM '/etc/passwd'": "",
-    "SELECT COUNT(*) FROM main.t": "",
-    "SELECT COUNT(*)": "FROM",
     "SELECT SUM(salary) FROM t": "Known columns: name, age, ward, pay",
-    "SELECT ARG_MAX(name, age) FROM t": "Supported",
-    "SELECT COUNT(*) FROM t WHERE age > ?": "",
     "SELECT COUNT(*) FROM t WHERE getenv('HOME') = 'x'": "Supported",
     "SELECT name, COUNT(*) FROM t GROUP BY name": "identifies people",
-    "SELECT COUNT(*) FROM t WHERE age = 1e999": "",
     "SELECT COUNT(*) FROM t WHERE age = " + "(" * 3000 + "1" + ")" * 3000: "",
-    "SELECT COUNT(*) FROM t WHERE age = " + "9" * 30: "too large",
-    "SELECT COUNT(*) FROM t WHERE " + "NOT " * 5000 + "TRUE": "",
 }
 
 
@@ -78,39 +49,15 @@ def test_sql_is_refused(run: Run, data: Path, schema: Path, sql: str) -> None:
         check_refusal(run(*words, "--schema", schema, "--json"), REFUSED_SQL[sql])
 
 
-def test_an_aggregate_without_bounds_names_the_line_to_add(run: Run, data: Path, schema: Path) -> None:
-    schema.write_text(SCHEMA.replace("bounds = [0, 100]\n", "").replace("bounds = [-5, 10]\nresolution = 0.25\n", ""))
-    for aggregate in ("SUM(age)", "AVG(age)", "MIN(age)", "MEDIAN(age)", "VAR_POP(age)"):
-        check_refusal(run("risk", data, f"SELECT {aggregate} FROM t", "--schema", schema), "[columns.age]", "bounds")
-    check_refusal(run("explain", "SELECT SUM(pay) FROM t", "--schema", schema), "[columns.pay]", "bounds")
-
-
 # ---------------------------------------------------------------- preferences and options
 
+# Every other text that is no preference, option or schema is refused in tests/unit, where its problem is found.
 REFUSED_PREFERENCES = {
     "": "empty",
-    "rdr": "MIN(rdr) / MAX(rdr) >= 0.95",
-    "MIN(rdr)": "compares",
-    "MIN(rdr) / MAX(rdr)": "compares",
-    "0.95": "",
-    "1 < 2": "nothing here is about the RDRs",
-    "ratio:": "number",
     "ratio:2": "at most 1",
-    "ratio:nan": "",
-    "ratio:-0.5": "",
-    "variance:0": "positive",
-    "variance:inf": "positive",
-    "median:0.5": "short names",
-    "MIN(rdr) >= 0.95 OR MAX(rdr) <= 3": "AND",
-    "MIN(age) >= 3": "rdr",
     "MIN(rdr) / MAX(rdr) >= 0.95; DROP TABLE t": "statements",
-    "SELECT 1": "condition",
-    "MIN(rdr) OVER () > 1": "OVER",
-    "MIN(rdr) FILTER (WHERE rdr > 1) > 1": "FILTER",
     "MIN(rdr) FILTER (WHERE salary > 1) > 1": "FILTER",
     "MIN(rdr) FILTER (WHERE age) > 1": "FILTER",
-    "MIN(rdr) FILTER (WHERE age IN (SELECT 1)) > 1": "FILTER",
-    "1 < MIN(rdr) < 2": "chained",
 }
 
 
@@ -121,14 +68,8 @@ def test_preference_is_refused(run: Run, data: Path, prefer: str) -> None:
 
 REFUSED_OPTIONS = [
     (["--epsilon", "0"], "positive"),
-    (["--epsilon", "-1"], "positive"),
-    (["--epsilon", "nan"], "positive"),
-    (["--epsilon", "inf"], "positive"),
     (["--epsilon", "x"], "--epsilon"),
     (["--epsilon", "1", "--candidates", "1"], "not both"),
-    (["--candidates", ""], "1,0.5,0.1"),
-    (["--candidates", "1,,2"], "1,0.5,0.1"),
-    (["--candidates", "1,0"], "1,0.5,0.1"),
     (["--candidates", "1,nan"], "1,0.5,0.1"),
     (["--mechanism", "geometric"], "'laplace', 'gaussian'"),
     (["--indicator", "x"], "'bound', 'exact'"),
@@ -138,25 +79,17 @@ REFUSED_OPTIONS = [
     (["--calibration", "zcdp"], "--mechanism gaussian"),
     (["--delta", "1e-6"], "--mechanism gaussian"),
     (["--mechanism", "gaussian", "--delta", "0"], "strictly between 0 and 1"),
-    (["--mechanism", "gaussian", "--delta", "1"], "strictly between 0 and 1"),
-    (["--mechanism", "gaussian", "--delta", "-1"], "strictly between 0 and 1"),
     (["--mechanism", "gaussian", "--delta", "nan"], "strictly between 0 and 1"),
     (["--mechanism", "gaussian", "--delta", "small"], "1/n^2"),
-    (["--sensitivity", "0"], "positive"),
-    (["--sensitivity", "-2"], "positive"),
-    (["--sensitivity", "nan"], "positive"),
     (["--sensitivity", "inf"], "positive"),
     (["--min-rows", "0"], "at least 1"),
     (["--min-rows", "1.5"], "--min-rows"),
     (["--top", "0"], "at least 1"),
-    (["--top", "-3"], "at least 1"),
     (["--top", "2", "--columns", "salary"], "Known columns"),
     (["--by", "salary"], "Known columns"),
     (["--engine", "oracle"], "duckdb"),
     (["--delimiter", ";;"], "one character"),
-    (["--delimiter", ""], "one character"),
     (["--encoding", "klingon"], "utf-8, latin-1, cp1252 and utf-16"),
-    (["--encoding", "cp1250"], "utf-8, latin-1, cp1252 and utf-16"),
     (["--plot", "picture.gif"], ".svg"),
     (["--plot", "nowhere/picture.svg"], "folder"),
     (["-o", "risk.xlsx"], ".csv"),
@@ -286,11 +219,9 @@ def test_only_a_header_is_nobody(run: Run, tmp_path: Path) -> None:
 NARROW = """table = "t"
 individuals = 40000
 reviewed = true
-[columns.name]
-type = "text"
-[columns.age]
-type = "integer"
-bounds = [0, 100]
+[columns]
+name = { type = "text" }
+age = { type = "integer", bounds = [0, 100] }
 """
 BROKEN_ROWS = {
     "too many cells": f"name,age\n{MARKER},1\nBob,2,{MARKER}\n",
@@ -348,38 +279,13 @@ def test_infinite_values_in_a_measured_column(run: Run, tmp_path: Path, schema: 
 REFUSED_SCHEMAS = {
     "not TOML": ("table = ", "TOML"),
     "binary": ("\x00\x01", "TOML"),
-    "empty": ("", 'table = "name"'),
     "no columns": ('table = "t"', "[columns.name]"),
-    "columns of another shape": ('table = "t"\ncolumns = 3', "[columns.name]"),
-    "a column of another shape": ('table = "t"\n[columns]\nage = 3', 'type = "…"'),
-    "unknown entry": (SCHEMA.replace("reviewed", "reviwed"), "Known:"),
     "unknown column entry": (SCHEMA.replace("bounds = [0, 100]", "bound = [0, 100]"), "Known:"),
-    "unknown type": (SCHEMA.replace('"integer"', '"int"'), "integer, decimal"),
-    "type of another shape": (SCHEMA.replace('"integer"', "[1]"), "integer, decimal"),
-    "bounds the wrong way round": (SCHEMA.replace("[0, 100]", "[100, 0]"), "lower one first"),
-    "one bound": (SCHEMA.replace("[0, 100]", "[100]"), "[low, high]"),
-    "infinite bounds": (SCHEMA.replace("[0, 100]", "[0, inf]"), "finite"),
-    "NaN bounds": (SCHEMA.replace("[-5, 10]", "[nan, 10]"), "finite"),
-    "bounds in words": (SCHEMA.replace("[0, 100]", '["a", "b"]'), "numbers"),
-    "bounds true and false": (SCHEMA.replace("[0, 100]", "[false, true]"), "numbers"),
-    "fractional bounds of an integer": (SCHEMA.replace("[0, 100]", "[0, 1.5]"), "whole"),
     "bounds off the resolution": (SCHEMA.replace("[-5, 10]", "[0.1, 10]"), "multiples"),
-    "resolution of an integer": (SCHEMA.replace("bounds = [0, 100]", "resolution = 1"), "resolution"),
-    "resolution zero": (SCHEMA.replace("= 0.25", "= 0"), "positive"),
-    "resolution infinite": (SCHEMA.replace("= 0.25", "= inf"), "finite"),
-    "values that repeat": (SCHEMA.replace('"east", "west"', '"east", "east"'), "repeat"),
-    "values that are numbers": (SCHEMA.replace('"east", "west"', "1, 2"), "texts"),
-    "no values": (SCHEMA.replace('["east", "west"]', "[]"), "values"),
-    "values of an integer": (SCHEMA.replace("bounds = [0, 100]", 'values = ["1"]'), "category"),
     "nobody": (SCHEMA.replace("individuals = 10", "individuals = 0"), "positive whole number"),
-    "half a person": (SCHEMA.replace("individuals = 10", "individuals = 2.5"), "positive whole number"),
-    "reviewed by whom": (SCHEMA.replace("reviewed = true", 'reviewed = "yes"'), "true or false"),
-    "same column twice": (SCHEMA + "[columns.AGE]\ntype = \"integer\"\n", "upper and lower case"),
     "a column the data lacks": (SCHEMA + "[columns.salary]\ntype = \"integer\"\n", "salary"),
     "another table": (SCHEMA.replace('table = "t"', 'table = "people"'), "people"),
     "other data": ('table = "t"\n[columns.height]\ntype = "decimal"\n', "height"),
-    "no day": (SCHEMA + "[columns.d]\ntype = \"date\"\nbounds = [2020-01-01T10:00:00, 2021-01-01]\n", "days"),
-    "an identifying number": (SCHEMA.replace("identifying = true", "identifying = 1"), "true or false"),
 }  # fmt: skip
 
 

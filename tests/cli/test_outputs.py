@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.small_shop import COUNT, Shop, check_refusal
+from tests.cli.command_line import check_refusal
+from tests.cli.small_shop import COUNT, Shop
 from tests.small_tables import SHOP_SCHEMA as SCHEMA
 
 OPENED = ("--epsilon", "0.5", "--policy", "budget:9")
@@ -16,10 +17,7 @@ JOINED = """
 source = "cities.csv"
 public = true
 key = "city"
-
-[tables.cities.columns.city]
-type = "category"
-values = ["Bern", "Rome", "Ulm"]
+columns.city = { type = "category", values = ["Bern", "Rome", "Ulm"] }
 """
 
 

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from tests.cli.small_shop import COUNT, Shop, check_refusal
+from tests.cli.command_line import check_refusal
+from tests.cli.small_shop import COUNT, Shop
 
 SQL = "SELECT city, COUNT(*) AS n, AVG(paid) AS mean FROM shop WHERE city <> '<b>' GROUP BY city"
 

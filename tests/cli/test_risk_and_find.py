@@ -13,7 +13,11 @@ import pyarrow.parquet
 import pytest
 
 from tests.cli.command_line import Run
-from tests.cli.looking_documents import AGES, EAST, FOUND, SUM, WARDS, check_document
+
+SUM = "SELECT SUM(age) FROM patients"
+EAST = "SELECT COUNT(*) FROM patients WHERE ward = 'east'"
+WARDS = "SELECT ward, COUNT(*) AS people FROM patients GROUP BY ward"
+AGES = [30, 40, 40, 0, 90]  # Dan's is NULL; one of the six declared slots is empty, and nobody is counted for it (N5)
 
 # ---------------------------------------------------------------- risk
 
@@ -22,11 +26,6 @@ def test_risk_json(run: Run, patients: Path, patients_schema: Path) -> None:
     outcome = run("risk", patients, SUM, "--schema", patients_schema, "--epsilon", 1, "--epsilon", 0.5, "--json")
     assert (outcome.status, outcome.err) == (0, "")
     document = outcome.json
-    check_document(document, judged=False)
-    assert {name: document[name] for name in ("query", "mechanism", "calibration", "delta", "indicator", "method")} == {
-        "query": SUM, "mechanism": "laplace", "calibration": None, "delta": 0.0, "indicator": "bound",
-        "method": "closed-form",
-    }  # fmt: skip
     assert (document["n"], document["k"], document["sensitivity"]) == (6, 1, 100.0)
     assert (document["people"], document["matched"]) == (5, 5)
     assert "5 people are in the table; 6 were declared." in document["notes"]
@@ -55,27 +54,10 @@ def test_risk_looks_at_the_papers_candidates_by_default(run: Run, patients: Path
     assert any("No schema was given" in note for note in document["notes"])
 
 
-@pytest.mark.parametrize("given", ["1,0.5,0.1", " 0.1 , 1, 0.5,1"])
-def test_candidates_are_a_list(run: Run, patients: Path, given: str) -> None:
-    document = run("risk", patients, EAST, "--candidates", given, "--json").json
-    assert [line["epsilon"] for line in document["candidates"]] == [1.0, 0.5, 0.1]
-
-
 def test_gaussian(run: Run, patients: Path, patients_schema: Path) -> None:
-    words = [
-        "risk",
-        patients,
-        WARDS,
-        "--schema",
-        patients_schema,
-        "--mechanism",
-        "gaussian",
-        "--epsilon",
-        0.8,
-        "--json",
-    ]
+    words = ["risk", patients, WARDS, "--schema", patients_schema, "--mechanism", "gaussian", "--epsilon", 0.8]
+    words.append("--json")
     classic = run(*words, "--calibration", "classic", "--delta", "1/n^2").json
-    check_document(classic, judged=False)
     assert (classic["calibration"], classic["delta"], classic["k"]) == ("classic", pytest.approx(1 / 36), 3)
     sigma = math.sqrt(2 * math.log(1.25 * 36)) / 0.8  # M2
     (line,) = classic["candidates"]
@@ -88,18 +70,9 @@ def test_gaussian(run: Run, patients: Path, patients_schema: Path) -> None:
     assert run(*words, "--delta", 1e-9).json["candidates"][0]["noise_scale"] > default["candidates"][0]["noise_scale"]
 
 
-def test_exact_indicator(run: Run, patients: Path) -> None:
-    document = run("risk", patients, EAST, "--indicator", "exact", "--epsilon", 1, "--json").json
-    assert document["indicator"] == "exact"
-    (line,) = document["candidates"]
-    assert line["rdr"]["min"] == pytest.approx(1 / math.sinh(1))  # R5
-    assert line["rdr"]["max"] == pytest.approx(1 + math.exp(-1) / math.sinh(1))
-
-
 def test_top_masks_what_identifies(run: Run, patients: Path, patients_schema: Path) -> None:
     words = ["risk", patients, SUM, "--schema", patients_schema, "--epsilon", 1, "--top", 3]
     document = run(*words, "--json").json
-    check_document(document, judged=False, more={"most_exposed": list})
     assert [(person["people"], person["sensitivity"], person["record"]) for person in document["most_exposed"]] == [
         (1, 90.0, {"name": "•••", "age": 90}),
         (2, 40.0, {"name": "•••", "age": 40}),
@@ -142,7 +115,6 @@ def test_exact_indicator_of_the_most_exposed_in_several_groups(run: Run, patient
 def test_by_column(run: Run, patients: Path, patients_schema: Path) -> None:
     words = ["risk", patients, SUM, "--schema", patients_schema, "--epsilon", 1, "--by", "Ward"]
     document = run(*words, "--json").json
-    check_document(document, judged=False, more={"by": dict})
     mean = 100 + sum(AGES) / 5
     assert document["by"] == {
         "column": "Ward",
@@ -171,24 +143,6 @@ def test_output_csv_and_parquet(run: Run, patients: Path, tmp_path: Path) -> Non
         assert [float(row["sensitivity"]) for row in csv.DictReader(stream)] == [0.0, 30.0, 40.0, 90.0]
 
 
-@pytest.mark.parametrize(
-    ("command", "ending", "start"),
-    [
-        ("risk", "svg", b"<svg"),
-        ("find", "png", b"\x89PNG"),
-        ("find", "html", b"<!DOCTYPE"),
-    ],
-)
-def test_plot(run: Run, patients: Path, tmp_path: Path, command: str, ending: str, start: bytes) -> None:
-    target = tmp_path / f"picture.{ending}"
-    words = ["--prefer", "ratio:0.9"] if command == "find" else []
-    outcome = run(command, patients, EAST, *words, "--candidates", "1,0.1", "--plot", target, "--json")
-    assert (outcome.status, outcome.err) == (0, "")
-    content = target.read_bytes()
-    assert content.startswith((start, start.upper()))
-    assert b"Ann" not in content
-
-
 def test_all_shows_every_candidate(run: Run, patients: Path) -> None:
     words = ["find", patients, EAST, "--prefer", "ratio:0.9"]
     few, every = run(*words).out, run(*words, "--all").out
@@ -204,7 +158,6 @@ def test_find_json(run: Run, patients: Path, patients_schema: Path) -> None:
     outcome = run("find", patients, SUM, "--schema", patients_schema, "--prefer", "ratio:0.75", "--json")
     assert (outcome.status, outcome.err) == (0, "")
     document = outcome.json
-    check_document(document, judged=True, more=FOUND)
     limit = 100 * 0.25 / (0.75 * 90)  # F2: kΔ(1 − τ)/(τ·PIS_max − PIS_min)
     assert (document["epsilon"], document["limit"]) == (0.3, pytest.approx(limit))
     assert document["preference"] == "MIN(rdr) / MAX(rdr) >= 0.75"
@@ -215,11 +168,6 @@ def test_find_json(run: Run, patients: Path, patients_schema: Path) -> None:
 
 
 def test_find_nothing_is_status_1(run: Run, patients: Path) -> None:
-    outcome = run("find", patients, EAST, "--prefer", "ratio:0.95", "--candidates", "10,1", "--json")
-    assert outcome.status == 1
-    assert outcome.json["epsilon"] is None
-    assert outcome.json["limit"] == pytest.approx(1 / 19)
-    assert [line["satisfied"] for line in outcome.json["candidates"]] == [False, False]
     spoken = run("find", patients, EAST, "--prefer", "ratio:0.95", "--candidates", "10,1")
     assert spoken.status == 1
     assert "No candidate meets" in spoken.out

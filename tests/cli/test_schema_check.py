@@ -15,21 +15,16 @@ individuals = {individuals}
 unit = "pid"
 max_rows_per_unit = {most}
 row_key = "vid"
-[columns.pid]
-type = "integer"
-[columns.vid]
-type = "integer"
-[columns.ward]
-type = "integer"
+[columns]
+pid = {{ type = "integer" }}
+vid = {{ type = "integer" }}
+ward = {{ type = "integer" }}
 [tables.wards]
 public = true
 key = "ward"
 source = "{wards}"
-[tables.wards.columns.ward]
-type = "integer"
-[tables.wards.columns.beds]
-type = "integer"
-bounds = [0, 9]
+columns.ward = {{ type = "integer" }}
+columns.beds = {{ type = "integer", bounds = [0, 9] }}
 """
 
 

@@ -17,7 +17,7 @@ import pytest
 import dosimeter
 from dosimeter.dataset import Dataset
 from tests.cli.command_line import Run
-from tests.cli.looking_documents import EAST, SUM
+from tests.cli.test_risk_and_find import EAST, SUM
 from tests.waiting import LONGEST_WAIT
 
 

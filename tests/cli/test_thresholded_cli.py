@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dosimeter.schema.toml import dump_schema, read_schema
-from tests.cli.command_line import Run
+from tests.cli.command_line import Run, check_refusal
 from tests.unit.test_thresholded_groups import COUNTS, FACTS, NOTES
 
 
@@ -35,15 +35,7 @@ def test_every_command(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert explained.status == 0
     told = "".join(result.err for result in (risk, shown, found, dry, released)) + caplog.text + explained.out
     assert not any(topic in told for topic in ("flu", "gout", "alone-"))
-
-
-def test_refusal_names_the_options(run: Run, tmp_path: Path) -> None:
-    data, schema = tmp_path / "notes.parquet", tmp_path / "notes.toml"
-    pq.write_table(NOTES, data)
-    schema.write_text(dump_schema(read_schema(FACTS)))
-    refused = run("risk", data, COUNTS, "--schema", schema)
-    assert refused.status == 2
-    assert "--groups thresholded and --group-delta D" in refused.err
+    check_refusal(run("risk", data, COUNTS, "--schema", schema), "--groups thresholded and --group-delta D")
 
 
 def test_find_honours_the_delta_that_is_left(run: Run, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
@@ -99,7 +100,7 @@ def test_the_amount_of_noise_tells() -> None:
     chosen = {}
     for matches in (1, 0):
         rows = {"ill": [1] * matches + [0] * (1000 - matches)}
-        with Dataset.open(read_arrow(rows), table="people") as people:
+        with Dataset.open(pa.table(rows), table="people") as people:
             chosen[matches] = people.risk("SELECT COUNT(*) FROM people WHERE ill = 1").find("ratio:0.95").epsilon
     assert chosen == {1: 0.05, 0: 10.0}
 
@@ -113,12 +114,6 @@ def test_the_amount_of_noise_tells() -> None:
     assert (wide, narrow) == (pytest.approx(0.799, abs=5e-4), pytest.approx(3.9e-22, rel=0.02))
     assert wide > math.exp(10.0) * narrow
     assert math.log(wide / narrow) == pytest.approx(49, abs=0.5)
-
-
-def read_arrow(rows: dict[str, list[int]]) -> Any:
-    import pyarrow as pa
-
-    return pa.table(rows)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from dosimeter.postprocess import answers
 from dosimeter.postprocess.about import NOT_COMPUTED
 from dosimeter.sql import EmbeddedError, Type, Values, embedded, run_embedded
 from tests.corpus.tables import find_schema
-from tests.unit.release_stays import ROWS, account_of, make_table, schema_of
+from tests.unit.release_stays import ROWS, account_of
 
 SCHEMA = find_schema("people")
 
@@ -33,20 +33,13 @@ def test_texts_that_double_are_refused_before_they_are_long() -> None:
         plan_query(sql, SCHEMA)
 
 
-def test_what_comes_after_never_reaches_the_data(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_after_never_reaches_the_data(
+    stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From the moment the noise is drawn, every connection that holds data is poisoned: the answer still comes."""
     sql = "SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM stays GROUP BY ward ORDER BY r"
-    with Dataset.open(make_table(), schema=schema_of()) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
-        assemble: Callable[..., Any] = answers.assemble_answer
-
-        def poisoned(*given: Any, **named: Any) -> Any:
-            with monkeypatch.context() as inside:
-                for name in ("fetch", "fetch_few", "relation"):
-                    inside.setattr(DuckDBEngine, name, fail)
-                return assemble(*given, **named)
-
-        monkeypatch.setattr("dosimeter.release.run.assemble_answer", poisoned)
-        answer = dataset.release(sql, ledger=ledger, epsilon=50.0, policy="budget:100")
+    poison_engines(monkeypatch)
+    answer = stays.release(sql, ledger=ledger, epsilon=50.0, policy="budget:100")
     rows: list[dict[str, Any]] = [dict(row) for row in answer.answer or ()]
     assert [row["r"] for row in rows] == sorted(row["r"] for row in rows)
     assert abs(sum(row["n"] for row in rows) - ROWS) < 10
@@ -58,8 +51,20 @@ def parse(sql: str) -> exp.Expression:
     return parsed
 
 
-def fail(*given: Any, **named: Any) -> Any:
-    raise AssertionError("what comes after the noise asked an engine that holds data")
+def poison_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every connection that holds data fail while an answer is made of the noisy numbers."""
+    assemble: Callable[..., Any] = answers.assemble_answer
+
+    def fail(*given: Any, **named: Any) -> Any:
+        raise AssertionError("what comes after the noise asked an engine that holds data")
+
+    def poisoned(*given: Any, **named: Any) -> Any:
+        with monkeypatch.context() as inside:
+            for name in ("fetch", "fetch_few", "relation", "joined"):
+                inside.setattr(DuckDBEngine, name, fail)
+            return assemble(*given, **named)
+
+    monkeypatch.setattr("dosimeter.release.run.assemble_answer", poisoned)
 
 
 def test_the_embedded_engine_has_no_files_no_settings_and_no_other_tables() -> None:
@@ -116,18 +121,19 @@ def test_threads_do_not_see_each_others_tables() -> None:
     assert found == {number: 3 * number for number in range(20)}
 
 
-def test_numbers_that_fail_after_all_give_the_grouped_table(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_fail_after_all_give_the_grouped_table(
+    stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Should the embedded engine fail on the noisy numbers, the numbers themselves are the answer, with a sentence."""
     sql = "SELECT ward, COUNT(*) * 2 AS twice FROM stays GROUP BY ward"
 
     def failing(*given: Any, **named: Any) -> Any:
         raise EmbeddedError("out of range")
 
-    with Dataset.open(make_table(), schema=schema_of()) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
-        plan = dataset.plan(sql)
-        monkeypatch.setattr(answers, "run_embedded", failing)
-        answer = dataset.release(sql, ledger=ledger, epsilon=5.0, policy="budget:10")
-        entry = account_of(ledger).entries[0]
+    plan = stays.plan(sql)
+    monkeypatch.setattr(answers, "run_embedded", failing)
+    answer = stays.release(sql, ledger=ledger, epsilon=5.0, policy="budget:10")
+    entry = account_of(ledger).entries[0]
     assert answer.answer is not None
     assert list(answer.answer[0]) == [plan.groups[0].name, "COUNT(*)"]
     assert entry.about is not None
@@ -139,22 +145,20 @@ def test_numbers_that_fail_after_all_give_the_grouped_table(tmp_path: Any, monke
 BEYOND = "(CAST(COUNT(*) AS BIGINT) * 9223372036854775807 * 9223372036854775807)"
 
 
-def test_a_divisor_that_overflows_on_the_noisy_numbers_gives_the_grouped_table(tmp_path: Any) -> None:
+def test_a_divisor_that_overflows_on_the_noisy_numbers_gives_the_grouped_table(stays: Dataset, ledger: Ledger) -> None:
     """It works on the made-up numbers (0), so ε is charged; then whatever the numbers are, there is an answer (Q4)."""
-    with Dataset.open(make_table(), schema=schema_of()) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
-        sql = f"SELECT SUM(nights) / {BEYOND} AS r FROM stays"
-        answer = dataset.release(sql, ledger=ledger, epsilon=5.0, policy="budget:10")
-        entry = account_of(ledger).entries[0]
+    sql = f"SELECT SUM(nights) / {BEYOND} AS r FROM stays"
+    answer = stays.release(sql, ledger=ledger, epsilon=5.0, policy="budget:10")
+    entry = account_of(ledger).entries[0]
     assert entry.status == "released"
     assert [list(row) for row in answer.answer or ()] == [["SUM(nights)", "COUNT(*)"]]
     assert answer.about[-1] == NOT_COMPUTED
 
 
-def test_a_condition_divides_as_1_where_it_is_sure(tmp_path: Any) -> None:
-    with Dataset.open(make_table(), schema=schema_of()) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
-        quotients = "SUM(nights) / (COUNT(*) > -900) AS r, SUM(nights) / (COUNT(*) > 30) AS q"
-        sql = f"SELECT SUM(nights) AS s, {quotients} FROM stays"
-        answer = dataset.release(sql, ledger=ledger, epsilon=50.0, policy="budget:100")
+def test_a_condition_divides_as_1_where_it_is_sure(stays: Dataset, ledger: Ledger) -> None:
+    quotients = "SUM(nights) / (COUNT(*) > -900) AS r, SUM(nights) / (COUNT(*) > 30) AS q"
+    sql = f"SELECT SUM(nights) AS s, {quotients} FROM stays"
+    answer = stays.release(sql, ledger=ledger, epsilon=50.0, policy="budget:100")
     assert answer.answer is not None
     (row,) = answer.answer
     assert row["r"] == row["s"]
@@ -170,16 +174,15 @@ def test_whole_numbers_beyond_64_bits_are_computed_with() -> None:
         run_embedded(query, {"released": {"e0": Values(Type.INTEGER, [10**40], whole=True)}})
 
 
-def test_numbers_that_nobody_foresaw_are_handed_out_as_they_are(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_nobody_foresaw_are_handed_out_as_they_are(
+    stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(*given: Any, **named: Any) -> Any:
         raise OverflowError
 
-    with Dataset.open(make_table(), schema=schema_of()) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
-        monkeypatch.setattr("dosimeter.release.run.assemble_answer", failing)  # the rehearsal has its own
-        answer = dataset.release(
-            "SELECT COUNT(*) + 1 AS n FROM stays", ledger=ledger, epsilon=50.0, policy="budget:100"
-        )
-        entry = account_of(ledger).entries[0]
+    monkeypatch.setattr("dosimeter.release.run.assemble_answer", failing)  # the rehearsal has its own
+    answer = stays.release("SELECT COUNT(*) + 1 AS n FROM stays", ledger=ledger, epsilon=50.0, policy="budget:100")
+    entry = account_of(ledger).entries[0]
     assert entry.measured is not None
     assert [dict(row) for row in answer.answer or ()] == [{"COUNT(*)": int(entry.measured[0][0])}]
     assert (answer.errors, answer.about[-1]) == (None, NOT_COMPUTED)

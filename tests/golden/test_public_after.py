@@ -6,20 +6,17 @@ The other road: DuckDB runs the analyst's SQL on the private and the public tabl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, Ledger, QueryError, SchemaError
-from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.planning import plan_query, selects_rows
-from dosimeter.postprocess import Noise, answers, assemble_answer, assemble_groups, foresee_accuracy
+from dosimeter.postprocess import Noise, assemble_answer, assemble_groups, foresee_accuracy
 from tests.corpus.plain_answers import answer_without_noise, is_same
 from tests.corpus.reading import answered
 from tests.corpus.tables import find_source
-from tests.golden.test_after_hostile import fail
+from tests.golden.test_after_hostile import poison_engines
 
 SOURCE = find_source("stays")
 SCHEMA, STAYS, PUBLIC = SOURCE.schema, SOURCE.rows, SOURCE.others
@@ -47,28 +44,26 @@ def test_errors_are_of_what_the_join_gave(stays: Dataset) -> None:
     assert compared > 5
 
 
-def test_groups_nobody_declared_pick_public_rows_too(stays: Dataset, tmp_path: Path) -> None:
+def test_groups_nobody_declared_pick_public_rows_too(stays: Dataset, ledger: Ledger) -> None:
     sql = (
         "SELECT w.name, g.n, g.n * w.rent AS paid FROM (SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward) g JOIN "
         "wards w USING (ward) ORDER BY g.ward"
     )
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        answer = stays.release(
-            sql, ledger=ledger, epsilon=50.0, policy="budget:100", groups="thresholded", group_delta=1e-6
-        )
+    answer = stays.release(
+        sql, ledger=ledger, epsilon=50.0, policy="budget:100", groups="thresholded", group_delta=1e-6
+    )
     rows, errors = answer.answer or [], answer.errors or ()
     assert [(row["name"], row["n"]) for row in rows] == [("Ännchen", 5), ("O'Brien", 9), ("", 12)]
     assert all(own["paid"] is not None for own in errors)
 
 
-def test_arithmetic_with_a_public_number_keeps_its_error(stays: Dataset, tmp_path: Path) -> None:
+def test_arithmetic_with_a_public_number_keeps_its_error(stays: Dataset, ledger: Ledger) -> None:
     """A number that is divided by 4 has a quarter of the error; a name has none, and is no number."""
     sql = (
         "SELECT w.name, g.h, g.h / w.beds AS per_bed, w.rent * g.h AS paid, GREATEST(g.h, w.beds) AS most FROM "
         f"{BY_WARD} g LEFT JOIN wards w USING (ward) ORDER BY g.ward"
     )
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        answer = stays.release(sql, ledger=ledger, epsilon=0.5, policy="budget:100")
+    answer = stays.release(sql, ledger=ledger, epsilon=0.5, policy="budget:100")
     rows, errors = answer.answer or [], answer.errors or ()
     assert [row["name"] for row in rows] == ["Ännchen", "O'Brien", "", None, None]
     for own, beds, rent in zip(errors, (4, 3, None, None, None), (0.1, 2.5, 1e6, None, None), strict=True):
@@ -120,20 +115,11 @@ def test_the_plan_names_what_it_reads_and_explain_says_so(stays: Dataset) -> Non
 
 
 def test_after_the_noise_no_engine_with_data_is_asked(
-    stays: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Public tables are read before the charge: then every connection that holds data is poisoned."""
-    assemble = answers.assemble_answer
-
-    def poisoned(*given: Any, **named: Any) -> Any:
-        with monkeypatch.context() as inside:
-            for name in ("fetch", "fetch_few", "relation", "joined"):
-                inside.setattr(DuckDBEngine, name, fail)
-            return assemble(*given, **named)
-
-    monkeypatch.setattr("dosimeter.release.run.assemble_answer", poisoned)
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        answer = stays.release(answered("stays")[0].sql, ledger=ledger, epsilon=50.0, policy="budget:100")
+    poison_engines(monkeypatch)
+    answer = stays.release(answered("stays")[0].sql, ledger=ledger, epsilon=50.0, policy="budget:100")
     assert [row["name"] for row in answer.answer or ()] == ["Ännchen", "O'Brien", ""]
 
 
@@ -147,32 +133,31 @@ def test_after_the_noise_no_engine_with_data_is_asked(
     ids=["large", "repeated", "long"],
 )
 def test_a_table_that_cannot_be_joined_is_refused_before_the_charge(
-    tmp_path: Path, rows: dict[str, list[str]], error: type[Exception], words: str
+    ledger: Ledger, rows: dict[str, list[str]], error: type[Exception], words: str
 ) -> None:
     nothing = pa.nulls(len(rows["ward"]), pa.int64())
     wards = pa.table({**rows, "beds": nothing, "house": nothing, "rent": nothing.cast(pa.float64())})
     sql = f"SELECT w.name, n FROM {BY_WARD} g JOIN wards w USING (ward)"
     tables = {**PUBLIC, "wards": wards}
     opened = Dataset.open(STAYS, schema=SCHEMA, table="stays", tables=tables)
-    with opened as dataset, Ledger.open(tmp_path / "ledger.db") as ledger:
+    with opened as dataset:
         for ask in (dataset.release, dataset.dry_run):
             with pytest.raises(error, match=words):
                 ask(sql, ledger=ledger, epsilon=1.0, policy="budget:1")
         assert ledger.accounts() == ()
 
 
-def test_another_public_table_is_another_request(tmp_path: Path) -> None:
+def test_another_public_table_is_another_request(ledger: Ledger) -> None:
     """The same content is answered from the ledger, another one is a change of the data, and charged anew."""
     sql = f"SELECT w.name, n FROM {BY_WARD} g JOIN wards w USING (ward) ORDER BY n"
     other = PUBLIC["wards"].set_column(1, "name", pa.array(["A", "B", "C", "X", "Y"]))
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        with Dataset.open(STAYS, schema=SCHEMA, table="stays", tables=PUBLIC) as dataset:
-            first = dataset.release(sql, ledger=ledger, epsilon=1.0, policy="budget:10")
-            again = dataset.release(sql, ledger=ledger, epsilon=1.0)
-            clamped = dataset.release(sql, ledger=ledger, epsilon=1.0, clamp=True)
-            assert dataset.dry_run(sql, ledger=ledger, epsilon=1.0).repeated
-        with Dataset.open(STAYS, schema=SCHEMA, table="stays", tables={**PUBLIC, "wards": other}) as dataset:
-            changed = dataset.release(sql, ledger=ledger, epsilon=1.0, continued=True)
+    with Dataset.open(STAYS, schema=SCHEMA, table="stays", tables=PUBLIC) as dataset:
+        first = dataset.release(sql, ledger=ledger, epsilon=1.0, policy="budget:10")
+        again = dataset.release(sql, ledger=ledger, epsilon=1.0)
+        clamped = dataset.release(sql, ledger=ledger, epsilon=1.0, clamp=True)
+        assert dataset.dry_run(sql, ledger=ledger, epsilon=1.0).repeated
+    with Dataset.open(STAYS, schema=SCHEMA, table="stays", tables={**PUBLIC, "wards": other}) as dataset:
+        changed = dataset.release(sql, ledger=ledger, epsilon=1.0, continued=True)
     assert again.repeated
     assert clamped.repeated
     assert again.answer == first.answer

@@ -20,6 +20,7 @@ KEYWORDS = """
     DISTINCT FILTER OVER PARTITION JOIN ON USING UNION ALL WITH DATE TIMESTAMP INTERVAL CAST EXTRACT YEAR
     people age visits pay rate city member born seen name wage p count e0 g0
     COUNT SUM AVG MIN MAX MEDIAN QUANTILE_CONT VAR_POP STDDEV_POP ABS FLOOR CEIL ROUND COALESCE IF NULLIF
+    EXP LOG LENGTH RANDOM NOW HASH getenv read_text STRING_AGG LIST QUALIFY WINDOW SAMPLE ILIKE COLLATE b'x' E'\\n'
     LEAST GREATEST DATE_TRUNC DATE_PART HOUR read_csv range UPPER STDDEV ANY_VALUE EXISTS ROLLUP CUBE ARRAY
     ( ) ( ) ( ) , , . * * + - / // % = == <> < >= || :: ; [ ] { } ? $1 : -> @ # ~ ! ^ & | \\ ' " `
     0 1 2 0.5 1e3 1e999 -1 00 .5 1. 1_000 0x1F 9223372036854775807 99999999999999999999 TRUE FALSE
@@ -123,7 +124,7 @@ def plan_or_refuse(sql: str, options: PlanOptions) -> bool:
 def test_what_has_types_is_planned() -> None:
     share = Share()
 
-    @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
     @given(MEANT, OPTIONS)
     def check(sql: str, options: PlanOptions) -> None:
         share.count(plan_or_refuse(sql, options))

@@ -195,18 +195,6 @@ def test_ratio_limit_of_the_exact_indicator(steps, tau, grid):
     assert limit.every or limit.value is not None
 
 
-@pytest.mark.parametrize("tau", [0.05, 0.5, 0.95, 0.999])
-def test_one_count_by_both_indicators(tau):
-    """R7: the bound's ratio is 1/(1 + ε), the exact one 1/cosh ε. At 0.95 that is 0.0526 against 0.323."""
-    people, preference = sensitivities_of([0.0, 1.0], [30, 4]), parse_preference(f"ratio:{tau}")
-    bound = exact_limit(preference, people, LAPLACE, sensitivity=1.0, indicator="bound", grids=ONE)
-    exact = exact_limit(preference, people, LAPLACE, sensitivity=1.0, indicator="exact", grids=ONE)
-    assert bound.value == pytest.approx(1 / tau - 1, rel=1e-12)
-    assert exact.value == pytest.approx(math.acosh(1 / tau), rel=1e-9)
-    if tau == 0.95:
-        assert (bound.value, exact.value) == (pytest.approx(0.0526, abs=5e-5), pytest.approx(0.323, abs=5e-4))
-
-
 def test_the_exact_ratio_of_one_number_is_monotone():
     """The claim behind the bisection, in 500 digits: R5's ratio grows with b for every pair of PIS and grid tried."""
     with mpmath.workdps(500):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import statistics
 from fractions import Fraction
@@ -67,12 +68,21 @@ def expect_laplace(vector, scale, grids):
 
 
 @functools.cache
-def expect_one_laplace(change, scale, grid):
+def discrete_laplace(scale, grid):
+    """The masses at …, −1, 0, 1, … steps of the grid, up to one factor."""
     with mp.workdps(30):
         q = mp.exp(-mp.mpf(grid) / mp.mpf(scale))
-        steps = range(-math.ceil(50 * scale / grid) - 1, math.ceil(50 * scale / grid) + 2)
-        masses = [q ** abs(step) for step in steps]
-        sizes = [abs(mp.mpf(change) + step * mp.mpf(grid)) for step in steps]
+        steps = range(math.ceil(50 * scale / grid) + 1)
+        outwards = list(itertools.accumulate(steps, lambda mass, _: mass * q, initial=mp.mpf(1)))
+        return [*outwards[:0:-1], *outwards]
+
+
+@functools.cache
+def expect_one_laplace(change, scale, grid):
+    masses = discrete_laplace(scale, grid)
+    reach = len(masses) // 2
+    sizes = [abs(change + step * grid) for step in range(-reach, reach + 1)]  # exact: all are multiples of 1/4
+    with mp.workdps(30):
         return float(mp.fdot(masses, sizes) / mp.fsum(masses))
 
 
@@ -172,12 +182,6 @@ def test_exact_never_exceeds_the_bound_nor_falls_below_the_pis(drawn, mechanism,
     assert np.all(exact >= people.values)
 
 
-@pytest.mark.parametrize("epsilon", [0.001, 0.0526, 0.323, 1.0, 5.0, 10.0])
-def test_one_count_has_ratio_one_over_cosh(epsilon):
-    got = rdr(make_sensitivities([0.0, 1.0], k=1), LAPLACE, scale=1 / epsilon, indicator="exact", epsilon=epsilon)
-    assert summarise_rdr(got).ratio == pytest.approx(1 / math.cosh(epsilon), rel=1e-13)
-
-
 @pytest.mark.parametrize(
     ("indicator", "limit", "printed"),
     [("bound", Fraction(1, 19), 0.0526), ("exact", math.acosh(1 / 0.95), 0.323)],
@@ -191,17 +195,6 @@ def test_the_same_words_give_another_epsilon_by_another_indicator(indicator, lim
 
     assert ratio(float(limit) * (1 - 1e-9)) > 0.95 > ratio(float(limit) * (1 + 1e-9))
     assert float(limit) == pytest.approx(printed, rel=2e-3)
-
-
-def test_the_bound_can_accept_what_the_exact_indicator_rejects():
-    """R7: a ratio of upper bounds is not a cautious ratio, here beyond ε of about 1.6."""
-    people = make_sensitivities([0.0, 1.0], k=1)
-
-    def ratio(indicator, epsilon):
-        return summarise_rdr(rdr(people, LAPLACE, scale=1 / epsilon, indicator=indicator)).ratio
-
-    assert ratio("bound", 1.5) < ratio("exact", 1.5)
-    assert ratio("bound", 1.7) > ratio("exact", 1.7)
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8), st.floats(0.01, 10), st.floats(0.01, 10))

@@ -9,7 +9,6 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from statistics import median
-from typing import Any
 
 import mpmath
 import numpy as np
@@ -39,6 +38,7 @@ from tests.math.selection_problems import (
     variance,
     varied_problem,
 )
+from tests.schemas import category, declare, whole
 
 MECHANISMS: tuple[MechanismName, ...] = ("laplace", "gaussian")
 QUARTERS = tuple(Fraction(i, 4) for i in range(5))
@@ -262,15 +262,7 @@ def test_a_gaussian_number_is_never_lenient(k: int) -> None:
 
 def test_who_moves_nothing_or_everything() -> None:
     """V6's public fact, against everybody's PIS in all tables of two rows: in both norms, whatever the table."""
-    schema: dict[str, Any] = {
-        "table": "t",
-        "individuals": 2,
-        "columns": {
-            "g": {"type": "category", "values": ["a", "b", "c"]},
-            "v": {"type": "integer", "bounds": [0, 2]},
-            "w": {"type": "integer", "bounds": [0, 1]},
-        },
-    }
+    schema = declare("t", 2, {"g": category("a", "b", "c"), "v": whole(0, 2), "w": whole(0, 1)})
     two_valued = ["SELECT COUNT(*) FROM t", "SELECT g, COUNT(*) FROM t WHERE v > 0 GROUP BY g", "SELECT SUM(w) FROM t"]
     others = ["SELECT SUM(v) FROM t", "SELECT AVG(v) FROM t", "SELECT COUNT(*), SUM(w) FROM t"]
     rows = [("a", 0, 0), ("b", 1, 1), ("x", 1, 0), ("c", 2, 0)]
@@ -287,18 +279,8 @@ def test_who_moves_nothing_or_everything() -> None:
 
 
 def test_with_several_rows_each_only_the_number_of_individuals_moves_by_one() -> None:
-    schema: dict[str, Any] = {
-        "table": "t",
-        "individuals": 3,
-        "unit": "p",
-        "row_key": "i",
-        "max_rows_per_unit": 2,
-        "columns": {
-            "p": {"type": "integer", "bounds": [1, 3]},
-            "i": {"type": "integer", "bounds": [1, 9]},
-            "g": {"type": "category", "values": ["a", "b"]},
-        },
-    }
+    columns = {"p": whole(1, 3), "i": whole(1, 9), "g": category("a", "b")}
+    schema = declare("t", 3, columns, unit="p", row_key="i", max_rows_per_unit=2)
     table = pa.table({"p": [1, 1, 2], "i": [1, 2, 3], "g": ["a", "b", "a"]})
     with Dataset.open(table, table="t", schema=schema) as dataset:
         for sql, known in (
@@ -310,14 +292,6 @@ def test_with_several_rows_each_only_the_number_of_individuals_moves_by_one() ->
             assert is_two_valued(risk.plan) is known
             relative = risk.sensitivities.values / risk.sensitivity
             assert bool(((relative > 0.0) & (relative < 1.0)).any()) is not known
-
-
-def test_exact_variance_equals_fractions() -> None:
-    """Dyadic unit risks are represented exactly, so the level is the floor of a fraction known by hand."""
-    slots = [0.0, 0.25, 0.25, 0.5, 1.0, 1.0, 0.75]
-    level = prepare_test(make_problem(slots), method="sharp").levels[0]
-    exact = variance([Fraction(slot) for slot in slots]) / (svt_sensitivity(7) / 2**30)
-    assert level == math.floor(exact)
 
 
 def test_sums_do_not_overflow_for_billions_of_slots() -> None:

@@ -250,17 +250,6 @@ def test_tail_of_a_difference_by_convolution(first: float, second: float, distan
     assert difference_tail(distance, first, second) == pytest.approx(float(expected), rel=1e-6)
 
 
-def test_tail_of_a_difference_by_simulation() -> None:
-    """n = 1,000,000, α = 1e-4 each (two-sided normal bound, 3.9 deviations), seeded."""
-    generator = np.random.default_rng(7)
-    n = 1_000_000
-    for first, second in ((1.0, 1.0), (2.587, 3.26)):
-        spread = np.abs(generator.laplace(scale=first, size=n) - generator.laplace(scale=second, size=n))
-        for distance in (1.0, 5.0, 12.0):
-            p = difference_tail(distance, first, second)
-            assert abs((spread > distance).mean() - p) < 3.9 * math.sqrt(p * (1 - p) / n)
-
-
 def test_accuracy_of_the_paper() -> None:
     problem = varied_problem(LAPLACE, 1)
     result = noisy_test_accuracy(problem, 0.05, method="paper")

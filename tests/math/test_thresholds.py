@@ -27,25 +27,15 @@ from dosimeter.release.noise import Calibrated
 from dosimeter.release.noisy_vector import NoisyVector, calibrate_plan
 from dosimeter.release.thresholds import draw_shown, find_threshold
 from dosimeter.schema import read_schema
+from tests.schemas import declare, plain, whole
 
 Groups = dict[str, tuple[int, ...]]  # the exact numbers of each observed group, the number of individuals first
 
 
 def plan_for(rows: int, *, sums: bool, delta: float) -> QueryPlan:
-    schema = read_schema(
-        {
-            "table": "t",
-            "individuals": 100_000,
-            "reviewed": True,
-            "columns": {
-                "who": {"type": "text"},
-                "at": {"type": "integer"},
-                "topic": {"type": "text"},
-                "x": {"type": "integer", "bounds": [0, 1]},
-            },
-            **({} if rows == 1 else {"unit": "who", "max_rows_per_unit": rows, "row_key": "at"}),
-        }
-    )
+    columns = {"who": plain("text"), "at": plain("integer"), "topic": plain("text"), "x": whole(0, 1)}
+    unit = {} if rows == 1 else {"unit": "who", "max_rows_per_unit": rows, "row_key": "at"}
+    schema = read_schema(declare("t", 100_000, columns, **unit))
     counted = "COUNT(*)" if rows == 1 else "COUNT(DISTINCT who)"
     sql = f"SELECT topic, {counted}{', SUM(x)' if sums else ''} FROM t GROUP BY topic"
     return plan_query(sql, schema, PlanOptions(groups="thresholded", group_delta=delta))
@@ -137,11 +127,11 @@ def worst_delta(
     assert plan.threshold.people == 0
     least = find_threshold(plan.threshold, noise) - lowered
     worst = 0.0
-    for whole, without in pairs:
-        changed = [topic for topic in whole if whole[topic] != without.get(topic)]  # the others cancel
+    for table, without in pairs:
+        changed = [topic for topic in table if table[topic] != without.get(topic)]  # the others cancel
         p, q = (
             [outcomes_of(side.get(topic), noise, least, reach) for topic in changed] or [np.ones(1)]
-            for side in (whole, without)
+            for side in (table, without)
         )
         worst = max(worst, hockey_stick(float(epsilon), p, q), hockey_stick(float(epsilon), q, p))
     return worst

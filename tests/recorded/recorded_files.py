@@ -1,6 +1,6 @@
 """The small tables and schemas that recorded commands read, all made here: the same bytes on every run.
 
-``make_files`` writes them into the current directory. ``STEPS`` are what happens between two commands of a story.
+``FILES`` write them into the current directory. ``STEPS`` are what happens between two commands of a story.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.cli.small_shop import break_content
 from tests.small_tables import (
     PATIENTS,
     PATIENTS_COLUMNS,
@@ -208,14 +209,6 @@ def make_server() -> None:
 # ---------------------------------------------------------------- between two commands
 
 
-def tamper_with_ledger() -> None:
-    """Change a charge in the file ledger.db, as somebody could who has the file."""
-    with closing(sqlite3.connect("ledger.db")) as raw:
-        raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
-        raw.execute("""UPDATE dosimeter_ledger SET payload = replace(payload, '"0.5"', '"0.1"')""")
-        raw.commit()
-
-
 def tamper_with_audit() -> None:
     with closing(sqlite3.connect("web.db")) as raw:
         names = [name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
@@ -223,11 +216,6 @@ def tamper_with_audit() -> None:
             raw.execute(f'DROP TRIGGER "{name}"')
         raw.execute("UPDATE web_audit SET detail = 'nobody' WHERE id = 2")
         raw.commit()
-
-
-def make_files(names: Sequence[str]) -> None:
-    for name in names:
-        FILES[name]()
 
 
 FILES: dict[str, Callable[[], None]] = {
@@ -243,7 +231,7 @@ FILES: dict[str, Callable[[], None]] = {
 }
 STEPS: dict[str, Callable[[], None]] = {
     "another customer pays": lambda: make_shop(last=12),
-    "somebody changes the ledger": tamper_with_ledger,
+    "somebody changes the ledger": lambda: break_content(Path("ledger.db")),
     "somebody changes the audit log": tamper_with_audit,
     "the damaged file is mended": lambda: pq.write_table(
         pa.table({"x": [1, 2, 3, 4], "name": ["Ann", "Bob", "Cleo", "Eve"]}), "damaged.parquet"

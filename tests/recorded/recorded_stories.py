@@ -34,7 +34,7 @@ from typing import Any
 from unittest import mock
 
 from dosimeter.cli import main
-from tests.recorded.recorded_files import STEPS, make_files
+from tests.recorded.recorded_files import FILES, STEPS
 from tests.recorded.recorded_mask import Mask
 
 HERE = Path(__file__).parent
@@ -79,7 +79,8 @@ def tell_story(story: Story, directory: Path) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     with contextlib.chdir(directory), mock.patch.dict(os.environ):
         os.environ.pop("DOSIMETER_DEBUG", None)
-        make_files(story.files)
+        for name in story.files:
+            FILES[name]()
         for command in story.commands:
             if "do" in command:
                 STEPS[command["do"]]()

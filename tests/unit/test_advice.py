@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dosimeter import Dataset, OptionError, PreferenceError
+from dosimeter import Dataset, OptionError
 from dosimeter.findings import Choice, Finding, Weight, find_absolute, word, word_all
 from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_people as people
@@ -273,24 +273,6 @@ def test_a_preset_never_hides_its_condition(clinic: Dataset, name: str) -> None:
     assert choice.asked == f"{name} ({preference.text})"
     assert choice.asked in choice.words[0]
     assert choice.epsilon == {"cautious": 0.2, "balanced": 0.5, "exploratory": 1.0}[name]
-
-
-@pytest.mark.parametrize(
-    ("text", "piece"),
-    [
-        ("own:-1", "own: takes a positive number"),
-        ("advantage:2", "at most 1"),
-        ("error:many", "error: needs a number, as in error:10"),
-        ("size:3", "The short names are ratio:0.95, variance:1e-5, own:0.5"),
-        ("ratio:0.9,size:3", "There is no short name size"),
-        ("advantage <= 0.2", "put it into an aggregate, as in MAX(advantage)"),
-        ("MAX(error) <= 3", "MAX takes rdr, normalized_rdr, own_epsilon, advantage"),
-    ],
-)
-def test_what_is_no_preference(text: str, piece: str) -> None:
-    with pytest.raises(PreferenceError) as refused:
-        parse_preference(text)
-    assert piece in str(refused.value)
 
 
 # ---------------------------------------------------------------- advice

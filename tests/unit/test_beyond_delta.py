@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +45,6 @@ def database(tmp_path: Path) -> str:
             """
         )
     return f"duckdb:{path}"
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open(tmp_path / "ledger.db") as books:
-        yield books
 
 
 JOINED = "SELECT COUNT(*) AS n FROM visits JOIN clinics USING (clinic)"

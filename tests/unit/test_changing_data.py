@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,6 @@ ONE_ROW_EACH: dict[str, Any] = declare(
 )
 TWO_ROWS_EACH = ONE_ROW_EACH | {"unit": "pid", "max_rows_per_unit": 2, "row_key": "vid"}
 COUNT = "SELECT COUNT(*) FROM visits"
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger.open(tmp_path / "ledger.db") as books:
-        yield books
 
 
 def write(path: Path, rows: list[tuple[int, int, Any]]) -> Path:

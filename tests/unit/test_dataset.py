@@ -85,8 +85,7 @@ def test_a_table_over_numpy_memory_is_measured_as_it_was_opened(kind: str, tmp_p
     arrays = {name: np.arange(1000, dtype=np.int64) for name in ("id", "age", "place")}
     arrays["age"] %= 100
     columns = {"id": plain("integer"), "age": whole(0, 100)}
-    facts = {"table": "t", "individuals": 1000, "unit": "id", "max_rows_per_unit": 2, "row_key": "age"}
-    facts |= {"reviewed": True, "columns": columns}
+    facts = declare("t", 1000, columns, unit="id", max_rows_per_unit=2, row_key="age")
     with (
         Dataset.open(OVER_NUMPY[kind](arrays), schema=facts, table="t") as dataset,
         Ledger.open(tmp_path / "ledger.db") as ledger,

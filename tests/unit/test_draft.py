@@ -25,6 +25,7 @@ from dosimeter.schema.toml import parse_schema
 from tests.unit.drafts import check, draft
 
 NAN, INFINITY = float("nan"), float("inf")
+pytestmark = pytest.mark.usefixtures("shared_duckdb")
 
 
 def check_draft(source: str | pa.Table) -> tuple[WrittenDraft, SchemaCheck]:

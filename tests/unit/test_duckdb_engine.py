@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import threading
 import time
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -26,20 +27,102 @@ from dosimeter.influence.measured_rows import count_individuals
 from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
 from dosimeter.planning.planner import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
-from tests.unit.duckdb_sources import (
-    CSV,
-    ROWS,
-    SCHEMA,
-    SOURCES,
-    arrow_table,
-    make_csv,
-    make_database,
-    make_gzip,
-    make_parquet,
-    only,
-    read_rows,
-)
 from tests.whole_tables import whole_table
+
+# The same people in every kind of source that DuckDB reads, and the schema and rows that each must give.
+SCHEMA = Schema(
+    table="people",
+    individuals=10,
+    columns={
+        "age": Column("age", ColumnType.INTEGER, bounds=(Decimal(0), Decimal(100))),
+        "pay": Column("pay", ColumnType.DECIMAL, bounds=(Decimal(0), Decimal(100)), resolution=Decimal("0.5")),
+        "zip": Column("zip", ColumnType.CATEGORY, values=("01234", "99999")),
+        "member": Column("member", ColumnType.BOOLEAN),
+        "born": Column("born", ColumnType.DATE),
+        "seen": Column("seen", ColumnType.TIMESTAMP),
+        "name": Column("name", ColumnType.TEXT),
+    },
+)
+CSV = """age,pay,zip,member,born,seen,name
+31,1.5,01234,true,2000-01-31,2024-01-01 10:00:00,"Ada, ""the"" first"
+32,,99999,false,1999-12-31,2024-01-02 11:30:00,Größe
+,3,01234,,,,
+"""
+ROWS: list[dict[str, Any]] = [
+    {"age": 31, "pay": 1.5, "zip": "01234", "member": True, "born": date(2000, 1, 31),
+     "seen": datetime.fromisoformat("2024-01-01T10:00:00"), "name": 'Ada, "the" first'},
+    {"age": 32, "pay": None, "zip": "99999", "member": False, "born": date(1999, 12, 31),
+     "seen": datetime.fromisoformat("2024-01-02T11:30:00"), "name": "Größe"},
+    {"age": None, "pay": 3.0, "zip": "01234", "member": None, "born": None, "seen": None, "name": None},
+]  # fmt: skip
+ARROW = pa.schema(
+    [
+        ("age", pa.int32()),
+        ("pay", pa.float32()),
+        ("zip", pa.dictionary(pa.int8(), pa.string())),
+        ("member", pa.bool_()),
+        ("born", pa.date32()),
+        ("seen", pa.timestamp("ms", tz="UTC")),
+        ("name", pa.large_string()),
+    ]
+)
+
+
+def read_rows(engine: DuckDBEngine) -> list[dict[str, Any]]:
+    engine.impose(SCHEMA)
+    query = exp.select("*").from_(engine.relation())
+    rows: list[dict[str, Any]] = engine.fetch(query).to_pylist()
+    return rows
+
+
+def arrow_table() -> pa.Table:
+    return pa.Table.from_pylist(ROWS, schema=ARROW)
+
+
+def make_csv(folder: Path) -> str:
+    (folder / "people.csv").write_text(CSV, encoding="utf-8")
+    return str(folder / "people.csv")
+
+
+def make_gzip(folder: Path) -> str:
+    (folder / "people.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    return str(folder / "people.csv.gz")
+
+
+def make_parquet(folder: Path) -> str:
+    pq.write_table(arrow_table(), folder / "people.parquet")
+    return str(folder / "people.parquet")
+
+
+def make_csv_glob(folder: Path) -> str:
+    lines = CSV.splitlines(keepends=True)
+    for at, line in enumerate(lines[1:]):
+        (folder / f"part{at}.csv").write_text(lines[0] + line, encoding="utf-8")
+    return str(folder / "part*.csv")
+
+
+def make_parquet_glob(folder: Path) -> str:
+    table = arrow_table()
+    for at in range(3):
+        columns = table.column_names if at % 2 else table.column_names[::-1]  # by name, whatever the order
+        pq.write_table(table.slice(at, 1).select(columns), folder / f"part{at}.parquet")
+    return str(folder / "part*.parquet")
+
+
+def make_database(folder: Path) -> str:
+    table = arrow_table()
+    with duckdb.connect(str(folder / "people.duckdb")) as connection:
+        connection.register("incoming", table)
+        connection.execute("CREATE TABLE people AS SELECT * FROM incoming")
+    return f"duckdb:{folder / 'people.duckdb'}"
+
+
+SOURCES = [make_csv, make_gzip, make_parquet, make_csv_glob, make_parquet_glob, make_database]
+
+
+def only(name: str, kind: ColumnType, **facts: Any) -> Schema:
+    return Schema("people", {name: Column(name, kind, **facts)}, individuals=10)
+
 
 SECRET, DIGITS = "SECRETCELL", "987654321"
 
@@ -75,18 +158,6 @@ def test_a_file_name_is_no_pattern(name: str, tmp_path: Path) -> None:
     (tmp_path / "what.csv").write_text(CSV.replace("31,", "99,"), encoding="utf-8")
     (tmp_path / name).write_text(CSV, encoding="utf-8")
     assert read_rows(open_duckdb(str(tmp_path / name))) == ROWS
-
-
-def test_csv_options(tmp_path: Path) -> None:
-    text = CSV.replace('"Ada, ""the"" first"', "Ada").replace(",", ";").replace("32;;", "32;n/a;")
-    (tmp_path / "people.csv").write_text(text, encoding="latin-1")
-    options = ReadOptions(delimiter=";", encoding="latin-1", null="n/a")
-    engine = open_duckdb(str(tmp_path / "people.csv"), options)
-    engine.impose(Schema("people", {name: SCHEMA.columns[name] for name in ("pay", "name")}))
-    rows = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()
-    assert rows[:2] == [{"pay": 1.5, "name": "Ada"}, {"pay": None, "name": "Größe"}]
-    with pytest.raises(OptionError, match="one character"):
-        open_duckdb(str(tmp_path / "people.csv"), ReadOptions(delimiter=";;"))
 
 
 def test_types_are_the_schemas(tmp_path: Path) -> None:
@@ -149,14 +220,6 @@ def run_everything(source: str | pa.Table, schema: Schema, sql: str, options: Re
     engine.fetch(exp.select("*").from_(engine.relation()))
 
 
-def test_line_of_a_malformed_row(tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_text("age,pay\n" + "1,2\n" * 50 + f"{SECRET},{DIGITS},{DIGITS},{SECRET}\n" + "1,2\n" * 10)
-    assert "people.csv, line 52: the row has more fields than the header" in fail(
-        str(path), only("age", ColumnType.INTEGER)
-    )
-
-
 def test_a_connection_is_closed_whatever_stops_the_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[duckdb.DuckDBPyConnection] = []
     connect = duckdb.connect
@@ -197,24 +260,6 @@ def test_csv_without_a_header(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(f"{SECRET},{DIGITS}\nfoo,1\nbar,2\n")
     assert "must name its columns" in fail(str(path), only("age", ColumnType.INTEGER))
-
-
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_bytes(b"age,name\n1,caf\xe9 " + SECRET.encode() + b"\n")
-    assert "people.csv" in fail(str(path), only("name", ColumnType.TEXT))
-
-
-def test_missing_column(tmp_path: Path) -> None:
-    message = fail(make_csv(tmp_path), Schema("people", {**SCHEMA.columns, "iq": Column("iq", ColumnType.INTEGER)}))
-    assert "no column iq" in message
-    assert "age" in message
-
-
-def test_files_of_different_columns(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("age,pay\n1,2\n")
-    (tmp_path / "b.csv").write_text("pay,age\n30,40\n")
-    assert "same columns" in fail(str(tmp_path / "*.csv"), only("age", ColumnType.INTEGER))
 
 
 def test_moments_as_text_name_the_way_to_read_them() -> None:
@@ -281,29 +326,6 @@ def test_overflow_in_an_expression_of_the_engine_quotes_no_cell() -> None:
     with pytest.raises(DataError) as caught:
         engine.fetch(exp.select(exp.Sum(this=squared)).from_(engine.relation()))
     assert DIGITS not in str(caught.value)
-
-
-def test_sources_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="There is no file"):
-        open_duckdb(str(tmp_path / "none.csv"))
-    with pytest.raises(DataError, match="There is no file"):
-        open_duckdb(str(tmp_path / "none*.csv"))
-    (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(DataError, match="There is no file"):
-        open_duckdb(str(tmp_path / "folder.csv"))
-    with pytest.raises(DataError, match="There is no DuckDB file"):
-        open_duckdb(f"duckdb:{tmp_path / 'none.db'}")
-    with pytest.raises(OptionError, match="kind of data is unknown"):
-        open_duckdb(str(tmp_path / "people.xlsx"))
-    (tmp_path / "fake.db").write_text(SECRET * 1000)
-    with pytest.raises(DataError, match="cannot be opened as a DuckDB file"):
-        open_duckdb(f"duckdb:{tmp_path / 'fake.db'}")
-    (tmp_path / "fake.parquet").write_text(SECRET * 1000)
-    with pytest.raises(DataError, match="cannot be read"):
-        open_duckdb(str(tmp_path / "fake.parquet"))
-    (tmp_path / "fake.csv.gz").write_text(SECRET * 1000)
-    with pytest.raises(DataError, match=r"fake\.csv\.gz"):
-        open_duckdb(str(tmp_path / "fake.csv.gz"))
 
 
 def test_tables_of_a_database(tmp_path: Path) -> None:

@@ -23,13 +23,14 @@ from dosimeter.planning import selects_rows
 from dosimeter.postprocess import (
     Noise,
     assemble_answer,
+    error_95,
     find_counts,
     foresee_accuracy,
     list_facts,
     list_group_errors,
     word_facts,
 )
-from dosimeter.postprocess.cell_errors import count_selectable
+from dosimeter.postprocess.cell_errors import count_selectable, measure_scales
 from dosimeter.release.noisy_vector import add_noise_to
 from tests.earlier_releases import noise_for_quantiles
 from tests.schemas import declare, whole
@@ -194,8 +195,6 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error of an average depends on the noisy count: it is worked out again from what the ledger holds."""
-    from dosimeter.postprocess import error_95
-
     sql = "SELECT ward, AVG(nights) FROM stays GROUP BY ward"
     seen = set()
     for more in (0, 1, 2, 5, 40):
@@ -213,9 +212,6 @@ def test_an_error_bar_follows_from_the_noisy_numbers_alone(
 
 def test_errors_of_averages_and_spreads_by_simulation(stays: Dataset) -> None:
     """The 95th percentile over 200,000 draws, seeded: its own standard error is below 0.4 % of it."""
-    from dosimeter.postprocess import error_95
-    from dosimeter.postprocess.cell_errors import measure_scales
-
     plan, laplace = (
         stays.plan("SELECT AVG(nights), VAR_POP(nights), STDDEV_POP(nights) FROM stays"),
         Laplace(),
@@ -239,8 +235,6 @@ def test_an_error_bar_is_of_the_rows_that_are_shown(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The average of a group of hardly anybody is far off; where HAVING takes it out, its error does not count."""
-    from dosimeter.postprocess import error_95
-
     counts = [Fraction(11), Fraction(9), Fraction(10), Fraction(1)]  # of wards with 10, 10, 10 and 0 people
     give_noisy_numbers(monkeypatch, lambda at, row: (counts[at], *row[1:]))
     sql = "SELECT ward, AVG(nights) FROM stays GROUP BY ward HAVING COUNT(nights) > 5 LIMIT 2"
@@ -314,9 +308,7 @@ HARD = (2, 5, 20, 60, 200, 500, 900, 1500)
 _SIZES = st.lists(st.sampled_from([0, 1, 2, 5, 12, 30, 80, 200, 700]), min_size=8, max_size=8)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _shared_duckdb(shared_duckdb: None) -> None:
-    """Every table in memory is opened in the DuckDB of its module."""
+pytestmark = pytest.mark.usefixtures("shared_duckdb")  # every table in memory is opened in one DuckDB
 
 
 def open_flights(sizes: tuple[int, ...] | list[int]) -> Dataset:

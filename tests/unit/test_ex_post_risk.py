@@ -20,6 +20,7 @@ from dosimeter.release import Fixed, ReleaseOrder, Terms, prepare_release, relea
 from dosimeter.release.ex_post import ex_post_risk, recall_look, recall_plan_options
 from dosimeter.release.noisy_vector import calibrate_plan
 from dosimeter.risk import parse_candidates
+from tests.schemas import category, whole
 from tests.unit.release_stays import COLUMNS, ROWS, WARDS, account_of, make_table, schema_of
 
 AVERAGES = "SELECT ward, AVG(nights) FROM stays GROUP BY ward HAVING COUNT(nights) > 1000"  # shows no group
@@ -94,10 +95,7 @@ JOINED: dict[str, Any] = {
         "source": "floors.csv",
         "public": True,
         "key": "name",
-        "columns": {
-            "name": {"type": "category", "values": WARDS},
-            "floor": {"type": "integer", "bounds": [0, 2]},
-        },
+        "columns": {"name": category(*WARDS), "floor": whole(0, 2)},
     }
 }
 BY_WARD = "SELECT ward, COUNT(*) FROM stays GROUP BY ward"

@@ -17,10 +17,6 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 
 
-def run_script(script: str, *arguments: str) -> None:
-    subprocess.run([sys.executable, REPOSITORY / script, *arguments], check=True, capture_output=True)
-
-
 @pytest.fixture(scope="module")
 def people(clinic: Path) -> list[dict[str, str]]:
     with clinic.open(encoding="utf-8", newline="") as file:
@@ -33,7 +29,8 @@ def facts(clinic: Path) -> dict[str, Any]:
 
 
 def test_clinic_is_made_again_byte_for_byte(clinic: Path, tmp_path: Path) -> None:
-    run_script("tools/generate_clinic.py", "--output", str(tmp_path / "again.csv"))
+    words = [sys.executable, str(REPOSITORY / "tools" / "generate_clinic.py"), "--output", str(tmp_path / "again.csv")]
+    subprocess.run(words, check=True, capture_output=True)
     assert (tmp_path / "again.csv").read_bytes() == clinic.read_bytes()
 
 

@@ -25,15 +25,10 @@ TABLES = """
 """
 SAME = [
     "WITH x AS (SELECT cost * 2 AS c2, ward FROM visits WHERE cost > 3) SELECT ward, SUM(c2) FROM x GROUP BY ward",
-    "SELECT SUM(c) FROM (SELECT cost + 1 AS c FROM visits) t WHERE c > 4",
-    "SELECT COUNT(*) FROM (SELECT * FROM visits WHERE ward = 'A') t",
     "SELECT COUNT(*) FROM (FROM visits WHERE ward = 'A')",
-    "SELECT SUM(t.cost), COUNT(cost) FROM (SELECT v.cost FROM visits v WHERE v.vid > 10) AS t",
     "SELECT SUM(cost) FROM (SELECT * FROM (SELECT cost * 2 AS cost FROM visits) a) b",
-    "SELECT SUM(cost), SUM(vid) FROM (SELECT * FROM (SELECT vid, cost * 2 AS cost FROM visits WHERE vid < 14) a) b",
     "SELECT SUM(cost), SUM(d) FROM (SELECT *, c + 1 AS d FROM (SELECT *, cost * 2 AS c FROM visits) a) b",
     "SELECT SUM(cost) FROM (SELECT a.* FROM (SELECT cost * 3 AS cost FROM visits) a) b",
-    "SELECT SUM(cost) FROM (SELECT v.* FROM visits v) b",
     "WITH visits AS (SELECT * FROM visits WHERE cost > 3) SELECT COUNT(*) FROM visits",
     "WITH a AS (SELECT cost AS c, ward FROM visits), b AS (SELECT c * 2 AS d, ward FROM a WHERE c > 2) "
     "SELECT ward, SUM(d), COUNT(*) FROM b WHERE ward = 'A' GROUP BY ward",
@@ -47,7 +42,6 @@ SAME = [
     "SELECT COUNT(*) FROM (SELECT cost > 3 AND ward = 'A' AS hit FROM visits) x WHERE NOT hit",
     "SELECT SUM(d) FROM (SELECT -cost AS d FROM visits) x WHERE -d > 3",
     "SELECT SUM(a * 2) FROM (SELECT cost - 1 AS a FROM visits) x",
-    "SELECT region, COUNT(*) FROM (SELECT * FROM visits WHERE vid > 10) x JOIN clinics USING (clinic_id) GROUP BY 1",
     "SELECT clinics.region, SUM(x.cost) FROM (SELECT cost, clinic_id FROM visits) x JOIN clinics USING (clinic_id) "
     "GROUP BY clinics.region",
     "SELECT c.region, SUM(x.cost), SUM(c.cost) FROM (SELECT cost * 2 AS cost, clinic_id AS place FROM visits WHERE "
@@ -56,7 +50,6 @@ SAME = [
     "SELECT region, SUM(c) FROM x GROUP BY region",
     "WITH x AS (SELECT visits.pid, region FROM visits JOIN clinics USING (clinic_id)) "
     "SELECT region, SUM(labs.score) FROM x JOIN labs ON labs.pid = x.pid GROUP BY region",
-    "WITH x AS (SELECT vid AS clinic_id, pid FROM visits) SELECT COUNT(*) FROM x JOIN labs USING (pid)",
 ]  # fmt: skip
 
 
@@ -82,33 +75,17 @@ def test_written_in_query_answers_alike(judge: duckdb.DuckDBPyConnection, sql: s
     [
         ("SELECT SUM(c) FROM (SELECT SUM(cost) AS c FROM visits) x", "Aggregate in the outer query"),
         ("SELECT SUM(c) FROM (SELECT SUM(cost) OVER () AS c FROM visits) x", "Aggregate in the outer query"),
-        ("SELECT SUM(cost) FROM (SELECT *, cost * 2 AS cost FROM visits) x", "has a column cost already"),
-        ("SELECT SUM(c) FROM (SELECT cost AS c, vid AS c FROM visits) x", "two columns called c"),
-        ("WITH x(a) AS (SELECT cost FROM visits) SELECT SUM(a) FROM x", "plain SELECT"),
-        ("WITH x AS (SELECT 1), x AS (SELECT cost FROM visits) SELECT SUM(cost) FROM x", "Two CTEs"),
         ("WITH x AS (SELECT cost FROM visits UNION ALL SELECT 1) SELECT SUM(cost) FROM x", "plain SELECT"),
         ("SELECT SUM(cost) FROM (SELECT cost FROM visits UNION SELECT cost FROM visits) x", "plain SELECT"),
-        ("SELECT SUM(ward) FROM (SELECT cost FROM visits) x", "no column ward"),
-        ("SELECT SUM(visits.cost) FROM (SELECT cost * 2 AS cost FROM visits) x", "Unknown table visits"),
-        ("SELECT SUM(y.cost) FROM (SELECT cost FROM visits) x", "Unknown table y"),
-        ("SELECT SUM(cost + 1) FROM (SELECT cost + 1 FROM visits) x", "Name this expression"),
         (
             "WITH clinics AS (SELECT * FROM clinics WHERE region = 'north') "
             "SELECT COUNT(*) FROM visits JOIN clinics USING (clinic_id)",
             "a CTE cannot be joined",
         ),
-        (
-            "WITH x AS (SELECT vid AS clinic_id FROM visits) SELECT COUNT(*) FROM x JOIN clinics USING (clinic_id)",
-            "gives that name to another column",
-        ),
-        ("SELECT COUNT(*) FROM (SELECT cost FROM visits) x JOIN clinics USING (clinic_id)", "no column clinic_id"),
-        (
-            "SELECT region, COUNT(*) FROM (SELECT clinic_id FROM visits) x JOIN clinics USING (clinic_id) GROUP BY 1",
-            "write table.region",
-        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_row_wise_is_refused(sql: str, says: str) -> None:
+    """What the planner reads in another way before; everything else that is refused is in tests/corpus/rowwise.sql."""
     with pytest.raises(QueryError, match=says):
         inline_subqueries(parse_select(sql))
 

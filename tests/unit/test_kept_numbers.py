@@ -102,16 +102,12 @@ def test_another_question_price_or_promise_is_charged(
 def test_another_mechanism_is_another_number_where_people_move_the_answer_by_different_amounts(
     stays: Dataset, ledger: Ledger
 ) -> None:
-    for mechanism in ("laplace", "gaussian", "laplace", "gaussian"):
-        ask(stays, ledger, SUM, mechanism=mechanism, variance=0.9 - 0.1 * len(charges_or_none(ledger)))
+    for at, mechanism in enumerate(("laplace", "gaussian", "laplace", "gaussian")):
+        ask(stays, ledger, SUM, mechanism=mechanism, variance=0.9 - 0.1 * at)
     assert charges(ledger) == [HALF, HALF, None, None]
     kept = numbers(ledger)
     assert kept[:2] == kept[2:]
     assert kept[0] != kept[1]
-
-
-def charges_or_none(ledger: Ledger) -> list[Decimal | None]:
-    return charges(ledger) if ledger.account("stays") is not None else []
 
 
 def test_other_data_have_a_number_of_their_own(tmp_path: Path, stays: Dataset, ledger: Ledger) -> None:

@@ -13,7 +13,7 @@ from dosimeter import Dataset, Ledger, QueryError, SchemaError
 from dosimeter.schema.facts import Schema
 from dosimeter.schema.toml import digest_schema, dump_schema, parse_schema, read_schema
 from tests.known import known
-from tests.schemas import declare, plain, whole
+from tests.schemas import category, declare, plain, whole
 from tests.unit.drafts import check, draft
 
 SEXES = ["f", "m", "f", None, None, "m", "f", None, "x"]
@@ -167,18 +167,8 @@ def test_values_nobody_declared_are_no_group() -> None:
 def test_person_stage_passes_null_on() -> None:
     """Somebody with nothing but NULL is in the group NULL of their own MAX; a plain count of theirs is never NULL."""
     table = pa.table({"who": ["a", "a", "b", "c", "c"], "at": [1, 2, 3, 4, 5], "sex": ["f", None, None, "m", "f"]})
-    facts = {
-        "table": "stays",
-        "individuals": 5,
-        "unit": "who",
-        "max_rows_per_unit": 2,
-        "row_key": "at",
-        "columns": {
-            "who": plain("text"),
-            "at": plain("integer"),
-            "sex": {"type": "category", "values": ["f", "m"], "nulls": True},
-        },
-    }
+    columns = {"who": plain("text"), "at": plain("integer"), "sex": category("f", "m") | {"nulls": True}}
+    facts = declare("stays", 5, columns, unit="who", max_rows_per_unit=2, row_key="at")
     with Dataset.open(table, schema=facts, table="stays") as dataset:
         inner = "(SELECT who, MAX(sex) AS s, COUNT(sex) AS n FROM stays GROUP BY who)"
         by_sex = dataset.risk(f"SELECT s, COUNT(*) FROM {inner} p GROUP BY s").measured()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -20,29 +22,23 @@ from dosimeter.show.written_numbers import (
     format_times,
 )
 
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"),
-        (1.0000000002, "1"),
-        (0.30000000000000004, "0.3"),
-        (0.0526315789, "0.0526"),
-        (999.6, "1,000"),
-        (32522.0, "32,522"),
-        (-2.5, "-2.5"),
-        (1e-12, "1.00e-12"),
-        (math.inf, "∞"),
-        (math.nan, "–"),
-    ],
-)
-def test_numbers_are_short(value: float, text: str) -> None:
-    assert format_number(value) == text
+WRITTEN: dict[Callable[[float], str], dict[float, str]] = {
+    format_number: {
+        0.0: "0", 1.0000000002: "1", 0.30000000000000004: "0.3", 0.0526315789: "0.0526", 999.6: "1,000",
+        32522.0: "32,522", -2.5: "-2.5", 1e-12: "1.00e-12", math.inf: "∞", math.nan: "–",
+    },
+    partial(format_number, down=True): {0.05279: "0.0527", 0.05: "0.05"},  # a limit is never rounded up
+    format_times: {1.0: "1", 1.0004: "1.0004", 0.99976: "0.99976", 1.062: "1.06", 680.2: "680"},
+    format_percent: {
+        0.95238: "95.24 %", 0.999999: "99.99990 %", 1.0: "100.00 %", 0.00070861: "0.071 %", 0.5: "50.00 %",
+        1.2e-6: "0.00012 %", 8.3e-144: "< 0.0001 %", 0.0: "0 %",
+    },
+}  # fmt: skip
 
 
-def test_a_limit_is_never_rounded_up() -> None:
-    assert format_number(0.05279, down=True) == "0.0527"
-    assert format_number(0.05, down=True) == "0.05"
+@pytest.mark.parametrize("write", WRITTEN)
+def test_numbers_are_short_and_multiples_keep_their_difference_from_the_average(write: Callable[[float], str]) -> None:
+    assert {value: write(value) for value in WRITTEN[write]} == WRITTEN[write]
 
 
 @given(st.floats(1e-6, 1e6))
@@ -57,35 +53,11 @@ def test_candidates_read_as_they_were_written() -> None:
     assert [format_epsilon(e) for e in (10.0, 0.1 + 0.2, 1e-9, 0.001)] == ["10", "0.3", "0.000000001", "0.001"]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(1.0, "1"), (1.0004, "1.0004"), (0.99976, "0.99976"), (1.062, "1.06"), (680.2, "680")]
-)
-def test_multiples_keep_their_difference_from_the_average(value: float, text: str) -> None:
-    assert format_times(value) == text
-
-
 @given(st.floats(1e-3, 1e3), st.floats(1.0001, 1e3))
 def test_two_ends_of_a_range_never_read_alike(low: float, factor: float) -> None:
     least, most = (float(text.replace(",", "")) for text in format_range(low, low * factor))
     assert least < most
     assert least == pytest.approx(low, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [
-        (0.95238, "95.24 %"),
-        (0.999999, "99.99990 %"),
-        (1.0, "100.00 %"),
-        (0.00070861, "0.071 %"),
-        (0.5, "50.00 %"),
-        (1.2e-6, "0.00012 %"),
-        (8.3e-144, "< 0.0001 %"),
-        (0.0, "0 %"),
-    ],
-)
-def test_percentages(share: float, text: str) -> None:
-    assert format_percent(share) == text
 
 
 @given(st.lists(st.floats(1e-5, 1e5), min_size=1, max_size=10), st.integers(2, 12))

@@ -14,6 +14,7 @@ from dosimeter.influence.units import joint_queries
 from dosimeter.release.ways.selected import Selected
 from tests.schemas import category, declare, plain, whole
 
+pytestmark = pytest.mark.usefixtures("shared_duckdb")
 PEOPLE = 40
 COLUMNS: dict[str, list[Any]] = {
     "ward": ["east", "west", "north", "elsewhere"] * (PEOPLE // 4),

@@ -14,18 +14,10 @@ from hypothesis import strategies as st
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.planner import plan_query
 from dosimeter.schema.toml import read_schema
+from tests.schemas import plain, whole
 
-SCHEMA = read_schema(
-    {
-        "table": "t",
-        "columns": {
-            "a": {"type": "integer", "bounds": [0, 3]},
-            "b": {"type": "integer", "bounds": [0, 3]},
-            "f": {"type": "boolean"},
-            "g": {"type": "boolean"},
-        },
-    }
-)
+COLUMNS = {"a": whole(0, 3), "b": whole(0, 3), "f": plain("boolean"), "g": plain("boolean")}
+SCHEMA = read_schema({"table": "t", "columns": COLUMNS})
 VALUES: list[list[int | None]] = [[0, 1, 2, None], [1, 2, None], [True, False, None], [True, False, None]]
 TABLE = pa.table(dict(zip("abfg", map(list, zip(*itertools.product(*VALUES), strict=True)), strict=True)))
 

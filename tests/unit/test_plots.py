@@ -342,34 +342,23 @@ def test_every_kind_of_mark_is_drawn_by_every_renderer(tmp_path: Path) -> None:
 
 
 class Reader(html.parser.HTMLParser):
-    """What a page would load, and the texts of its table cells."""
+    """What a page would load, and its tags."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.loaded: list[str] = []
         self.tags: list[str] = []
-        self.cells: list[str] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.loaded += [f"{tag} {name}" for name, _ in attrs if name in {"src", "href", "srcset", "data", "action"}]
-        if tag in {"td", "th"}:
-            self.cells.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.tags and self.tags[-1] in {"td", "th"} and self.cells and not self.cells[-1]:
-            self.cells[-1] = data
 
 
-@pytest.fixture(scope="module")
-def page(adult_like: list[Candidate]) -> str:
+def test_page_fetches_nothing_and_runs_nothing_it_was_given(adult_like: list[Candidate]) -> None:
     rdrs = RDRs(0.05, np.array([20.0, 21.0]), np.array([32522, 39]), 21.0)
     query = "SELECT COUNT(*) FROM t WHERE a < 3 </script><img src=x>"
-    return risk_page(adult_like, rdrs, query=query, notes=["<b>bound</b> indicator"], reading=0.01)
-
-
-def test_page_fetches_nothing_and_runs_nothing_it_was_given(page: str) -> None:
+    page = risk_page(adult_like, rdrs, query=query, notes=["<b>bound</b> indicator"], reading=0.01)
     seen = Reader(page)
     assert seen.loaded == []
     assert not {"link", "img", "iframe", "object", "b"} & set(seen.tags)

@@ -92,11 +92,11 @@ def test_check_finds_what_the_command_finds(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_dry_run_charges_nothing_and_says_what_the_command_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [str(CLINIC), SMOKERS, "--schema", str(FACTS), "--epsilon", "0.5", "--policy", "budget:2"]
     told = run(capsys, "release", *words, "--ledger", str(tmp_path / "a.db"), "--dry-run", "--json")
-    with Dataset.open(CLINIC, schema=FACTS) as clinic, Ledger.open(tmp_path / "b.db") as ledger:
+    with Dataset.open(CLINIC, schema=FACTS) as clinic:
         found = clinic.dry_run(SMOKERS, ledger=ledger, epsilon=0.5, policy="budget:2")
         assert found.describe() == told
         assert found.granted
@@ -112,9 +112,9 @@ def test_a_dry_run_charges_nothing_and_says_what_the_command_says(
         assert repr(found.found) == "FixedPreview(redacted)"
 
 
-def test_what_is_public_is_printed_and_readable(tmp_path: Path) -> None:
+def test_what_is_public_is_printed_and_readable(ledger: Ledger) -> None:
     """An account's terms, an explanation in a few words; what is private is only named."""
-    with Dataset.open(CLINIC, schema=FACTS) as clinic, Ledger.open(tmp_path / "a.db") as ledger:
+    with Dataset.open(CLINIC, schema=FACTS) as clinic:
         clinic.release(SMOKERS, ledger=ledger, epsilon=0.125, policy="budget:2")
         told = repr(ledger.account("clinic"))
         assert "dataset='clinic', policy='budget:2', algorithm='mixed', entries=1" in told
@@ -130,8 +130,8 @@ def test_what_is_public_is_printed_and_readable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["release", "dry_run"])
-def test_options_are_checked_as_on_the_command_line(tmp_path: Path, method: str) -> None:
-    with Dataset.open(CLINIC, schema=FACTS) as clinic, Ledger.open(tmp_path / "a.db") as ledger:
+def test_options_are_checked_as_on_the_command_line(tmp_path: Path, ledger: Ledger, method: str) -> None:
+    with Dataset.open(CLINIC, schema=FACTS) as clinic:
         act = getattr(clinic, method)
         with pytest.raises(TypeError, match=r"unexpected keyword argument 'epsilom'"):
             act(SMOKERS, ledger=ledger, epsilom=1.0)
@@ -142,18 +142,17 @@ def test_options_are_checked_as_on_the_command_line(tmp_path: Path, method: str)
         assert ledger.account("clinic") is None
 
 
-def test_a_closed_dataset_says_so_everywhere(tmp_path: Path) -> None:
+def test_a_closed_dataset_says_so_everywhere(ledger: Ledger) -> None:
     with Dataset.open(CLINIC, schema=FACTS) as clinic:
         pass
-    with Ledger.open(tmp_path / "a.db") as ledger:
-        for act in (
-            lambda: clinic.risk(SMOKERS),
-            lambda: clinic.draft_schema(),
-            lambda: clinic.check_schema(),
-            lambda: clinic.release(SMOKERS, ledger=ledger, epsilon=1.0, policy="paper"),
-        ):
-            with pytest.raises(DatasetClosed, match="closed"):
-                act()
+    for act in (
+        lambda: clinic.risk(SMOKERS),
+        lambda: clinic.draft_schema(),
+        lambda: clinic.check_schema(),
+        lambda: clinic.release(SMOKERS, ledger=ledger, epsilon=1.0, policy="paper"),
+    ):
+        with pytest.raises(DatasetClosed, match="closed"):
+            act()
 
 
 def test_a_closed_dataset_leaves_the_numbers_of_a_risk() -> None:
@@ -176,9 +175,9 @@ def test_a_closed_dataset_leaves_the_numbers_of_a_risk() -> None:
         risk.n = 1  # type: ignore[misc]
 
 
-def test_values_show_themselves_in_a_notebook_offline(tmp_path: Path) -> None:
+def test_values_show_themselves_in_a_notebook_offline(ledger: Ledger) -> None:
     odd = 'SELECT sex AS "<b>sex</b>", COUNT(*) FROM clinic GROUP BY sex'
-    with Dataset.open(CLINIC, schema=FACTS) as clinic, Ledger.open(tmp_path / "a.db") as ledger:
+    with Dataset.open(CLINIC, schema=FACTS) as clinic:
         choice = clinic.risk(SMOKERS).find("ratio:0.9")
         answer = clinic.release(odd, ledger=ledger, epsilon=1.0, policy="budget:2")
         denied = clinic.release(odd, ledger=ledger, epsilon=50.0)

@@ -24,6 +24,7 @@ from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import read_schema
 from dosimeter.sql import column_tree
+from tests.schemas import category, declare, whole
 from tests.whole_tables import whole_table
 
 PEOPLE_COUNT = 20_000
@@ -211,11 +212,7 @@ def test_totals_are_exact_in_64_bits_and_beyond(ends: tuple[int, int]) -> None:
     low, high = ends
     values = [None, low - 5, low, high, high + 10**9, None, (low + high) // 3, high - 1, low]
     groups = ["a", "a", "a", "a", "b", "b", "x", "x", None]
-    columns: dict[str, Any] = {
-        "v": {"type": "integer", "bounds": [low, high]},
-        "g": {"type": "category", "values": ["a", "b", "c"]},
-    }
-    schema = read_schema({"table": "t", "individuals": 9, "columns": columns})
+    schema = read_schema(declare("t", 9, {"v": whole(low, high), "g": category("a", "b", "c")}))
     engine = open_duckdb(pa.table({"v": pa.array(values, pa.int64()), "g": groups}), ReadOptions(table="t"))
     engine.impose(schema)
     plan = plan_query("SELECT g, COUNT(*), SUM(v), AVG(v) FROM t GROUP BY g", schema)

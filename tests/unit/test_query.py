@@ -35,14 +35,13 @@ def clinic() -> Iterator[Dataset]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_ways_are_values_and_their_options_ask_for_the_same(clinic: Dataset, tmp_path: Path, way: str) -> None:
+def test_ways_are_values_and_their_options_ask_for_the_same(clinic: Dataset, ledger: Ledger, way: str) -> None:
     """Asked in the other form, the same request is answered from the ledger: same digest, same terms, no charge."""
     value, options = WAYS[way]
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        first = clinic.query(SMOKERS, mechanism="laplace").release(ledger, value, policy=Budget(30))
-        again = clinic.release(SMOKERS, ledger=ledger, **options, policy="budget:30")
-        assert (first.status, again.entry, again.answer) == ("released", first.entry, first.answer)
-        assert (first.repeated, again.repeated) == (False, True)
+    first = clinic.query(SMOKERS, mechanism="laplace").release(ledger, value, policy=Budget(30))
+    again = clinic.release(SMOKERS, ledger=ledger, **options, policy="budget:30")
+    assert (first.status, again.entry, again.answer) == ("released", first.entry, first.answer)
+    assert (first.repeated, again.repeated) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -66,12 +65,11 @@ def test_budgets_out_of_range_are_refused(budget: float, delta: float | None) ->
         Budget(budget, delta=delta)
 
 
-def test_the_query_carries_what_both_must_share(clinic: Dataset, tmp_path: Path) -> None:
+def test_the_query_carries_what_both_must_share(clinic: Dataset, ledger: Ledger) -> None:
     """Gaussian noise, said once, is what the look weighs and what the release draws."""
     query = clinic.query(SMOKERS, mechanism="gaussian", delta=1e-6)
     risk = query.risk(candidates=[0.5])
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        answer = query.release(ledger, Fixed(0.5), policy=Budget(2))
+    answer = query.release(ledger, Fixed(0.5), policy=Budget(2))
     assert answer.error_95 == pytest.approx(next(iter(risk.list_candidates())).error_95)
     assert answer.guarantee is not None
     assert "1e-06" in answer.guarantee
@@ -94,24 +92,23 @@ def test_find_is_the_choice_of_the_risk(clinic: Dataset) -> None:
     ],
 )
 def test_what_is_for_study_is_looked_at_and_never_released(
-    clinic: Dataset, tmp_path: Path, measured: dict[str, Any], looked: dict[str, Any], named: str
+    clinic: Dataset, ledger: Ledger, measured: dict[str, Any], looked: dict[str, Any], named: str
 ) -> None:
     query = clinic.query(SMOKERS, **measured)
     assert query.risk(**looked).n == 4000
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        studied = replace(query, look=replace(query.look, study=replace(query.look.study, **looked)))
-        with pytest.raises(OptionError, match=named):
-            studied.release(ledger, Fixed(0.5), policy=Budget(2))
-        assert ledger.summary("clinic") is None
+    studied = replace(query, look=replace(query.look, study=replace(query.look.study, **looked)))
+    with pytest.raises(OptionError, match=named):
+        studied.release(ledger, Fixed(0.5), policy=Budget(2))
+    assert ledger.summary("clinic") is None
 
 
-def test_a_way_that_is_none_is_refused_by_name(clinic: Dataset, tmp_path: Path) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger, pytest.raises(OptionError, match=r"Fixed\(0\.5\)"):
+def test_a_way_that_is_none_is_refused_by_name(clinic: Dataset, ledger: Ledger) -> None:
+    with pytest.raises(OptionError, match=r"Fixed\(0\.5\)"):
         clinic.query(SMOKERS).release(ledger, 0.5, policy="paper")  # type: ignore[arg-type]
 
 
 def test_one_release_plans_once_and_agrees_once_before_and_once_inside(
-    clinic: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clinic: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: Counter[str] = Counter()
 
@@ -128,35 +125,31 @@ def test_one_release_plans_once_and_agrees_once_before_and_once_inside(
     count("dosimeter.dataset", "plan_query")
     count("dosimeter.release.account_terms", "agree_on_terms")
     count("dosimeter.release.run", "agree_on_terms")
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        for policy, planned in (("budget:2", 1), (None, 0)):  # the second release finds the plan of the first
-            calls.clear()
-            clinic.query(SMOKERS).release(ledger, Fixed(0.1), policy=policy, again=True)
-            assert calls == Counter(agree_on_terms=2, plan_query=planned)
+    for policy, planned in (("budget:2", 1), (None, 0)):  # the second release finds the plan of the first
+        calls.clear()
+        clinic.query(SMOKERS).release(ledger, Fixed(0.1), policy=policy, again=True)
+        assert calls == Counter(agree_on_terms=2, plan_query=planned)
 
 
-def test_a_query_remembers_by_what_it_was_looked_at(clinic: Dataset, tmp_path: Path) -> None:
+def test_a_query_remembers_by_what_it_was_looked_at(clinic: Dataset, ledger: Ledger) -> None:
     query = clinic.query(SMOKERS, indicator="exact", candidates=[1.0, 0.3, 0.1])
     found = query.find("ratio:0.95")
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        dry = query.dry_run(ledger, Preferred("ratio:0.95"), policy=Budget(2))
+    dry = query.dry_run(ledger, Preferred("ratio:0.95"), policy=Budget(2))
     assert (found.epsilon, dry.describe()["epsilon"]) == (0.3, 0.3)
 
 
 @pytest.mark.parametrize("way", [Fixed(Decimal("0.5")), Preferred("ratio:0.5", epsilon=np.float64(0.5))])  # type: ignore[arg-type]
-def test_an_epsilon_may_be_any_number(clinic: Dataset, tmp_path: Path, way: Way) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        assert clinic.query(SMOKERS).release(ledger, way, policy=Budget(Decimal(2))).status == "released"
-        with pytest.raises(OptionError, match=r"selection.* goes with"):
-            clinic.release(SMOKERS, ledger=ledger, epsilon=0.5, selection="paper")
-        with pytest.raises(OptionError, match="quantiles"):
-            clinic.release(SMOKERS, ledger=ledger, epsilon=0.5, quantiles="noise")
+def test_an_epsilon_may_be_any_number(clinic: Dataset, ledger: Ledger, way: Way) -> None:
+    assert clinic.query(SMOKERS).release(ledger, way, policy=Budget(Decimal(2))).status == "released"
+    with pytest.raises(OptionError, match=r"selection.* goes with"):
+        clinic.release(SMOKERS, ledger=ledger, epsilon=0.5, selection="paper")
+    with pytest.raises(OptionError, match="quantiles"):
+        clinic.release(SMOKERS, ledger=ledger, epsilon=0.5, quantiles="noise")
 
 
-def test_answers_are_tables_of_every_kind(clinic: Dataset, tmp_path: Path) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        answer = clinic.query(SMOKERS).release(ledger, Fixed(0.5), policy=Budget(1))
-        refused = clinic.query(SMOKERS).release(ledger, Fixed(0.9), policy=Budget(1))
+def test_answers_are_tables_of_every_kind(clinic: Dataset, ledger: Ledger) -> None:
+    answer = clinic.query(SMOKERS).release(ledger, Fixed(0.5), policy=Budget(1))
+    refused = clinic.query(SMOKERS).release(ledger, Fixed(0.9), policy=Budget(1))
     assert answer.answer is not None
     assert answer.to_arrow().to_pylist() == answer.answer == answer.to_polars().to_dicts()
     assert answer.to_pandas().to_dict("records") == answer.answer

@@ -25,6 +25,7 @@ from dosimeter.inspection.written_draft import propose_bound
 from dosimeter.schema.facts import Column, ColumnType
 from dosimeter.schema.toml import parse_schema, read_schema
 from tests.known import known
+from tests.schemas import declare, whole
 from tests.unit.drafts import check, draft
 
 Table = dict[str, Sequence[Any]]
@@ -47,10 +48,9 @@ def facts_of(table: Table, **more: Any) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "patient_id": {"type": "text", "identifying": True},
         "visit_id": {"type": "integer", "identifying": True},
-        "minutes": {"type": "integer", "bounds": [0, 120]},
+        "minutes": whole(0, 120),
     }
-    columns = {name: facts for name, facts in columns.items() if name in table}
-    return {"table": "data", "individuals": 5000, "reviewed": True, "columns": columns, **more}
+    return declare("data", 5000, {name: columns[name] for name in columns if name in table}) | more
 
 
 # ---------------------------------------------------------------- the written draft
@@ -230,21 +230,20 @@ def test_no_warning_without_marks_or_with_a_unit() -> None:
         engine.close()
 
 
-def test_release_warns_the_controller_when_an_account_is_opened_or_continued(tmp_path: Path) -> None:
+def test_release_warns_the_controller_when_an_account_is_opened_or_continued(ledger: Ledger) -> None:
     table = make_visits()
     grown = {name: [*cells, cells[0]] for name, cells in table.items()}
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        notes = []
-        for rows, sql, options in (
-            (table, "SELECT COUNT(*) FROM data", {"policy": "budget:9"}),
-            (table, "SELECT SUM(minutes) FROM data", {}),
-            (grown, "SELECT COUNT(*) FROM data", {"continued": True}),
-        ):
-            with Dataset.open(pa.table(dict(rows)), schema=facts_of(table)) as dataset:
-                answer = dataset.release(sql, epsilon=1.0, ledger=ledger, **options)
-            assert answer.status == "released"
-            assert "patient_id" not in json.dumps(answer.describe()), "the analyst sees nothing of it"
-            notes.append([note for note in answer.notes if "patient_id" in note])
+    notes = []
+    for rows, sql, options in (
+        (table, "SELECT COUNT(*) FROM data", {"policy": "budget:9"}),
+        (table, "SELECT SUM(minutes) FROM data", {}),
+        (grown, "SELECT COUNT(*) FROM data", {"continued": True}),
+    ):
+        with Dataset.open(pa.table(dict(rows)), schema=facts_of(table)) as dataset:
+            answer = dataset.release(sql, epsilon=1.0, ledger=ledger, **options)
+        assert answer.status == "released"
+        assert "patient_id" not in json.dumps(answer.describe()), "the analyst sees nothing of it"
+        notes.append([note for note in answer.notes if "patient_id" in note])
     assert [len(found) for found in notes] == [1, 0, 1]
     assert 'unit = "patient_id"' in notes[0][0]
 

@@ -25,33 +25,14 @@ unit = "row"
 max_rows_per_unit = 1
 reviewed = true
 
-[columns.age]
-type = "integer"
-bounds = [17, 90]
-
-[columns.income_eur]
-type = "decimal"
-bounds = [0, 250000]
-resolution = 0.01
-
-[columns.marital_status]
-type = "category"
-values = ["Divorced", "Married-AF-spouse"]
-
-[columns.born]
-type = "date"
-bounds = [1920-01-01, 2020-12-31]
-
-[columns.seen]
-type = "timestamp"
-bounds = ["2024-01-01T00:00:00", 2024-12-31T23:59:59]
-
-[columns.member]
-type = "boolean"
-
-[columns.name]
-type = "text"
-identifying = true
+[columns]
+age = { type = "integer", bounds = [17, 90] }
+income_eur = { type = "decimal", bounds = [0, 250000], resolution = 0.01 }
+marital_status = { type = "category", values = ["Divorced", "Married-AF-spouse"] }
+born = { type = "date", bounds = [1920-01-01, 2020-12-31] }
+seen = { type = "timestamp", bounds = ["2024-01-01T00:00:00", 2024-12-31T23:59:59] }
+member = { type = "boolean" }
+name = { type = "text", identifying = true }
 """
 
 
@@ -164,10 +145,8 @@ WRONG = [
     ("a = " + "[" * 5000, "not valid TOML"),
     ("", "the table has no name"),
     ('table = " "\n[columns.a]\ntype = "text"', "the table has no name"),
-    ("table = 3", "the table has no name"),
     ('table = "t"', "there are no columns"),
     ('table = "t"\ncolumns = 3', "there are no columns"),
-    ('table = "t"\n[columns]', "there are no columns"),
     ('table = "t"\ncolour = "red"\n[columns.a]\ntype = "text"', "unknown entry 'colour'. Known: account, columns"),
     ('table = "t"\n[columns.a]\ntype = "text"\n[columns.A]\ntype = "text"', "upper and lower case"),
     ('table = "t"\nunit = ""\n[columns.a]\ntype = "text"', 'unit must be "row" or'),
@@ -204,7 +183,6 @@ WRONG = [
     ('table = "t"\n[columns.a]\ntype = "timestamp"\nbounds = [2020-01-01T00:00:00Z, 2020-01-02T00:00:00Z]', "UTC"),
     ('table = "t"\n[columns.a]\ntype = "integer"\nresolution = 1', "only decimal columns have a resolution"),
     ('table = "t"\n[columns.a]\ntype = "decimal"\nresolution = 0', "resolution must be a positive number"),
-    ('table = "t"\n[columns.a]\ntype = "decimal"\nresolution = -0.01', "resolution must be a positive number"),
     ('table = "t"\n[columns.a]\ntype = "decimal"\nresolution = nan', "resolution must be finite"),
     ('table = "t"\n[columns.a]\ntype = "decimal"\nresolution = 1e-999999999', "30 decimal places"),
     ('table = "t"\n[columns.a]\ntype = "decimal"\nresolution = "fine"', "resolution must be a positive number"),
@@ -217,7 +195,6 @@ WRONG = [
     ('table = "t"\n[columns.a]\ntype = "text"\nmax_length = 0', "from 1 to 65,536"),
     ('table = "t"\n[columns.a]\ntype = "text"\nmax_length = 65537', "from 1 to 65,536"),
     ('table = "t"\n[columns.a]\ntype = "text"\nmax_length = true', "max_length must be a whole number of letters"),
-    ('table = "t"\n[columns.a]\ntype = "text"\nmax_length = "9"', "max_length must be a whole number of letters"),
 ]  # fmt: skip
 
 
@@ -244,16 +221,6 @@ def test_bounds_and_resolution_of_many_digits_are_exact() -> None:
     ]
     first, second = (digest_schema(parse_schema(text)) for text in close)
     assert first != second
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"Draft one with: Dataset.draft_schema\(\)"):
-        load_schema(tmp_path / "none.toml")
-    (tmp_path / "latin.toml").write_bytes(b'table = "caf\xe9"')
-    with pytest.raises(SchemaError, match="UTF-8"):
-        load_schema(tmp_path / "latin.toml")
-    with pytest.raises(SchemaError, match="cannot be read"):
-        load_schema(tmp_path)
 
 
 def test_digest_is_of_facts() -> None:

@@ -54,12 +54,12 @@ def test_a_parquet_file_with_one_such_column(name: str, tmp_path: Path) -> None:
         engine.close()
 
 
-def test_all_of_them_are_named_and_the_rest_is_used(tmp_path: Path) -> None:
+def test_all_of_them_are_named_and_the_rest_is_used(tmp_path: Path, ledger: Ledger) -> None:
     path = save(tmp_path, UNREAD)
     with Dataset.open(path) as dataset:
         assert list(dataset.schema.columns) == ["x"]
         assert dataset.risk("SELECT SUM(x) FROM k").measured().values == ((6,),)
-    with Dataset.open(path, schema=FACTS) as dataset, Ledger.open(tmp_path / "ledger.db") as ledger:
+    with Dataset.open(path, schema=FACTS) as dataset:
         answer = dataset.release("SELECT SUM(x) AS s FROM k", epsilon=1e6, ledger=ledger, policy="budget:1e7")
         assert (answer.status, answer.answer) == ("released", [{"s": 6}])
     written = draft(path)
