@@ -249,4 +249,4 @@ def test_an_obstacle_is_what_would_have_to_go(
         assert (obstacle.rule, closest) == ("budget", allowed[0])
         budget = Fraction(policy.removeprefix("budget:"))
         assert Fraction(spent) + closest + Fraction(svt) > budget
-        assert Fraction(obstacle.left) == max(budget - Fraction(spent), 0)
+        assert Fraction(charges.policy.left(reading) or 0) == max(budget - Fraction(spent), 0)
