@@ -37,6 +37,7 @@ from dosimeter.planning import digest_measured
 from dosimeter.problems import Option
 from dosimeter.release.order import Terms
 from dosimeter.release.prices import group_delta
+from dosimeter.release.ways.way import NO_WAY
 from dosimeter.schema import Schema
 from dosimeter.version import __version__
 
@@ -363,6 +364,7 @@ def digest_request(prepared: PreparedRelease, source_digest: str) -> str:
         "source": source_digest,
         "mechanism": [prepared.mechanism.name, prepared.mechanism.calibration, write_decimal(prepared.delta)],
         "algorithm": way.algorithm,
+        **NO_WAY,
         **way.identify(prepared.look, prepared.candidates),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from dosimeter.json_values import JsonObject, JsonValue
@@ -53,13 +53,7 @@ class Cost:
         return cls(0.0, _number(charges.reading), _number(charges.reading), 0.0, 0.0)
 
     def describe(self) -> JsonObject:
-        return {
-            "charge": self.charge,
-            "reading": self.reading,
-            "reading_after": self.reading_after,
-            "epsilon": self.epsilon,
-            "rho": self.rho,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
