@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from dosimeter.engines.cells import odd_cells_query, read_odd_cells
 from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
 from dosimeter.engines.engine import (
     Engine,
@@ -28,15 +29,13 @@ from dosimeter.engines.engine import (
     joined_with_itself,
 )
 from dosimeter.engines.identities import identify_files
-from dosimeter.engines.source_files import say_how
+from dosimeter.engines.source_files import Files, name_table, say_how
 from dosimeter.engines.spark_files import (
-    Files,
     find_files,
     identify_input,
     is_remote,
     read_csv,
     read_parquet,
-    table_name,
 )
 from dosimeter.engines.spark_kept import KeptViews
 from dosimeter.engines.spark_sessions import find_session, prepared, without_version_warnings
@@ -93,7 +92,7 @@ def open_spark(source: Any, options: ReadOptions | None = None) -> SparkEngine:
         return read_csv(session, files, options) if files.kind == "csv" else read_parquet(session, files)
 
     with _translated(label), prepared(session):
-        return SparkEngine(session, read, options.table or table_name(files), label, options, files)
+        return SparkEngine(session, read, options.table or name_table(files.paths[0]), label, options, files)
 
 
 def _open_object(source: Any, options: ReadOptions) -> SparkEngine:
@@ -207,13 +206,8 @@ class SparkEngine(Engine):
             return self._joined[table.name].odd_cells(names)
         if not names:
             return {}
-        counts = []
-        for name in names:
-            held, read = held_cells(self._read_as()[name][0], self._null()), self._value_of(name)
-            counted = exp.Sub(this=exp.Count(this=held), expression=exp.Count(this=read))
-            counts.append(exp.alias_(counted, name, quoted=True))
-        row = self.fetch(exp.select(*counts).from_(self._source())).to_pylist()[0]
-        return {name: int(count) for name, count in row.items()}
+        cells = {name: (held_cells(self._read_as()[name][0], self._null()), self._value_of(name)) for name in names}
+        return read_odd_cells(self.fetch(odd_cells_query(cells, self._source())))
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return a further table for a FROM or JOIN clause, read by another engine in the same session."""
@@ -421,10 +415,9 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
     try:
         with without_version_warnings():
             yield
-    except (PySparkException, OSError, RuntimeError) as error:
-        raise _explain(error, label, engine) from None
     except Exception as error:
-        if not type(error).__module__.startswith("py4j"):
+        known = isinstance(error, (PySparkException, OSError, RuntimeError))
+        if not known and not type(error).__module__.startswith("py4j"):
             raise
         raise _explain(error, label, engine) from None
     finally:
