@@ -16,7 +16,6 @@ from dosimeter.ledger.accounting import (
     RequestCharges,
     admits_charge,
     default_delta_total,
-    warn_of_delta,
 )
 from dosimeter.ledger.decimals import Number, exact_decimal, write_decimal
 from dosimeter.ledger.readings import Charge, Reading, SumReading
@@ -91,7 +90,7 @@ def test_exactly_so_many_default_deltas_fit(individuals: int) -> None:
     assert read_odometer([each] * (most + 1), total).infinite
     exact = min(Fraction(100, individuals**2), Fraction(1, individuals))
     assert float(total) == pytest.approx(float(exact), rel=1e-15)
-    assert (warn_of_delta(total) is None) == (individuals > 10)
+    assert (PAPER.warn(total, individuals) is None) == (individuals > 10)
 
 
 # ---------------------------------------------------------------- the paper's rule

@@ -38,20 +38,7 @@ def default_delta_total(individuals: int) -> Decimal:
 
 
 LARGE_DELTA = Decimal("0.1")
-
-
-def warn_of_delta(delta_total: Decimal) -> str | None:
-    """Return a warning if δ_g, the most that an account's δ's may add up to, is 0.1 or more; otherwise None (O5).
-
-    With so large a δ_g, the account's reading says little.
-    """
-    if delta_total < LARGE_DELTA:
-        return None
-    return (
-        f"The account's δ = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to a chance "
-        f"of {float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a smaller one, or use "
-        "Laplace noise, which needs none."
-    )
+"""The δ_g, the most that an account's δ's may add up to, from which on the account's reading says little (O5)."""
 
 
 Rule = Literal["delta", "cap", "reading", "budget"]
@@ -140,9 +127,13 @@ class Policy(ABC):
         above 1/n for n individuals. With such a δ, even publishing the row of one person, drawn at random, would keep
         the promise.
         """
-        if self.delta is None:
-            return warn_of_delta(delta_total)
-        if Decimal(individuals) * self.delta <= 1:
+        if self.delta is None and delta_total >= LARGE_DELTA:
+            return (
+                f"The account's δ = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to "
+                f"a chance of {float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a "
+                "smaller one, or use Laplace noise, which needs none."
+            )
+        if self.delta is None or Decimal(individuals) * self.delta <= 1:
             return None
         return (
             f"The δ of the policy {self} is above 1/{individuals:,}: to publish the row of one person, drawn by lot, "
@@ -238,10 +229,7 @@ class Budget(Policy):
         if name != "budget" or ":" not in text:
             return None
         budget, mark, delta = amounts.partition("@")
-        return cls(
-            exact_decimal(budget, name="the budget"),
-            exact_decimal(delta, name="the delta of the budget") if mark else None,
-        )
+        return cls(budget, delta if mark else None)
 
     def __str__(self) -> str:
         if self.delta is None:

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 import sqlalchemy as sa
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger.backends import TABLES, Connection, Row, create_tables
+from dosimeter.ledger.backends import TABLES, Connection, Row
 from dosimeter.ledger.chain import GENESIS
 
 
@@ -64,6 +64,7 @@ class PostgreSQL:
     """A ledger in two tables of a PostgreSQL database."""
 
     errors: tuple[type[Exception], ...] = (sa.exc.DBAPIError,)
+    number = "BIGINT"
     texts_as_bytes = False
     _WRITERS = 0x646F73696D657465  # the advisory lock's number: "dosimete"
 
@@ -147,9 +148,6 @@ class PostgreSQL:
 
     def check_vacant(self, connection: Connection) -> None:
         """Accept any database: it may hold other tables besides the ledger's."""
-
-    def tables(self) -> Sequence[str]:
-        return create_tables("BIGINT")
 
     def guards(self) -> Sequence[str]:
         refuse = "EXECUTE FUNCTION dosimeter_ledger_refuse()"
