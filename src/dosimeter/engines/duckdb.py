@@ -254,10 +254,8 @@ class DuckDBEngine(Engine):
     def hold(self) -> None:
         if self._form is None or self._files is None or self._holds:
             return
-        if (
-            sum(Path(path).stat().st_size * (8 if path.endswith(".gz") else 1) for path in self._files.paths)
-            > _LARGEST_HELD
-        ):
+        size = sum(Path(path).stat().st_size * (8 if path.endswith(".gz") else 1) for path in self._files.paths)
+        if size > _LARGEST_HELD:
             return
         with self._translated():
             self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {_CELLS} AS FROM {self._text_reader()}")
@@ -265,9 +263,9 @@ class DuckDBEngine(Engine):
 
     def _value_of(self, name: str, *, typed: bool) -> exp.Expression:
         source, kind = self._reading[name]
-        return (
-            read_column(source, self._native[source], kind) if typed else read_text_column(source, kind, self._writing)
-        )
+        if typed:
+            return read_column(source, self._native[source], kind)
+        return read_text_column(source, kind, self._writing)
 
     def doubtful_columns(self) -> frozenset[str]:
         """Return the columns of a CSV that may have cells not written as the declared type; none for other sources."""

@@ -272,21 +272,19 @@ class SparkEngine(Engine):
         In a Connect session the tag is set on the session. In a classic session it is set on the Spark context: the
         tags of such a session do not reach the thread that collects Arrow.
         """
-        if is_remote(self._session):
-            self._session.addTag(self._tag)
-        else:
-            self._session.sparkContext.addJobTag(self._tag)
+        add, remove, _ = self._find_tag_calls()
+        add(self._tag)
         try:
             yield
         finally:
-            if is_remote(self._session):
-                self._session.removeTag(self._tag)
-            else:
-                self._session.sparkContext.removeJobTag(self._tag)
+            remove(self._tag)
 
-    @property
-    def interrupted(self) -> bool:
-        return self._interrupted
+    def _find_tag_calls(self) -> tuple[Callable[[str], None], Callable[[str], None], Callable[[str], object]]:
+        """Return what adds a tag, what removes it, and what cancels the jobs that have it."""
+        if is_remote(self._session):
+            return self._session.addTag, self._session.removeTag, self._session.interruptTag
+        context = self._session.sparkContext
+        return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
 
     def refresh(self) -> None:
         """List files and look tables up again. Joined tables are closed, and opened again when they are needed."""
@@ -353,10 +351,7 @@ class SparkEngine(Engine):
     def interrupt(self) -> None:
         self._interrupted = True
         with _translated(self._label):
-            if is_remote(self._session):
-                self._session.interruptTag(self._tag)
-            else:
-                self._session.sparkContext.cancelJobsWithTag(self._tag)
+            self._find_tag_calls()[2](self._tag)
 
     def _close_joined(self) -> None:
         for other in self._joined.values():
@@ -427,7 +422,7 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
 
 def _explain(error: Exception, label: str, engine: SparkEngine | None) -> DosimeterError:
     """Return our own error for one of Spark's, chosen by its error condition: Spark's message can quote cells."""
-    if engine is not None and engine.interrupted:
+    if engine is not None and engine._interrupted:
         return Interrupted("Stopped.")
     if _is_gone(error):
         return SparkLostError(
