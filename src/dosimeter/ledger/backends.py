@@ -322,10 +322,7 @@ class SQLite:
         name = str(getattr(error, "sqlite_errorname", ""))
         match name.removeprefix("SQLITE_").partition("_")[0]:
             case "BUSY" | "LOCKED":
-                return (
-                    f"The ledger {self.label} was busy for {self._busy_timeout:g} seconds: another process is writing "
-                    "to it. Try again, or allow a longer busy timeout."
-                )
+                return tell_busy(self.label, self._busy_timeout)
             case "NOTADB":
                 return f"{self.label} is not a ledger. Name another file."
             case "CORRUPT":
@@ -345,6 +342,14 @@ class SQLite:
                 return f"The disk failed while the ledger {self.label} was in use ({name})."
             case _:
                 return f"The ledger {self.label} cannot be used ({name or type(error).__name__}). Run verify on it."
+
+
+def tell_busy(label: str, seconds: float) -> str:
+    """Return what it means that a ledger of this name was locked by a writer for so many seconds, and what to do."""
+    return (
+        f"The ledger {label} was busy for {seconds:g} seconds: another process is writing to it. Try again, or allow a "
+        "longer busy timeout."
+    )
 
 
 def list_indexes(backend: Backend) -> Mapping[str, str]:

@@ -203,7 +203,7 @@ class Ledger(LedgerLookups):
             dataset: one dataset's name; by default all.
         """
         wanted = self._list(lambda replay: replay.describe() if dataset in (None, replay.dataset) else None, whole=True)
-        return {"datasets": wanted}
+        return {"datasets": list(wanted)}
 
     def export(self, stream: TextIO) -> None:
         """Write every record as one line of JSON.

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 STOPPED: JsonObject = {"status": "stopped"}
 DENIED: JsonObject = {"status": "denied"}
-_LABEL = "a public value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,5 +135,5 @@ def foresee_about(prepared: PreparedRelease, epsilon: float | None, *, errors: b
 def _describe_shape(plan: QueryPlan) -> list[dict[str, str]]:
     """Return one row of the answer, with a placeholder for each value."""
     group = "each declared value" if plan.threshold is None else "the values of each group that is shown"
-    shown = ((output.name, _LABEL if output.label else group, output.is_aggregate) for output in plan.outputs)
+    shown = ((output.name, "a public value" if output.label else group, output.is_aggregate) for output in plan.outputs)
     return [{name: "…" if number else words for name, words, number in shown}]
