@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dosimeter.engines import duckdb as engine
+from dosimeter.engines import duckdb_connections
 from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.engines.engine import ReadOptions
 
@@ -41,8 +41,8 @@ def share_duckdb() -> Iterator[None]:
     """Open tables in memory as connections to one DuckDB per process and kind of individuals, locked like any other."""
     shared: dict[tuple[int, bool], duckdb.DuckDBPyConnection] = {}
     open_table = DuckDBEngine._over_table
-    connect = vars(engine)["connect"]
-    lock = vars(engine)["lock"]
+    connect = vars(duckdb_connections)["connect"]
+    lock = vars(duckdb_connections)["lock"]
 
     def connect_shared(*, one_row_each: bool) -> duckdb.DuckDBPyConnection:
         key = os.getpid(), one_row_each  # a forked process makes its own
@@ -53,7 +53,7 @@ def share_duckdb() -> Iterator[None]:
         return shared[key].cursor()
 
     def open_shared(table: pa.Table, options: ReadOptions) -> DuckDBEngine:
-        with patch.multiple(engine, connect=connect_shared, lock=lambda _: None):
+        with patch.multiple(duckdb_connections, connect=connect_shared, lock=lambda _: None):
             return open_table(table, options)
 
     with pytest.MonkeyPatch.context() as monkeypatch:

@@ -28,7 +28,6 @@ from typing import Any
 
 from dosimeter.errors import DosimeterError, LedgerError
 from dosimeter.ledger import (
-    AccountAlgorithm,
     AccountOpening,
     AccountSummary,
     Algorithm,
@@ -39,6 +38,7 @@ from dosimeter.ledger import (
     Reservation,
 )
 from dosimeter.ledger.accounting import Policy, admits_charge
+from dosimeter.ledger.entries import AccountAlgorithm
 from dosimeter.ledger.readings import Charge
 from dosimeter.mechanisms.zcdp import pure_rho
 

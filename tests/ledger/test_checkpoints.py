@@ -110,7 +110,8 @@ def check_lookups(ledger: Ledger, whole: Account) -> None:
     assert ledger.entries(whole.dataset, 10_000) == whole.entries[::-1]
     for entry in whole.entries[:: max(1, len(whole.entries) // 8)]:
         assert ledger.entry(entry.id) == entry
-        assert ledger.find_answer(whole.dataset, entry.request_digest) == whole.find_answer(entry.request_digest)
+        same = [e for e in whole.entries if e.status == "released" and e.request_digest == entry.request_digest]
+        assert ledger.find_answer(whole.dataset, entry.request_digest) == (same[-1] if same else None)
         page = ledger.entries(whole.dataset, 3, before=entry.id)
         assert page == whole.entries[: whole.entries.index(entry)][::-1][:3]
 

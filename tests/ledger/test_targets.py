@@ -17,7 +17,7 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import AccountSummary, Ledger, Reservation
-from dosimeter.ledger.backends import SQLite, choose_backend
+from dosimeter.ledger.backends import Connection, SQLite, choose_backend
 from tests.ledger.ledger_worker import NOBODY, decide_on
 
 
@@ -129,16 +129,16 @@ def test_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     Ledger.open(path).close()
 
-    connect = SQLite._connect
+    connect = SQLite.connect
 
-    def connect_to_a_full_disk(backend: SQLite) -> sqlite3.Connection:
+    def connect_to_a_full_disk(backend: SQLite) -> Connection:
         connection = connect(backend)
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        ((pages,),) = connection.execute("PRAGMA page_count")
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
     with (
-        mock.patch.object(SQLite, "_connect", connect_to_a_full_disk),
+        mock.patch.object(SQLite, "connect", connect_to_a_full_disk),
         Ledger.open(path) as ledger,
         pytest.raises(LedgerError, match="disk is full"),
     ):

@@ -112,7 +112,7 @@ def test_a_delta_that_promises_nothing_is_warned_of(table: Dataset, ledger: Ledg
 
 def test_everything_that_is_public_may_mix(table: Dataset, ledger: Ledger) -> None:
     for policy in (POLICY, "budget:3"):
-        with Ledger.open(Path(str(ledger._store.label)).with_name(f"{policy[-1]}.db")) as books:
+        with Ledger.open(Path(str(ledger._store.backend.label)).with_name(f"{policy[-1]}.db")) as books:
             table.release(COUNT.format(1), epsilon=0.1, ledger=books, policy=policy)
             table.release(COUNT.format(1), svt=0.2, variance=1.0, candidates="0.1", ledger=books)
             with pytest.raises(LedgerError, match="found from a preference"):

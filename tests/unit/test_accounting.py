@@ -16,7 +16,6 @@ from dosimeter.ledger.accounting import (
     RequestCharges,
     admits_charge,
     default_delta_total,
-    warn_of_delta,
 )
 from dosimeter.ledger.decimals import Number, exact_decimal, write_decimal
 from dosimeter.ledger.readings import Charge, Reading, SumReading
@@ -91,7 +90,7 @@ def test_exactly_so_many_default_deltas_fit(individuals: int) -> None:
     assert read_odometer([each] * (most + 1), total).infinite
     exact = min(Fraction(100, individuals**2), Fraction(1, individuals))
     assert float(total) == pytest.approx(float(exact), rel=1e-15)
-    assert (warn_of_delta(total) is None) == (individuals > 10)
+    assert (PAPER.warn(total, individuals) is None) == (individuals > 10)
 
 
 # ---------------------------------------------------------------- the paper's rule
@@ -249,4 +248,4 @@ def test_an_obstacle_is_what_would_have_to_go(
         assert (obstacle.rule, closest) == ("budget", allowed[0])
         budget = Fraction(policy.removeprefix("budget:"))
         assert Fraction(spent) + closest + Fraction(svt) > budget
-        assert Fraction(obstacle.left) == max(budget - Fraction(spent), 0)
+        assert Fraction(charges.policy.left(reading) or 0) == max(budget - Fraction(spent), 0)

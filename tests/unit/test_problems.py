@@ -17,7 +17,7 @@ import pytest
 import dosimeter
 from dosimeter import Dataset, LedgerError, OptionError, QueryError
 from dosimeter.ledger import Account, Policy
-from dosimeter.mechanisms import MECHANISMS
+from dosimeter.mechanisms import NORMS
 from dosimeter.options import OPTIONS, LookOptions, ReleaseOptions, SourceOptions, Study, check_option
 from dosimeter.planning import plan_query
 from dosimeter.problems import CHECK_SCHEMA, Audience, Hint, Option, Problem, Surface, for_controller, leave_out
@@ -247,7 +247,7 @@ def test_types_and_signatures_agree_with_what_is_declared() -> None:
                 value for kind in kinds if typing.get_origin(kind) is typing.Literal for value in typing.get_args(kind)
             }
             assert literals == set(declared.choices), name
-    assert OPTIONS["mechanism"].choices == MECHANISMS
+    assert OPTIONS["mechanism"].choices == tuple(NORMS)
     asked = {*inspect.signature(Dataset.query).parameters, *inspect.signature(Query.risk).parameters} - {"self", "sql"}
     assert asked == {*LookOptions.__dataclass_fields__, *Study.__dataclass_fields__} - {"observed", "study"}
 

@@ -10,11 +10,16 @@ than its individual may.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dosimeter.schema import ColumnType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FIRST_MOMENT, LAST_MOMENT = "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"
 _LARGEST_DOUBLE = "1.7976931348623157e308"
@@ -85,6 +90,20 @@ def _parse(text: exp.Expression, kind: ColumnType, native: exp.DataType) -> exp.
         bare = exp.SplitPart(this=bare, delimiter=exp.Literal.string(end), part_index=one)
     value = exp.TryCast(this=bare, to=native.copy(), safe=True)
     return exp.Case(ifs=[exp.If(this=matches(without_blanks(text), form.pattern), true=value)])
+
+
+def odd_cells_query(cells: Mapping[str, tuple[exp.Expression, exp.Expression]], source: exp.Expression) -> exp.Select:
+    """Return the query that counts each column's odd cells: not NULL in the source, but counted as NULL.
+
+    ``cells``: for each column, SQL for its cells as they are in the source, and as they are read.
+    """
+    counts = {name: exp.Sub(this=exp.Count(this=a), expression=exp.Count(this=b)) for name, (a, b) in cells.items()}
+    return exp.select(*(exp.alias_(each, name, quoted=True) for name, each in counts.items())).from_(source)
+
+
+def read_odd_cells(found: pa.Table) -> dict[str, int]:
+    """Return how many odd cells each column has, as ``odd_cells_query`` counted them."""
+    return {name: int(count) for name, count in found.to_pylist()[0].items()}
 
 
 def without_blanks(text: exp.Expression) -> exp.Expression:

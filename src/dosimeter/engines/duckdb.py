@@ -24,10 +24,9 @@ from dosimeter.engines.duckdb_columns import (
     read_column,
     read_text_column,
 )
-from dosimeter.engines.duckdb_connections import KeptTables, connect, interruptible, lock
+from dosimeter.engines.duckdb_connections import KeptTables, interruptible, opening
 from dosimeter.engines.duckdb_files import (
     CsvForm,
-    Files,
     explain_error,
     find_files,
     is_database,
@@ -53,7 +52,7 @@ from dosimeter.engines.engine import (
 )
 from dosimeter.engines.file_digests import State, read_state, read_states
 from dosimeter.engines.identities import identify_files
-from dosimeter.engines.source_files import name_table, read_first_line
+from dosimeter.engines.source_files import Files, name_table, read_first_line
 from dosimeter.engines.written_cells import CellWriting, infer_types, inference_query
 from dosimeter.errors import DataError, OptionError, SchemaError
 from dosimeter.problems import Option
@@ -131,23 +130,20 @@ class DuckDBEngine(Engine):
 
     @classmethod
     def _over_files(cls, files: Files, options: ReadOptions) -> DuckDBEngine:
-        connection = connect(one_row_each=options.one_row_each)
-        try:
-            allowed = dict.fromkeys(name for path in files.paths for name in (quote_text(path), quote_path(path)))
-            connection.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
-            form = sniff_csv(connection, files, options) if files.kind == "csv" else None
-            reader = (
-                write_parquet_reader(files) if form is None else write_csv_reader(files, options, form, form.columns)
-            )
-            connection.execute(f"CREATE TEMP VIEW {_SOURCE} AS SELECT * FROM {reader}")
-            native = _describe(connection, _SOURCE) if form is None else form.columns
-        except duckdb.Error as error:
-            connection.close()
-            raise explain_error(error, files.paths[0], files.kind) from None
-        except BaseException:
-            connection.close()
-            raise
-        lock(connection)
+        with opening(one_row_each=options.one_row_each) as connection:
+            try:
+                allowed = dict.fromkeys(name for path in files.paths for name in (quote_text(path), quote_path(path)))
+                connection.execute(f"SET allowed_paths = [{', '.join(allowed)}]")
+                form = sniff_csv(connection, files, options) if files.kind == "csv" else None
+                reader = (
+                    write_parquet_reader(files)
+                    if form is None
+                    else write_csv_reader(files, options, form, form.columns)
+                )
+                connection.execute(f"CREATE TEMP VIEW {_SOURCE} AS SELECT * FROM {reader}")
+                native = _describe(connection, _SOURCE) if form is None else form.columns
+            except duckdb.Error as error:
+                raise explain_error(error, files.paths[0], files.kind) from None
         return cls(connection, options.table or name_table(files.paths[0]), native, files, options, None, form)
 
     @classmethod
@@ -155,26 +151,23 @@ class DuckDBEngine(Engine):
         """Open a DuckDB file, attached to a database in memory so that one process may open it several times."""
         if not Path(path).is_file():
             raise DataError(f"There is no DuckDB file {path}.")
-        connection = connect(one_row_each=options.one_row_each)
-        stat = _stat_file(path)
-        try:
-            connection.execute(f"ATTACH {quote_text(path)} AS {_ATTACHED} (READ_ONLY)")
-            connection.execute(f"USE {_ATTACHED}")
-        except duckdb.Error:
-            connection.close()
-            raise DataError(
-                f"{path} cannot be opened as a DuckDB file. Is it one, and not in use by a writer?"
-            ) from None
-        table = options.table or _only_table(connection, path)
-        parts = [quote_identifier(part) for part in table.split(".")]
-        try:
-            native = _describe(connection, ".".join(parts))
-            columns = ", ".join(_by_bytes(name, kind) for name, kind in native.items())
-            connection.execute(f"CREATE TEMP VIEW {_SOURCE} AS SELECT {columns} FROM {'.'.join(parts)}")
-        except duckdb.Error:
-            connection.close()
-            raise DataError(f"{path} has no table {table}. Name one with ", Option("table"), ".") from None
-        lock(connection)
+        with opening(one_row_each=options.one_row_each) as connection:
+            stat = _stat_file(path)
+            try:
+                connection.execute(f"ATTACH {quote_text(path)} AS {_ATTACHED} (READ_ONLY)")
+                connection.execute(f"USE {_ATTACHED}")
+            except duckdb.Error:
+                raise DataError(
+                    f"{path} cannot be opened as a DuckDB file. Is it one, and not in use by a writer?"
+                ) from None
+            table = options.table or _only_table(connection, path)
+            parts = [quote_identifier(part) for part in table.split(".")]
+            try:
+                native = _describe(connection, ".".join(parts))
+                columns = ", ".join(_by_bytes(name, kind) for name, kind in native.items())
+                connection.execute(f"CREATE TEMP VIEW {_SOURCE} AS SELECT {columns} FROM {'.'.join(parts)}")
+            except duckdb.Error:
+                raise DataError(f"{path} has no table {table}. Name one with ", Option("table"), ".") from None
         return cls(connection, table, native, Files("duckdb", (path,)), options, None, attached=stat)
 
     @classmethod
@@ -182,22 +175,20 @@ class DuckDBEngine(Engine):
         from dosimeter.engines.arrow_tables import copy_table, digest_table, without_zones
 
         digest, table = digest_table(table), copy_table(table)
-        connection = connect(one_row_each=options.one_row_each)
         unread: dict[str, str] = {}
-        try:
-            connection.register(_SOURCE, without_zones(table))
-            native = _describe(connection, _SOURCE)
-        except duckdb.Error:
-            unread = {field.name: str(field.type) for field in table.schema if not _is_readable(connection, field)}
-            if not unread or len(unread) == len(table.schema):
-                connection.close()
-                listed = ", ".join(f"{name} ({kind})" for name, kind in list(unread.items())[:20])
-                raise DataError(
-                    f"The table has no column of a type that DuckDB reads: {listed}. Cast them first."
-                ) from None
-            connection.register(_SOURCE, without_zones(table.drop_columns(list(unread))))
-            native = _describe(connection, _SOURCE)
-        lock(connection)
+        with opening(one_row_each=options.one_row_each) as connection:
+            try:
+                connection.register(_SOURCE, without_zones(table))
+                native = _describe(connection, _SOURCE)
+            except duckdb.Error:
+                unread = {field.name: str(field.type) for field in table.schema if not _is_readable(connection, field)}
+                if not unread or len(unread) == len(table.schema):
+                    listed = ", ".join(f"{name} ({kind})" for name, kind in list(unread.items())[:20])
+                    raise DataError(
+                        f"The table has no column of a type that DuckDB reads: {listed}. Cast them first."
+                    ) from None
+                connection.register(_SOURCE, without_zones(table.drop_columns(list(unread))))
+                native = _describe(connection, _SOURCE)
         return cls(connection, options.table or "data", native | unread, None, options, digest)
 
     # ------------------------------------------------------------ describing
@@ -263,10 +254,8 @@ class DuckDBEngine(Engine):
     def hold(self) -> None:
         if self._form is None or self._files is None or self._holds:
             return
-        if (
-            sum(Path(path).stat().st_size * (8 if path.endswith(".gz") else 1) for path in self._files.paths)
-            > _LARGEST_HELD
-        ):
+        size = sum(Path(path).stat().st_size * (8 if path.endswith(".gz") else 1) for path in self._files.paths)
+        if size > _LARGEST_HELD:
             return
         with self._translated():
             self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {_CELLS} AS FROM {self._text_reader()}")
@@ -274,9 +263,9 @@ class DuckDBEngine(Engine):
 
     def _value_of(self, name: str, *, typed: bool) -> exp.Expression:
         source, kind = self._reading[name]
-        return (
-            read_column(source, self._native[source], kind) if typed else read_text_column(source, kind, self._writing)
-        )
+        if typed:
+            return read_column(source, self._native[source], kind)
+        return read_text_column(source, kind, self._writing)
 
     def doubtful_columns(self) -> frozenset[str]:
         """Return the columns of a CSV that may have cells not written as the declared type; none for other sources."""
@@ -567,7 +556,6 @@ def _only_table(connection: duckdb.DuckDBPyConnection, path: str) -> str:
     ).fetchall()
     names = [str(table) if schema == "main" else f"{schema}.{table}" for schema, table in rows]
     if len(names) != 1:
-        connection.close()
         listed = ", ".join(names[:20]) or "none"
         raise OptionError(f"{path} has {len(names)} tables ({listed}). Name one with ", Option("table"), ".")
     return names[0]

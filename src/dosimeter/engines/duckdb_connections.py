@@ -16,6 +16,21 @@ _CELL = 16  # bytes: what a number or a short text takes at most
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 
+@contextlib.contextmanager
+def opening(*, one_row_each: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection to open a source with, and lock it at the end of the block; close it after an error.
+
+    ``one_row_each``: as in ``connect``.
+    """
+    connection = connect(one_row_each=one_row_each)
+    try:
+        yield connection
+        lock(connection)
+    except BaseException:
+        connection.close()
+        raise
+
+
 def connect(*, one_row_each: bool) -> duckdb.DuckDBPyConnection:
     """Open a database in memory that loads no extension and sees no variables of Python.
 

@@ -17,7 +17,7 @@ import duckdb
 from sqlglot import exp
 
 from dosimeter.engines.engine import ReadOptions
-from dosimeter.engines.source_files import find_kind, list_files, say_how
+from dosimeter.engines.source_files import Files, find_kind, list_files, say_how
 from dosimeter.errors import DataError, OptionError
 from dosimeter.options import check_option
 from dosimeter.problems import CHECK_SCHEMA, Option
@@ -32,12 +32,6 @@ _ENCODINGS = {
     "cp1252": "latin-1",
     "utf-16": "utf-16",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    kind: str
-    paths: tuple[str, ...]
 
 
 def is_database(source: str) -> bool:

@@ -133,9 +133,5 @@ def identify_stored(connection: duckdb.DuckDBPyConnection, database: str, table:
     catalogue = read_catalogue(connection, database)
     parts = table.split(".")
     under = catalogue.list_under(catalogue.find(parts[-1], parts[-2] if len(parts) > 1 else "main"))
-    found: set[str] = set()
-    for schema, stored in sorted(under):
-        found |= identify_relation(connection, ".".join(map(quote_identifier, (database, schema, stored))))
-    if not under:  # a view of constants: what it shows is all there is
-        found |= identify_relation(connection, ".".join(map(quote_identifier, parts)))
-    return frozenset(found)
+    names = [[database, *stored] for stored in sorted(under)] or [parts]  # a view of constants shows all there is
+    return frozenset().union(*(identify_relation(connection, ".".join(map(quote_identifier, name))) for name in names))

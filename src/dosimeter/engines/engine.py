@@ -108,25 +108,21 @@ class Engine(Protocol):
 
     def default_table(self) -> str:
         """Return the name that the table has if no schema names it."""
-        ...
 
     def describe(self) -> Mapping[str, ColumnType]:
         """Return the columns, each with the type that it has without a schema.
 
         Columns of a type that has no equivalent here (a time, a list, bytes …) are left out.
         """
-        ...
 
     def unread_columns(self) -> Mapping[str, str]:
         """Return the columns that ``describe`` leaves out, each with its type in the source."""
-        ...
 
     def impose(self, schema: Schema) -> None:
         """From now on, read every column in the type that the schema declares.
 
         Raises DataError for a column that is missing or cannot have its type.
         """
-        ...
 
     def hold(self) -> None:
         """Prepare for many queries over the same data, as a draft of many columns makes.
@@ -138,14 +134,12 @@ class Engine(Protocol):
 
     def relation(self) -> exp.Expression:
         """Return the table for a FROM clause: every column in its declared type, odd cells as NULL (N4)."""
-        ...
 
     def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
         """Return how many odd cells each of these columns has: not NULL in the source, but counted as NULL (N4).
 
         ``table``: the joined table that the columns belong to; None for the table itself.
         """
-        ...
 
     def doubtful_columns(self) -> frozenset[str]:
         """Return the columns in which opening the source showed that there may be odd cells. Takes no further scan.
@@ -156,11 +150,9 @@ class Engine(Protocol):
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return a further table that the schema declares, with its declared types, for a FROM or JOIN clause."""
-        ...
 
     def fetch(self, query: exp.Select) -> pa.Table:
         """Run a query that Dosimeter wrote and return its rows."""
-        ...
 
     def fetch_few(self, query: exp.Select) -> FewRows:
         """Run a query that Dosimeter wrote and that gives few rows, and return them as Python values.
@@ -180,18 +172,15 @@ class Engine(Protocol):
         query's columns and their types; ``rows``: how many rows it can have at most; ``by``: a column whose equal
         values will be read together.
         """
-        ...
 
     def refresh(self) -> None:
         """See the data as they are now: end the snapshot, and read joined tables and kept rows again.
 
         Raises DataError for a table that no longer has the columns that it was opened with.
         """
-        ...
 
     def fingerprint(self) -> str:
         """Return a digest of the content of the table and of the tables declared beside it, to notice changed data."""
-        ...
 
     def equal_fingerprints(self) -> frozenset[str]:
         """Return the fingerprints that the same files have with options that say what holds without them.
@@ -210,7 +199,6 @@ class Engine(Protocol):
         They cover the table itself and the private tables that the schema declares beside it, whether or not a query
         joins them; with ``public``, only the declared public tables. A declared table that does not exist has none.
         """
-        ...
 
     def progress(self) -> float | None:
         """Return how much of the running query is done, in percent; None where the engine cannot tell."""
@@ -218,7 +206,6 @@ class Engine(Protocol):
 
     def interrupt(self) -> None:
         """Stop the running query."""
-        ...
 
     def close(self) -> None: ...
 

@@ -53,8 +53,10 @@ def _open_postgres(source: Any, options: ReadOptions) -> Engine:
         raise OptionError(
             Option("engine", "postgres"), " needs a URL: postgresql://user@host/database, and ", Option("table"), "."
         )
-    from dosimeter.engines.postgres import open_postgres
-
+    try:
+        from dosimeter.engines.postgres import open_postgres
+    except ImportError:
+        raise OptionError("PostgreSQL needs the psycopg driver: pip install 'dosimeter[postgres]'.") from None
     return open_postgres(source.replace("postgresql+psycopg://", "postgresql://", 1), options)
 
 

@@ -11,10 +11,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import psycopg
+import pyarrow as pa
+from psycopg.conninfo import conninfo_to_dict
 from sqlglot import exp
 
+from dosimeter.engines.cells import odd_cells_query, read_odd_cells
 from dosimeter.engines.columns import NativeColumn
 from dosimeter.engines.engine import Engine, ReadOptions, combine_fingerprints, digest_sums, joined_with_itself
 from dosimeter.engines.postgres_catalogue import (
@@ -24,21 +28,18 @@ from dosimeter.engines.postgres_catalogue import (
     describe_relation,
     find_relation,
     match_columns,
-    odd_cells_query,
     quote_identifier,
+    read_column,
     read_settings,
     read_through_casts,
     split_name,
+    table_of,
 )
 from dosimeter.engines.postgres_identities import identify_relation, name_address, name_system
 from dosimeter.engines.postgres_trees import write_query
 from dosimeter.errors import ConnectionLost, DataError, DosimeterError, Interrupted, OptionError, SourceUnreachable
 from dosimeter.problems import CHECK_SCHEMA
 from dosimeter.schema import ColumnType, JoinTable, Schema
-
-if TYPE_CHECKING:
-    import psycopg
-    import pyarrow as pa
 
 OLDEST_SERVER = 12
 STATEMENT_TIMEOUT = "15min"
@@ -147,7 +148,7 @@ class PostgresEngine(Engine):
 
     def _join(self, table: JoinTable) -> tuple[CatalogueTable, Reading]:
         if table.name not in self._joined:
-            relation, attributes = self._find_joined(table.source or table.name)
+            relation, attributes = self._find_joined(table)
             if table.public and (relation.schema, relation.name) == (self._relation.schema, self._relation.name):
                 raise joined_with_itself(table)
             self._joined[table.name] = (relation, match_columns(table.columns, attributes))
@@ -157,12 +158,23 @@ class PostgresEngine(Engine):
         relation, reading = (self._relation, self._reading) if table is None else self._join(table)
         if not names:
             return {}
-        found = self._run(write_query(odd_cells_query(relation, reading, names)))
-        return {name: int(count) for name, count in found.to_pylist()[0].items()}
+        cells = {
+            name: (exp.column(exp.to_identifier(reading[name][0], quoted=True)), read_column(*reading[name]))
+            for name in names
+        }
+        return read_odd_cells(self._run(write_query(odd_cells_query(cells, table_of(relation)))))
 
-    def _find_joined(self, name: str) -> tuple[CatalogueTable, dict[str, NativeColumn]]:
-        import psycopg
+    def _find_declared(self, table: JoinTable) -> tuple[CatalogueTable, dict[str, NativeColumn]] | None:
+        """Return a declared table and its columns; None if it is absent, so that no query can join it either."""
+        try:
+            return self._find_joined(table)
+        except SourceUnreachable:
+            raise
+        except (DataError, OptionError):
+            return None
 
+    def _find_joined(self, table: JoinTable) -> tuple[CatalogueTable, dict[str, NativeColumn]]:
+        name = table.source or table.name
         named = name if len(split_name(name)) > 1 else f"{quote_identifier(self._relation.schema)}.{name}"
         try:
             self._begin_if_idle()
@@ -219,24 +231,11 @@ class PostgresEngine(Engine):
 
         Which tables a view reads is found out in the current snapshot. ``public``: as in ``Engine.identities``.
         """
-        relations = [] if public else [self._relation]
-        for table in self._declared.values():
-            if table.public is not public:
-                continue
-            try:
-                relations.append(self._find_joined(table.source or table.name)[0])
-            except SourceUnreachable:
-                raise
-            except (DataError, OptionError):
-                continue  # absent: no query can join it either
-        found: set[str] = set()
-        for relation in relations:
-            found |= self._identify(relation)
-        return frozenset(found)
+        joined = [self._find_declared(table) for table in self._declared.values() if table.public is public]
+        relations = [*([] if public else [self._relation]), *(found[0] for found in joined if found is not None)]
+        return frozenset(identity for relation in relations for identity in self._identify(relation))
 
     def _identify(self, relation: CatalogueTable) -> frozenset[str]:
-        import psycopg
-
         try:
             self._begin_if_idle()
             try:
@@ -254,13 +253,8 @@ class PostgresEngine(Engine):
         self._joined.clear()
 
     def _digest_joined(self, table: JoinTable) -> str:
-        try:
-            found = self._find_joined(table.source or table.name)
-        except SourceUnreachable:
-            raise
-        except (DataError, OptionError):
-            return "absent"  # no query can join it either
-        return self._digest(*found)
+        found = self._find_declared(table)
+        return "absent" if found is None else self._digest(*found)
 
     def _digest(self, relation: CatalogueTable, attributes: Mapping[str, NativeColumn]) -> str:
         record = ", ".join(quote_identifier(name) for name in attributes)
@@ -273,8 +267,6 @@ class PostgresEngine(Engine):
         return digest_sums([(name, attribute.written) for name, attribute in attributes.items()], found)
 
     def _run(self, text: str) -> pa.Table:
-        import psycopg
-
         self._interrupted = False
         running = False
         try:
@@ -299,8 +291,6 @@ class PostgresEngine(Engine):
             raise
 
     def _begin_if_idle(self) -> None:
-        import psycopg
-
         if self._connection.closed:
             self._connection = self._reconnect()
         if self._connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE:
@@ -309,8 +299,6 @@ class PostgresEngine(Engine):
 
     def _leave_transaction(self) -> None:
         """End the snapshot. Until the next one begins, ``is_still`` answers by this one: its data made a query fail."""
-        import psycopg
-
         self._kept.clear()
         self.generation += 1
         try:
@@ -319,8 +307,6 @@ class PostgresEngine(Engine):
             return  # the connection is gone, and its transaction with it
 
     def interrupt(self) -> None:
-        import psycopg
-
         self._interrupted = True
         try:
             self._connection.cancel_safe(timeout=5.0)
@@ -336,11 +322,6 @@ class PostgresEngine(Engine):
 
 def _connect(url: str) -> tuple[psycopg.Connection[Any], str]:
     """Return the connection, and a name of the server for messages: host and database, never the user or password."""
-    try:
-        import psycopg
-        from psycopg.conninfo import conninfo_to_dict
-    except ImportError:
-        raise OptionError("PostgreSQL needs the psycopg driver: pip install 'dosimeter[postgres]'.") from None
     try:
         parameters: dict[str, Any] = dict(conninfo_to_dict(url))
     except (psycopg.Error, ValueError):
@@ -390,8 +371,6 @@ def _begin(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> 
 def _look_up(
     connection: psycopg.Connection[Any], table: str | None, server: str
 ) -> tuple[CatalogueTable, dict[str, NativeColumn]]:
-    import psycopg
-
     try:
         _begin(connection, {})
         relation = find_relation(connection, table, server)
@@ -407,8 +386,6 @@ def _look_up(
 
 def _as_arrow(cursor: psycopg.Cursor[Any]) -> pa.Table:
     """Return the cursor's rows as an Arrow table. Whole numbers of up to 38 digits stay exact."""
-    import pyarrow as pa
-
     description = cursor.description or []
     columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(description)
     arrays = [_array(values, item.type_code) for values, item in zip(columns, description, strict=True)]
@@ -416,8 +393,6 @@ def _as_arrow(cursor: psycopg.Cursor[Any]) -> pa.Table:
 
 
 def _array(values: Sequence[Any], oid: int) -> pa.Array:
-    import pyarrow as pa
-
     types = {
         16: pa.bool_(),
         20: pa.int64(),

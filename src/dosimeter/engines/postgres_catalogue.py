@@ -6,7 +6,7 @@ Takes an open connection or plain names; gives values and trees. Never connects,
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +187,7 @@ def read_through_casts(relation: CatalogueTable, reading: Reading, alias: str) -
 
     PostgreSQL flattens the subquery, so that a WHERE still reaches the table.
     """
-    columns = [exp.alias_(_read(*read), name, quoted=True) for name, read in reading.items()]
+    columns = [exp.alias_(read_column(*read), name, quoted=True) for name, read in reading.items()]
     return exp.select(*columns).from_(table_of(relation)).subquery(alias)
 
 
@@ -205,18 +205,7 @@ def read_settings(name: str, columns: Mapping[str, ColumnType]) -> exp.Expressio
     return exp.select(*items).subquery("kept")
 
 
-def odd_cells_query(relation: CatalogueTable, reading: Reading, names: Collection[str]) -> exp.Select:
-    """Return the query that counts each column's odd cells: not NULL in the source, but counted as NULL."""
-    counts = []
-    for name in names:
-        held = exp.Count(this=exp.column(exp.to_identifier(reading[name][0], quoted=True)))
-        counts.append(
-            exp.alias_(exp.Sub(this=held, expression=exp.Count(this=_read(*reading[name]))), name, quoted=True)
-        )
-    return exp.select(*counts).from_(table_of(relation))
-
-
-def _read(source: str, held: str, kind: ColumnType) -> exp.Expression:
+def read_column(source: str, held: str, kind: ColumnType) -> exp.Expression:
     """Return SQL for the column ``source`` of the PostgreSQL type ``held``, read as ``kind``; odd cells are NULL.
 
     Tests of bounds find NaN and infinite dates: PostgreSQL orders NaN above all numbers, and infinities before or after

@@ -10,6 +10,7 @@ import glob
 import gzip
 import re
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from dosimeter.errors import OptionError
@@ -21,6 +22,19 @@ _POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?:", re.IGNORECASE)
 _PASSWORD = re.compile(r":(?!//)[^@]*@")  # abfss://container@account is an address without a password
 _LONGEST_HEADER = 1_000_000  # bytes
 _SECRET = re.compile(r"(?i)(^jdbc:|\b(ssl)?(password|passwd|pwd)\s*=)")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files to read. ``kind``: csv, parquet or duckdb.
+
+    ``paths``: their paths, or one name that Spark is to look up. ``local``: whether the paths are files of this
+    machine, whose bytes can be digested.
+    """
+
+    kind: str
+    paths: tuple[str, ...]
+    local: bool = True
 
 
 def refuse_database_url(source: str) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from dosimeter.engines.cells import odd_cells_query, read_odd_cells
 from dosimeter.engines.columns import NativeColumn, NativeTypes, require_column
 from dosimeter.engines.engine import (
     Engine,
@@ -28,15 +29,13 @@ from dosimeter.engines.engine import (
     joined_with_itself,
 )
 from dosimeter.engines.identities import identify_files
-from dosimeter.engines.source_files import say_how
+from dosimeter.engines.source_files import Files, name_table, say_how
 from dosimeter.engines.spark_files import (
-    Files,
     find_files,
     identify_input,
     is_remote,
     read_csv,
     read_parquet,
-    table_name,
 )
 from dosimeter.engines.spark_kept import KeptViews
 from dosimeter.engines.spark_sessions import find_session, prepared, without_version_warnings
@@ -93,7 +92,7 @@ def open_spark(source: Any, options: ReadOptions | None = None) -> SparkEngine:
         return read_csv(session, files, options) if files.kind == "csv" else read_parquet(session, files)
 
     with _translated(label), prepared(session):
-        return SparkEngine(session, read, options.table or table_name(files), label, options, files)
+        return SparkEngine(session, read, options.table or name_table(files.paths[0]), label, options, files)
 
 
 def _open_object(source: Any, options: ReadOptions) -> SparkEngine:
@@ -207,13 +206,8 @@ class SparkEngine(Engine):
             return self._joined[table.name].odd_cells(names)
         if not names:
             return {}
-        counts = []
-        for name in names:
-            held, read = held_cells(self._read_as()[name][0], self._null()), self._value_of(name)
-            counted = exp.Sub(this=exp.Count(this=held), expression=exp.Count(this=read))
-            counts.append(exp.alias_(counted, name, quoted=True))
-        row = self.fetch(exp.select(*counts).from_(self._source())).to_pylist()[0]
-        return {name: int(count) for name, count in row.items()}
+        cells = {name: (held_cells(self._read_as()[name][0], self._null()), self._value_of(name)) for name in names}
+        return read_odd_cells(self.fetch(odd_cells_query(cells, self._source())))
 
     def joined(self, table: JoinTable) -> exp.Expression:
         """Return a further table for a FROM or JOIN clause, read by another engine in the same session."""
@@ -278,21 +272,19 @@ class SparkEngine(Engine):
         In a Connect session the tag is set on the session. In a classic session it is set on the Spark context: the
         tags of such a session do not reach the thread that collects Arrow.
         """
-        if is_remote(self._session):
-            self._session.addTag(self._tag)
-        else:
-            self._session.sparkContext.addJobTag(self._tag)
+        add, remove, _ = self._find_tag_calls()
+        add(self._tag)
         try:
             yield
         finally:
-            if is_remote(self._session):
-                self._session.removeTag(self._tag)
-            else:
-                self._session.sparkContext.removeJobTag(self._tag)
+            remove(self._tag)
 
-    @property
-    def interrupted(self) -> bool:
-        return self._interrupted
+    def _find_tag_calls(self) -> tuple[Callable[[str], None], Callable[[str], None], Callable[[str], object]]:
+        """Return what adds a tag, what removes it, and what cancels the jobs that have it."""
+        if is_remote(self._session):
+            return self._session.addTag, self._session.removeTag, self._session.interruptTag
+        context = self._session.sparkContext
+        return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
 
     def refresh(self) -> None:
         """List files and look tables up again. Joined tables are closed, and opened again when they are needed."""
@@ -359,10 +351,7 @@ class SparkEngine(Engine):
     def interrupt(self) -> None:
         self._interrupted = True
         with _translated(self._label):
-            if is_remote(self._session):
-                self._session.interruptTag(self._tag)
-            else:
-                self._session.sparkContext.cancelJobsWithTag(self._tag)
+            self._find_tag_calls()[2](self._tag)
 
     def _close_joined(self) -> None:
         for other in self._joined.values():
@@ -421,10 +410,9 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
     try:
         with without_version_warnings():
             yield
-    except (PySparkException, OSError, RuntimeError) as error:
-        raise _explain(error, label, engine) from None
     except Exception as error:
-        if not type(error).__module__.startswith("py4j"):
+        known = isinstance(error, (PySparkException, OSError, RuntimeError))
+        if not known and not type(error).__module__.startswith("py4j"):
             raise
         raise _explain(error, label, engine) from None
     finally:
@@ -434,7 +422,7 @@ def _translated(label: str, engine: SparkEngine | None = None) -> Iterator[None]
 
 def _explain(error: Exception, label: str, engine: SparkEngine | None) -> DosimeterError:
     """Return our own error for one of Spark's, chosen by its error condition: Spark's message can quote cells."""
-    if engine is not None and engine.interrupted:
+    if engine is not None and engine._interrupted:
         return Interrupted("Stopped.")
     if _is_gone(error):
         return SparkLostError(

@@ -12,14 +12,13 @@ import gzip
 import io
 import itertools
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
 from dosimeter.engines.engine import ReadOptions
 from dosimeter.engines.identities import identify_files, name_digests
-from dosimeter.engines.source_files import find_delimiter, find_kind, list_files, name_table, say_how
+from dosimeter.engines.source_files import Files, find_delimiter, find_kind, list_files, say_how
 from dosimeter.errors import DataError, OptionError
 from dosimeter.options import check_option
 from dosimeter.problems import Option
@@ -40,18 +39,6 @@ _ENCODINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
-    """The files to read. ``kind``: csv or parquet. ``paths``: their paths, or one name that Spark is to look up.
-
-    ``local``: whether the paths are files of this machine, whose bytes can be digested.
-    """
-
-    kind: str
-    paths: tuple[str, ...]
-    local: bool
-
-
 def find_files(source: str) -> Files:
     """Return the files of this machine that a source names; if there are none, the source's name for Spark to look up.
 
@@ -61,16 +48,12 @@ def find_files(source: str) -> Files:
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", source):
         return Files(kind, (source,), local=False)
     files = list_files(source)
-    return Files(kind, files, local=True) if files else Files(kind, (source,), local=False)
+    return Files(kind, files) if files else Files(kind, (source,), local=False)
 
 
 def is_remote(session: SparkSession) -> bool:
     """Return whether this is a session of Spark Connect, whose driver runs elsewhere."""
     return ".connect." in type(session).__module__
-
-
-def table_name(files: Files) -> str:
-    return name_table(files.paths[0])
 
 
 def read_parquet(session: SparkSession, files: Files) -> DataFrame:

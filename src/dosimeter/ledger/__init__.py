@@ -39,7 +39,6 @@ from dosimeter.ledger.chain import (
 from dosimeter.ledger.decimals import ZERO, exact_decimal, write_decimal
 from dosimeter.ledger.entries import (
     REASON_WORDS,
-    AccountAlgorithm,
     Algorithm,
     DenialReason,
     Details,

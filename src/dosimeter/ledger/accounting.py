@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject, JsonValue, read_object, read_text
@@ -38,20 +38,7 @@ def default_delta_total(individuals: int) -> Decimal:
 
 
 LARGE_DELTA = Decimal("0.1")
-
-
-def warn_of_delta(delta_total: Decimal) -> str | None:
-    """Return a warning if δ_g, the most that an account's δ's may add up to, is 0.1 or more; otherwise None (O5).
-
-    With so large a δ_g, the account's reading says little.
-    """
-    if delta_total < LARGE_DELTA:
-        return None
-    return (
-        f"The account's δ = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to a chance "
-        f"of {float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a smaller one, or use "
-        "Laplace noise, which needs none."
-    )
+"""The δ_g, the most that an account's δ's may add up to, from which on the account's reading says little (O5)."""
 
 
 Rule = Literal["delta", "cap", "reading", "budget"]
@@ -59,7 +46,7 @@ Rule = Literal["delta", "cap", "reading", "budget"]
 
 
 class Policy(ABC):
-    """A policy: how an account may be spent (O2).
+    """A policy: how an account may be spent (O2). One with a δ of its own counts charges in ρ (O4), others in ε.
 
     ``rule``: the name of the rule by which this policy refuses a charge. ``mixes``: whether an account may hold answers
     at a fixed ε and at an ε that the noisy test selected (O3). ``budget``: the ε that may be spent in all; None without
@@ -119,31 +106,61 @@ class Policy(ABC):
         return ZERO if reading.infinite else max(self.budget - reading.epsilon, ZERO)
 
     def agree_on_delta(self, asked: Decimal | None, individuals: int) -> Decimal:
-        """Return a new account's δ_g, the most that its δ's may add up to: ``asked``, or the default if None (O5)."""
-        return default_delta_total(individuals) if asked is None else asked
+        """Return a new account's δ_g, the most that its δ's may add up to: ``asked``, or the default if None (O5).
+
+        Where the policy has a δ, δ_g is the part of it that is set aside for thresholded groups, by default 0. Raises
+        OptionError if it is not smaller than the δ.
+        """
+        if self.delta is None:
+            return default_delta_total(individuals) if asked is None else asked
+        if asked is not None and asked >= self.delta:
+            raise OptionError(
+                Option("delta_total"), f" is the part of δ = {write_decimal(self.delta)} that is set aside for groups "
+                "which nobody declared: it must be smaller than that.",
+            )  # fmt: skip
+        return ZERO if asked is None else asked
 
     def warn(self, delta_total: Decimal, individuals: int) -> str | None:
         """Return a warning for the controller if a δ in the account's terms is too large; otherwise None.
 
-        Unless a policy overrides this, δ_g (``delta_total``) is tested, the most that the charged δ's may add up to: it
-        is too large from 0.1 on. ``individuals``: how many are declared; a policy that overrides this may need it.
+        δ_g (``delta_total``), the most that the charged δ's may add up to, is too large from 0.1 on; the policy's own δ
+        above 1/n for n individuals. With such a δ, even publishing the row of one person, drawn at random, would keep
+        the promise.
         """
-        return warn_of_delta(delta_total)
+        if self.delta is None and delta_total >= LARGE_DELTA:
+            return (
+                f"The account's δ = {write_decimal(delta_total)} is large: with Gaussian noise, answers may add up to "
+                f"a chance of {float(delta_total):.0%} that ε says nothing. Open accounts of so few people with a "
+                "smaller one, or use Laplace noise, which needs none."
+            )
+        if self.delta is None or Decimal(individuals) * self.delta <= 1:
+            return None
+        return (
+            f"The δ of the policy {self} is above 1/{individuals:,}: to publish the row of one person, drawn by lot, "
+            "would keep such a promise. Open accounts with a smaller one."
+        )
 
     def charge(self, price: Price) -> Charge:
-        """Return what this policy charges for an entry of this price: its ε, ε_svt and δ, without ρ."""
-        return Charge(price.epsilon, price.epsilon_svt, price.delta)
+        """Return what this policy charges for an entry of this price: its ε, ε_svt and δ; or ρ too (O4).
+
+        With ρ, which already counts the noise, the charged δ is that of thresholded groups alone.
+        """
+        if self.delta is None:
+            return Charge(price.epsilon, price.epsilon_svt, price.delta)
+        return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
 
     def start(self, delta_total: Decimal) -> Reading:
         """Return the reading of an account that has spent nothing.
 
         ``delta_total``: δ_g, the most that the account's δ's may add up to.
         """
-        return SumReading(delta_total=delta_total)
+        if self.delta is None:
+            return SumReading(delta_total=delta_total)
+        return ZcdpReading(delta_total=delta_total, delta_of_noise=EXACTLY.subtract(self.delta, delta_total))
 
     def write_reading(self, reading: Reading) -> JsonObject:
         """Return the exact reading as JSON values, for the ledger to keep. Equal readings give equal objects."""
-        return {"epsilon": reading.write(), "delta": write_decimal(reading.delta)}
+        return {"rho" if self.in_zcdp else "epsilon": reading.write(), "delta": write_decimal(reading.delta)}
 
     def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
         """Return the reading in ``payload``, which ``write_reading`` gave.
@@ -152,7 +169,9 @@ class Policy(ABC):
         """
         kept = read_object(payload)
         delta = exact_decimal(read_text(kept["delta"]))
-        return SumReading(read_reading(kept["epsilon"]), delta, delta_total=delta_total)
+        if self.delta is None:
+            return SumReading(read_reading(kept["epsilon"]), delta, delta_total=delta_total)
+        return self.start(delta_total).after(Charge(ZERO, delta=delta, rho=exact_decimal(read_text(kept["rho"]))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +229,7 @@ class Budget(Policy):
         if name != "budget" or ":" not in text:
             return None
         budget, mark, delta = amounts.partition("@")
-        return cls(
-            exact_decimal(budget, name="the budget"),
-            exact_decimal(delta, name="the delta of the budget") if mark else None,
-        )
+        return cls(budget, delta if mark else None)
 
     def __str__(self) -> str:
         if self.delta is None:
@@ -225,63 +241,6 @@ class Budget(Policy):
     def admits(self, charge: Charge, reading: Reading) -> bool:
         """Return whether the reading stays within the budget after this charge."""
         return reading.after(charge).epsilon <= self.budget
-
-    def agree_on_delta(self, asked: Decimal | None, individuals: int) -> Decimal:
-        """Return a new account's δ_g; with a δ, the part of it that is set aside for thresholded groups.
-
-        That is ``asked``, or 0 if that is None. Raises OptionError if it is not smaller than the δ.
-        """
-        if self.delta is None:
-            return Policy.agree_on_delta(self, asked, individuals)
-        if asked is not None and asked >= self.delta:
-            raise OptionError(
-                Option("delta_total"), f" is the part of δ = {write_decimal(self.delta)} that is set aside for groups "
-                "which nobody declared: it must be smaller than that.",
-            )  # fmt: skip
-        return ZERO if asked is None else asked
-
-    def warn(self, delta_total: Decimal, individuals: int) -> str | None:
-        """Return a warning if the δ is too large; with a δ of its own, if that is above 1/n for n individuals.
-
-        With such a δ, even publishing the row of one person, drawn at random, would keep the promise.
-        """
-        if self.delta is None:
-            return Policy.warn(self, delta_total, individuals)
-        if Decimal(individuals) * self.delta <= 1:
-            return None
-        return (
-            f"The δ of the policy {self} is above 1/{individuals:,}: to publish the row of one person, drawn by lot, "
-            "would keep such a promise. Open accounts with a smaller one."
-        )
-
-    def charge(self, price: Price) -> Charge:
-        """Return what this policy charges for an entry of this price; with a δ, its ρ too (O4).
-
-        Then the charged δ is that of thresholded groups alone: ρ already counts the noise.
-        """
-        if self.delta is None:
-            return Policy.charge(self, price)
-        return Charge(price.epsilon, price.epsilon_svt, price.group_delta, price.rho)
-
-    def start(self, delta_total: Decimal) -> Reading:
-        """Return the reading of an account that has spent nothing; with a δ, it is counted in ρ."""
-        if self.delta is None:
-            return Policy.start(self, delta_total)
-        return ZcdpReading(delta_total=delta_total, delta_of_noise=EXACTLY.subtract(self.delta, delta_total))
-
-    def write_reading(self, reading: Reading) -> JsonObject:
-        """Return the exact reading as JSON values; with a δ, the sums of ρ and of δ, from which ε is computed."""
-        if self.delta is None:
-            return Policy.write_reading(self, reading)
-        return {"rho": reading.write(), "delta": write_decimal(reading.delta)}
-
-    def read_reading(self, payload: JsonValue, delta_total: Decimal) -> Reading:
-        """Return the reading in ``payload``, which ``write_reading`` gave."""
-        if self.delta is None:
-            return Policy.read_reading(self, payload, delta_total)
-        kept = read_object(payload)
-        spent = Charge(ZERO, delta=exact_decimal(read_text(kept["delta"])), rho=exact_decimal(read_text(kept["rho"])))
-        return self.start(delta_total).after(spent)
 
 
 _SMALLEST_DELTA = Decimal("1e-300")
@@ -314,29 +273,14 @@ def _pure_rho(epsilon: Decimal) -> Decimal:
     return pure_rho(epsilon) if epsilon else ZERO
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(NamedTuple):
     """Why an account admits none of several ε's (O1, O2): what is wrong with the one nearest to being admitted.
 
-    ``rule``: the rule that this ε breaks. ``charge``: what an answer at it would be charged. ``reading`` and
-    ``policy``: the account's. ``cap``: the largest ε of one answer; None without a cap.
+    ``rule``: the rule that this ε breaks. ``charge``: what an answer at it would be charged.
     """
 
     rule: Rule
     charge: Charge
-    reading: Reading
-    policy: Policy
-    cap: Decimal | None
-
-    @property
-    def left(self) -> Decimal:
-        """Return what is left of the budget, in ε; 0 without a budget."""
-        return self.policy.left(self.reading) or ZERO
-
-    @property
-    def after(self) -> Reading:
-        """Return what the reading would be after ``charge``."""
-        return self.reading.after(self.charge)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -418,10 +362,6 @@ class RequestCharges:
         rules = {epsilon: self._find_rule(epsilon) for epsilon in sorted(candidates)}
         if not rules or None in rules.values():
             return None
-        found = [
-            Obstacle(rule, self.charge(epsilon), self.reading, self.policy, self.max_epsilon)
-            for epsilon, rule in rules.items()
-            if rule is not None
-        ]
+        found = [Obstacle(rule, self.charge(epsilon)) for epsilon, rule in rules.items() if rule is not None]
         below_cap = [obstacle for obstacle in found if obstacle.rule != "cap"]
         return below_cap[-1] if below_cap and self.policy.budget is None else (below_cap or found)[0]

@@ -82,9 +82,9 @@ class Connection(ABC):
     def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[Row]:
         """Run a query and yield its rows, without holding all of them in memory."""
 
-    @abstractmethod
     def create(self, statement: str) -> None:
         """Run a statement that creates a table, a trigger or an index, and takes no values."""
+        self.execute(statement)
 
     def commit(self) -> None:
         """Commit the transaction: its changes are on disk when this returns."""
@@ -102,12 +102,13 @@ class Connection(ABC):
 class Backend(Protocol):
     """A kind of database: what it must do to hold a ledger.
 
-    ``label``: its name in messages. ``errors``: the errors of its driver. ``texts_as_bytes``: whether texts are read as
-    bytes, so that even a text that is not valid UTF-8 can be read.
+    ``label``: its name in messages. ``errors``: the errors of its driver. ``number``: the type of a record's number.
+    ``texts_as_bytes``: whether texts are read as bytes, so that even a text that is not valid UTF-8 can be read.
     """
 
     label: str
     errors: tuple[type[Exception], ...]
+    number: str
     texts_as_bytes: bool
 
     def prepare(self, *, create: bool) -> None:
@@ -137,9 +138,6 @@ class Backend(Protocol):
 
     def check_vacant(self, connection: Connection) -> None:
         """Refuse to create a ledger in a database that holds something else."""
-
-    def tables(self) -> Sequence[str]:
-        """Return the statements that create the ledger's tables."""
 
     def guards(self) -> Sequence[str]:
         """Return the statements that create triggers against accidental changes of records.
@@ -174,9 +172,6 @@ class SQLiteConnection(Connection):
         with closing(self._driver.execute(statement, values)) as cursor:
             yield from cursor
 
-    def create(self, statement: str) -> None:
-        self._driver.execute(statement)
-
 
 class SQLite:
     """A ledger in an SQLite file.
@@ -189,6 +184,7 @@ class SQLite:
     """
 
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    number = "INTEGER"
     texts_as_bytes = True  # a tampered text may not be UTF-8, and must still be readable by verify
 
     def __init__(self, path: Path, busy_timeout: float) -> None:
@@ -225,9 +221,6 @@ class SQLite:
             raise LedgerError(f"{self.label} is not a ledger. Name another file.")
 
     def connect(self) -> Connection:
-        return SQLiteConnection(self._connect())
-
-    def _connect(self) -> sqlite3.Connection:
         # mode=rw never creates a file, and falls back to reading where the file is write-protected. It is not ro for
         # readers: they too must be able to roll back what a killed writer left behind.
         connection = sqlite3.connect(
@@ -243,7 +236,7 @@ class SQLite:
         except BaseException:
             connection.close()
             raise
-        return connection
+        return SQLiteConnection(connection)
 
     def begin(self, connection: Connection, *, writing: bool) -> None:
         connection.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
@@ -296,9 +289,6 @@ class SQLite:
         if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1"):
             raise LedgerError(f"{self.label} is a database, but not a ledger. Name another file.")
 
-    def tables(self) -> Sequence[str]:
-        return create_tables("INTEGER")
-
     def guards(self) -> Sequence[str]:
         refuse = "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
         return (
@@ -332,10 +322,7 @@ class SQLite:
         name = str(getattr(error, "sqlite_errorname", ""))
         match name.removeprefix("SQLITE_").partition("_")[0]:
             case "BUSY" | "LOCKED":
-                return (
-                    f"The ledger {self.label} was busy for {self._busy_timeout:g} seconds: another process is writing "
-                    "to it. Try again, or allow a longer busy timeout."
-                )
+                return tell_busy(self.label, self._busy_timeout)
             case "NOTADB":
                 return f"{self.label} is not a ledger. Name another file."
             case "CORRUPT":
@@ -355,6 +342,14 @@ class SQLite:
                 return f"The disk failed while the ledger {self.label} was in use ({name})."
             case _:
                 return f"The ledger {self.label} cannot be used ({name or type(error).__name__}). Run verify on it."
+
+
+def tell_busy(label: str, seconds: float) -> str:
+    """Return what it means that a ledger of this name was locked by a writer for so many seconds, and what to do."""
+    return (
+        f"The ledger {label} was busy for {seconds:g} seconds: another process is writing to it. Try again, or allow a "
+        "longer busy timeout."
+    )
 
 
 def list_indexes(backend: Backend) -> Mapping[str, str]:

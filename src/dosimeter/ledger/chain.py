@@ -71,10 +71,11 @@ class ChainedRecord:
     digest: str
 
     @classmethod
+    @cache
     def find_columns(cls) -> dict[str, str]:
         """Return the names of the fields, which are the database's columns, and the type of each as it is written."""
         kind: Any = cls
-        return _find_columns(kind)
+        return {field.name: str(field.type) for field in fields(kind)}
 
     @classmethod
     def read(cls, row: Sequence[object], expected: int) -> Self:
@@ -114,11 +115,6 @@ class ChainedRecord:
 
     def check_kind(self) -> None:
         """Refuse an intact record that this program cannot read. Most chains have none."""
-
-
-@cache
-def _find_columns(kind: Any) -> dict[str, str]:
-    return {field.name: str(field.type) for field in fields(kind)}
 
 
 R = TypeVar("R", bound=ChainedRecord)

@@ -187,17 +187,6 @@ class CheckedChain:
         """Return whether so many records follow the last checkpoint that another is due."""
         return self.following >= min(FEW_FOLLOWING + len(self._states) // 8, MOST_FOLLOWING - MOST_AT_ONCE)
 
-    def list_touched(self) -> tuple[str, ...]:
-        """Return the datasets that need a new state: they have none, or records were added after the latest one."""
-        return tuple(self._touched)
-
-    def write_checkpoint(self) -> JsonObject:
-        """Return the payload of a checkpoint, which names the latest state of every dataset.
-
-        The caller has already appended a new state of each dataset that ``list_touched`` returned.
-        """
-        return _write_states(self._states)
-
 
 class RecordWriter:
     """A writer of one dataset's records. It checks each record before appending it, as every later reader will."""
@@ -225,9 +214,9 @@ class RecordWriter:
         """
         if not self._checked.needs_checkpoint:
             return
-        for dataset in self._checked.list_touched():
+        for dataset in tuple(self._checked._touched):
             self._append(dataset, "state", self._checked.of(dataset).write_state())
-        self._append("", "checkpoint", self._checked.write_checkpoint())
+        self._append("", "checkpoint", _write_states(self._checked._states))
         self._transaction.add_indexes()
 
     def _append(self, dataset: str, kind: str, payload: Mapping[str, object], entry: str = "") -> None:

@@ -435,18 +435,17 @@ def _read_numbers(payload: JsonValue) -> Errors:
     return MappingProxyType({name: read_number(value) for name, value in read_object(payload).items()})
 
 
+_PARTS = ("epsilon", "epsilon_svt", "delta")
+
+
 def write_charge(charge: Charge) -> dict[str, str]:
-    return {
-        "epsilon": write_decimal(charge.epsilon),
-        "epsilon_svt": write_decimal(charge.epsilon_svt),
-        "delta": write_decimal(charge.delta),
-    }
+    return {part: write_decimal(getattr(charge, part)) for part in _PARTS}
 
 
 def read_charge(payload: Mapping[str, JsonValue]) -> Charge:
     """Return the charge in the payload of a reservation: ε, ε_svt and δ, and ρ if the account counts in ρ (O4)."""
     parts, rho = read_object(payload["charge"]), read_optional_text(payload.get("rho"))
     return Charge(
-        **{part: exact_decimal(read_text(parts[part])) for part in ("epsilon", "epsilon_svt", "delta")},
+        **{part: exact_decimal(read_text(parts[part])) for part in _PARTS},
         rho=None if rho is None else exact_decimal(rho),
     )

@@ -50,17 +50,20 @@ class Incident:
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        write_incident(self.kind, self.software, self.request_digest)  # checks them
+        self.to_stop()  # checks them
 
     @property
     def words(self) -> str:
         """Return what happened, for the controller: one of a few fixed phrases."""
         return INCIDENT_WORDS[self.kind]
 
+    def to_stop(self) -> JsonObject:
+        """Return the payload of the record that stops the dataset because of the incident."""
+        return write_incident(self.kind, self.software, self.request_digest, self.identities)
+
     def to_state(self) -> JsonObject:
         """Return an incident that is not cleared as JSON values, for the ledger's record of the dataset's state."""
-        written = write_incident(self.kind, self.software, self.request_digest, self.identities)
-        return {**written, "at": self.at, "entry": self.entry}
+        return {**self.to_stop(), "at": self.at, "entry": self.entry}
 
     def describe(self) -> JsonObject:
         """Return the JSON form: when the dataset was stopped, and by what kind of failure."""

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from traceback import clear_frames
-from types import TracebackType
 from typing import Literal, Self, TextIO
 
 from dosimeter.errors import Interrupted, LedgerError
@@ -87,13 +86,11 @@ class Ledger(LedgerLookups):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Ledger({self._store.label!r})"
+        return f"Ledger({self._store.backend.label!r})"
 
     def account(self, dataset: str) -> Account | None:
         """Return an account with its whole history; None without one. Reads every record; ``summary`` does not."""
@@ -101,8 +98,7 @@ class Ledger(LedgerLookups):
 
     def accounts(self) -> tuple[Account, ...]:
         """Return every account with its whole history, in the order in which their datasets first appear."""
-        found = self._look(lambda checked: [replay.account for _, replay in checked.each()], whole=True)
-        return tuple(account for account in found if account is not None)
+        return self._list(lambda replay: replay.account, whole=True)
 
     def summary(self, dataset: str) -> AccountSummary | None:
         """Return an account as it is now, without its entries; None without one. Reads from the last checkpoint on."""
@@ -119,8 +115,7 @@ class Ledger(LedgerLookups):
 
     def summaries(self) -> tuple[AccountSummary, ...]:
         """Return every account as it is now, in the order in which their datasets first appear."""
-        found = self._look(lambda checked: [replay.summary for _, replay in checked.each()])
-        return tuple(summary for summary in found if summary is not None)
+        return self._list(lambda replay: replay.summary)
 
     def datasets(self) -> tuple[str, ...]:
         return tuple(summary.dataset for summary in self.summaries())
@@ -197,8 +192,7 @@ class Ledger(LedgerLookups):
 
     def stopped_datasets(self) -> tuple[Incident, ...]:
         """Return the incident of every dataset that is stopped now, with or without an account."""
-        found = self._look(lambda checked: [replay.stopped for _, replay in checked.each()])
-        return tuple(incident for incident in found if incident is not None)
+        return self._list(lambda replay: replay.stopped)
 
     def describe(self, dataset: str | None = None) -> JsonObject:
         """Return accounts, with their readings, entries and stops, as JSON values: of all datasets or of one.
@@ -208,12 +202,8 @@ class Ledger(LedgerLookups):
         Args:
             dataset: one dataset's name; by default all.
         """
-
-        def describe(checked: CheckedChain) -> list[JsonObject | None]:
-            return [replay.describe() for name, replay in checked.each() if dataset in (None, name)]
-
-        found = self._look(describe, whole=True)
-        return {"datasets": [described for described in found if described is not None]}
+        wanted = self._list(lambda replay: replay.describe() if dataset in (None, replay.dataset) else None, whole=True)
+        return {"datasets": list(wanted)}
 
     def export(self, stream: TextIO) -> None:
         """Write every record as one line of JSON.
@@ -259,7 +249,7 @@ class Ledger(LedgerLookups):
     def lock_measurement(self, dataset: str) -> Measuring:
         """Take a lock by which others know that this process still lives. Release what is returned when all is over."""
         lock = draw_lock_name()
-        held = self._store.take_lock(lock)
+        held = self._store.backend.take_lock(lock)
         assert held is not None, "nobody else knows the name"
         return Measuring(check_text(dataset, "A dataset's name"), lock, held)
 
@@ -371,7 +361,7 @@ class Ledger(LedgerLookups):
         for entry in replay.list_unsettled():
             if entry.lock is None or (entry.request_digest, entry.request.schema_digest) != wanted:
                 continue
-            held = self._store.take_lock(entry.lock)
+            held = self._store.backend.take_lock(entry.lock)
             if held is not None:
                 measuring.keep(held)
                 return entry

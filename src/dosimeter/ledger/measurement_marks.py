@@ -7,16 +7,14 @@ no end, and whose lock nobody holds, was left by a process that was killed: that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from dosimeter.errors import LedgerError
-from dosimeter.json_values import JsonObject, JsonValue, read_optional_text, read_text
+from dosimeter.json_values import JsonObject
 from dosimeter.ledger.entries import Entry
-from dosimeter.ledger.incidents import Incident, write_incident
+from dosimeter.ledger.incidents import Incident, IncidentKind
 from dosimeter.ledger.records import check_text
-from dosimeter.ledger.values import read_identities
 
 
 class HeldLock(Protocol):
@@ -27,53 +25,31 @@ class HeldLock(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """The mark of a measurement that has no end yet. ``lock``: the name of the lock that its process holds.
+class Mark(Incident):
+    """The mark of a measurement that has no end yet, as the incident that it is once its process has died.
 
-    ``request_digest``, ``software`` and ``identities``: as in ``Incident``, which the mark becomes if the process dies.
+    ``lock``: the name of the lock that its process holds. ``at``: when the measurement began.
     """
 
-    dataset: str
+    kind: IncidentKind = "killed"
+    entry: str | None = None
     lock: str
-    at: str
-    request_digest: str | None
-    software: str
-    identities: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         check_text(self.lock, "lock")
-        self.to_incident()  # checks the rest
-
-    def to_payload(self) -> JsonObject:
-        """Return the payload of the record that begins a measurement."""
-        payload: JsonObject = {"lock": self.lock, "request_digest": self.request_digest, "software": self.software}
-        return payload | ({"identities": sorted(self.identities)} if self.identities else {})
+        Incident.__post_init__(self)
 
     def to_stop(self) -> JsonObject:
         """Return the payload of the record that stops the dataset because the measurement's process died."""
-        return {**write_incident("killed", self.software, self.request_digest, self.identities), "lock": self.lock}
+        return {**Incident.to_stop(self), "lock": self.lock}
+
+    def to_payload(self) -> JsonObject:
+        """Return the payload of the record that begins a measurement."""
+        return {name: value for name, value in self.to_stop().items() if name != "kind"}
 
     def to_state(self) -> JsonObject:
         """Return the mark as JSON values, for the ledger's record of the dataset's state."""
         return {**self.to_payload(), "at": self.at}
-
-    def to_incident(self) -> Incident:
-        """Return the incident that the mark is once its process has died, before anybody has recorded it."""
-        return Incident(
-            dataset=self.dataset, at=self.at, kind="killed", entry=None, request_digest=self.request_digest,
-            software=self.software, identities=self.identities,
-        )  # fmt: skip
-
-
-def read_mark(dataset: str, payload: Mapping[str, JsonValue]) -> Mark:
-    return Mark(
-        dataset=dataset,
-        lock=read_text(payload["lock"]),
-        at=read_text(payload["at"]),
-        request_digest=read_optional_text(payload["request_digest"]),
-        software=read_text(payload["software"]),
-        identities=read_identities(payload.get("identities")) or frozenset(),
-    )
 
 
 class Measuring:

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 import sqlalchemy as sa
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger.backends import TABLES, Connection, Row, create_tables
+from dosimeter.ledger.backends import TABLES, Connection, Row, tell_busy
 from dosimeter.ledger.chain import GENESIS
 
 
@@ -64,6 +64,7 @@ class PostgreSQL:
     """A ledger in two tables of a PostgreSQL database."""
 
     errors: tuple[type[Exception], ...] = (sa.exc.DBAPIError,)
+    number = "BIGINT"
     texts_as_bytes = False
     _WRITERS = 0x646F73696D657465  # the advisory lock's number: "dosimete"
 
@@ -148,9 +149,6 @@ class PostgreSQL:
     def check_vacant(self, connection: Connection) -> None:
         """Accept any database: it may hold other tables besides the ledger's."""
 
-    def tables(self) -> Sequence[str]:
-        return create_tables("BIGINT")
-
     def guards(self) -> Sequence[str]:
         refuse = "EXECUTE FUNCTION dosimeter_ledger_refuse()"
         return (
@@ -193,10 +191,7 @@ class PostgreSQL:
         state = getattr(error, "sqlstate", None) or _guess_state(str(error))
         match state:
             case "55P03":
-                return (
-                    f"The ledger {self.label} was busy for {self._busy_timeout:g} seconds: another process is writing "
-                    "to it. Try again, or allow a longer busy timeout."
-                )
+                return tell_busy(self.label, self._busy_timeout)
             case "28P01" | "28000":
                 return (
                     f"The server of the ledger {self.label} refuses this user or password. Correct the URL, or keep "

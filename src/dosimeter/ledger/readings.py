@@ -116,10 +116,9 @@ class SumReading(Reading):
     delta_total: Decimal = field(kw_only=True)
 
     def after(self, charge: Charge, times: int = 1) -> SumReading:
-        context = EXACTLY
-        delta = context.add(self.delta, context.multiply(charge.delta, Decimal(times)))
+        delta = EXACTLY.add(self.delta, EXACTLY.multiply(charge.delta, Decimal(times)))
         overspent = self.infinite or delta > self.delta_total
-        epsilon = INFINITY if overspent else context.add(self.epsilon, context.multiply(charge.total, Decimal(times)))
+        epsilon = INFINITY if overspent else EXACTLY.add(self.epsilon, EXACTLY.multiply(charge.total, Decimal(times)))
         return SumReading(epsilon, delta, delta_total=self.delta_total)  # O1
 
     def added(self, charge: Charge) -> Decimal:
@@ -154,9 +153,8 @@ class ZcdpReading(Reading):
     def after(self, charge: Charge, times: int = 1) -> ZcdpReading:
         if charge.rho is None and not charge.is_nothing:
             raise LedgerError("A charge of an account with a policy budget:E@D has its ρ.")
-        context, many = EXACTLY, Decimal(times)
-        rho = context.add(self.rho, context.multiply(charge.rho or ZERO, many))
-        delta = context.add(self.delta, context.multiply(charge.delta, many))
+        rho = EXACTLY.add(self.rho, EXACTLY.multiply(charge.rho or ZERO, Decimal(times)))
+        delta = EXACTLY.add(self.delta, EXACTLY.multiply(charge.delta, Decimal(times)))
         return replace(self, rho=rho, delta=delta)
 
     def added(self, charge: Charge) -> Decimal:
@@ -174,8 +172,7 @@ class ZcdpReading(Reading):
 
         The ε is infinite if the δ is not larger than δ_g, which is set aside for thresholded groups.
         """
-        context = EXACTLY
-        shown = [(delta, context.subtract(delta, self.delta_total)) for delta in deltas]
+        shown = [(delta, EXACTLY.subtract(delta, self.delta_total)) for delta in deltas]
         return tuple(
             (delta, replace(self, delta_of_noise=rest).epsilon if rest > 0 else INFINITY) for delta, rest in shown
         )

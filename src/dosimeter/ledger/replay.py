@@ -28,7 +28,7 @@ from dosimeter.ledger.entries import (
     read_settled,
 )
 from dosimeter.ledger.incidents import INCIDENT_KINDS, Incident
-from dosimeter.ledger.measurement_marks import Mark, read_mark
+from dosimeter.ledger.measurement_marks import Mark
 from dosimeter.ledger.readings import Reading
 from dosimeter.ledger.records import Record, check_text, read_payload, refusing_bad_records
 from dosimeter.ledger.values import (
@@ -92,7 +92,7 @@ class DatasetReplay:
     """The replay of one dataset's records: what those replayed so far add up to."""
 
     def __init__(self, dataset: str, older: OlderRecords | None = None) -> None:
-        self._dataset = dataset
+        self.dataset = dataset
         self._older = older
         self._opening: AccountOpening | None = None
         self._opened = ("", 0)  # when, and by which version of the record
@@ -161,9 +161,9 @@ class DatasetReplay:
                 _read_count(seq), read_text(digest), self._terms.policy.read_reading(reading, self._terms.delta_total)
             )
         self._count = _read_count(payload["entries"])
-        self._incidents = [_read_incident(self._dataset, read_object(stop)) for stop in read_list(payload["stops"])]
+        self._incidents = [_read_incident(self.dataset, read_object(stop)) for stop in read_list(payload["stops"])]
         for written in read_list(payload.get("measuring", [])):
-            mark = read_mark(self._dataset, read_object(written))
+            mark = _read_mark(self.dataset, read_object(written))
             self._marks[mark.lock] = mark
         count, digest = read_list(payload["views"])
         self._view_count, self._views_digest = _read_count(count), read_text(digest)
@@ -252,7 +252,7 @@ class DatasetReplay:
         self._overlaps[dataset] = None
 
     def _measure(self, record: Record, payload: JsonObject) -> None:
-        mark = read_mark(record.dataset, {**payload, "at": record.at})
+        mark = _read_mark(record.dataset, {**payload, "at": record.at})
         if mark.lock in self._marks:
             raise BadRecord(record.seq, "it begins a measurement that has begun")
         self._marks[mark.lock] = mark
@@ -278,7 +278,7 @@ class DatasetReplay:
         """Count a measurement as an incident, in memory alone, because its process died and nobody recorded it yet."""
         del self._marks[mark.lock]
         self.unrecorded = True
-        self._incidents.append(mark.to_incident())
+        self._incidents.append(mark)
 
     def _reserve(self, record: Record, payload: JsonObject) -> None:
         if self._reading is None:
@@ -358,7 +358,7 @@ class DatasetReplay:
             return None
         agreed = tuple(self._pairs)
         return {
-            "dataset": self._dataset,
+            "dataset": self.dataset,
             "opened_at": self._opened[0],
             **{name: getattr(self._opening, name) for name in _TERMS},
             "schema_digest": agreed[-1][0],
@@ -372,11 +372,6 @@ class DatasetReplay:
             "entry_count": self._count,
             "unsettled": len(self._unsettled),
         }
-
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """Return the entries that were replayed."""
-        return tuple(self._entries.values())
 
     def describe(self) -> JsonObject | None:
         """Return the dataset as JSON values; None if it has no account and is not stopped."""
@@ -460,7 +455,7 @@ class DatasetReplay:
             return
         for digest in digests:
             if digest is not None:
-                records = self._older.views(self._dataset, digest)
+                records = self._older.views(self.dataset, digest)
                 found = (_read_view(read_payload(record), record.version) for record in records)
                 yield from (view for view in found if view.digest == digest)
 
@@ -499,14 +494,25 @@ def _read_reserved(record: Record, payload: JsonObject, reading: Reading) -> Ent
 
 def _read_incident(dataset: str, payload: Mapping[str, JsonValue]) -> Incident:
     return Incident(
-        dataset=dataset,
-        at=read_text(payload["at"]),
         kind=check_choice(payload["kind"], INCIDENT_KINDS, "The kind"),
         entry=read_optional_text(payload["entry"]) or None,
-        request_digest=read_optional_text(payload["request_digest"]),
-        software=read_text(payload["software"]),
-        identities=read_identities(payload.get("identities")) or frozenset(),
+        **_read_failed(dataset, payload),
     )
+
+
+def _read_mark(dataset: str, payload: Mapping[str, JsonValue]) -> Mark:
+    return Mark(lock=read_text(payload["lock"]), **_read_failed(dataset, payload))
+
+
+def _read_failed(dataset: str, payload: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """Return what a mark and any other incident have alike."""
+    return {
+        "dataset": dataset,
+        "at": read_text(payload["at"]),
+        "request_digest": read_optional_text(payload["request_digest"]),
+        "software": read_text(payload["software"]),
+        "identities": read_identities(payload.get("identities")) or frozenset(),
+    }
 
 
 def _read_count(payload: JsonValue) -> int:

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 from dosimeter.errors import LedgerError
-from dosimeter.ledger.backends import KEYS, PEOPLE, TABLES, Backend, Connection, Row, choose_backend, list_indexes
-from dosimeter.ledger.measurement_marks import HeldLock
+from dosimeter.ledger.backends import (
+    KEYS,
+    PEOPLE,
+    TABLES,
+    Backend,
+    Connection,
+    Row,
+    choose_backend,
+    create_tables,
+    list_indexes,
+)
 from dosimeter.ledger.records import Record
 
 FORMAT_VERSION = 1
@@ -24,10 +33,8 @@ COLUMNS = tuple(Record.find_columns())
 class Transaction:
     """One open transaction. One that reads sees the ledger as at one moment; one that writes excludes other writers."""
 
-    def __init__(
-        self, connection: Connection, backend: Backend, *, writing: bool, followed: dict[str, object] | None = None
-    ) -> None:
-        self.followed = {} if followed is None else followed  # what readers keep for the next transaction
+    def __init__(self, connection: Connection, backend: Backend, *, writing: bool, followed: dict[str, object]) -> None:
+        self.followed = followed  # what readers keep for the next transaction
         self._connection = connection
         self._backend = backend
         self._writing = writing
@@ -52,10 +59,8 @@ class Transaction:
         ``before``: the number of a record; return the last checkpoint before it.
         """
         query = "SELECT max(seq) FROM dosimeter_ledger WHERE kind = 'checkpoint'"
-        if before is None:
-            found = self._fetch(query)[0][0]
-        else:
-            found = self._fetch(f"{query} AND seq < :before", {"before": before})[0][0]
+        earlier = {} if before is None else {"before": before}
+        found = self._fetch(f"{query} AND seq < :before" if earlier else query, earlier)[0][0]
         return found if isinstance(found, int) and found >= 1 else None
 
     def last(self) -> int:
@@ -153,12 +158,36 @@ class Transaction:
         with _translated(self._backend, writing=True):
             self._connection.execute(_INSERT, {name: getattr(record, name) for name in COLUMNS})
 
+    def read_format(self) -> int | None:
+        """Return the format of the ledger's tables; None if there are none."""
+        with _translated(self._backend, writing=False):
+            records, formats = TABLES
+            if not self._backend.has_table(self._connection, formats):
+                return None
+            version = self._connection.execute(f"SELECT max(version) FROM {formats}")[0][0]
+            if version is None or not self._backend.has_table(self._connection, records):
+                raise LedgerError(
+                    f"{self._backend.label} is not a whole ledger: a table is missing or empty. Restore a backup."
+                )
+            return int(str(version))
+
+    def create_tables(self) -> None:
+        with _translated(self._backend, writing=True):
+            self._backend.check_vacant(self._connection)
+            for statement in create_tables(self._backend.number):
+                self._connection.create(statement)
+            self._connection.execute(
+                "INSERT INTO dosimeter_ledger_format (version) VALUES (:it)", {"it": FORMAT_VERSION}
+            )
+            for statement in (*self._backend.guards(), *list_indexes(self._backend).values()):
+                self._connection.create(statement)
+
 
 class LedgerStore:
     """A ledger's database. Each transaction opens a connection of its own: nothing is shared between processes."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        self.backend = backend
         self._followed: dict[str, object] = {}
 
     @classmethod
@@ -169,86 +198,51 @@ class LedgerStore:
         store._check_format(create=create)
         return store
 
-    @property
-    def label(self) -> str:
-        return self._backend.label
-
     def close(self) -> None:
         """Forget the rows that were checked last. No connection is open outside a transaction."""
         self._followed.clear()
 
-    def take_lock(self, name: str) -> HeldLock | None:
-        """Take a lock that is held until it is released or this process ends; return None if somebody holds it."""
-        return self._backend.take_lock(name)
+    def reading(self) -> AbstractContextManager[Transaction]:
+        return self._transaction(writing=False)
 
-    def forget_lock(self, name: str) -> None:
-        """Remove what the lock of a dead process left behind."""
-        self._backend.forget_lock(name)
+    def writing(self) -> AbstractContextManager[Transaction]:
+        return self._transaction(writing=True)
 
     @contextmanager
-    def reading(self) -> Iterator[Transaction]:
-        with self._transaction(writing=False) as connection:
-            yield Transaction(connection, self._backend, writing=False, followed=self._followed)
-
-    @contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        with self._transaction(writing=True) as connection:
-            yield Transaction(connection, self._backend, writing=True, followed=self._followed)
-
-    @contextmanager
-    def _transaction(self, *, writing: bool) -> Iterator[Connection]:
-        with _translated(self._backend, writing=writing):
-            connection = self._backend.connect()
+    def _transaction(self, *, writing: bool) -> Iterator[Transaction]:
+        with _translated(self.backend, writing=writing):
+            connection = self.backend.connect()
         try:
-            with _translated(self._backend, writing=writing):
-                self._backend.begin(connection, writing=writing)
+            with _translated(self.backend, writing=writing):
+                self.backend.begin(connection, writing=writing)
             try:
-                yield connection
+                yield Transaction(connection, self.backend, writing=writing, followed=self._followed)
             except BaseException:
-                with suppress(*self._backend.errors):  # the connection may be gone, and the transaction with it
+                with suppress(*self.backend.errors):  # the connection may be gone, and the transaction with it
                     connection.roll_back()
                 raise
-            with _translated(self._backend, writing=writing):
+            with _translated(self.backend, writing=writing):
                 connection.commit()
         finally:
-            with suppress(*self._backend.errors):
+            with suppress(*self.backend.errors):
                 connection.close()
 
     def _check_format(self, *, create: bool) -> None:
-        with self._transaction(writing=False) as connection:
-            version = self._read_format(connection)
+        with self.reading() as transaction:
+            version = transaction.read_format()
         if version is None and create:
-            with self._transaction(writing=True) as connection:
-                version = self._read_format(connection)  # another process may have been faster
+            with self.writing() as transaction:
+                version = transaction.read_format()  # another process may have been faster
                 if version is None:
-                    self._create_tables(connection)
+                    transaction.create_tables()
                     version = FORMAT_VERSION
         if version is None:
-            raise LedgerError(f"{self.label} is not a ledger. A first release creates one.")
+            raise LedgerError(f"{self.backend.label} is not a ledger. A first release creates one.")
         if version != FORMAT_VERSION:
             raise LedgerError(
-                f"The ledger {self.label} has format {version}, and this program knows format {FORMAT_VERSION}. "
-                "Use the version of dosimeter that wrote it, or a newer one."
+                f"The ledger {self.backend.label} has format {version}, and this program knows format "
+                f"{FORMAT_VERSION}. Use the version of dosimeter that wrote it, or a newer one."
             )
-
-    def _read_format(self, connection: Connection) -> int | None:
-        with _translated(self._backend, writing=False):
-            records, formats = TABLES
-            if not self._backend.has_table(connection, formats):
-                return None
-            version = connection.execute(f"SELECT max(version) FROM {formats}")[0][0]
-            if version is None or not self._backend.has_table(connection, records):
-                raise LedgerError(f"{self.label} is not a whole ledger: a table is missing or empty. Restore a backup.")
-            return int(str(version))
-
-    def _create_tables(self, connection: Connection) -> None:
-        with _translated(self._backend, writing=True):
-            self._backend.check_vacant(connection)
-            for statement in self._backend.tables():
-                connection.create(statement)
-            connection.execute("INSERT INTO dosimeter_ledger_format (version) VALUES (:it)", {"it": FORMAT_VERSION})
-            for statement in (*self._backend.guards(), *list_indexes(self._backend).values()):
-                connection.create(statement)
 
 
 _INSERT = f"INSERT INTO dosimeter_ledger ({', '.join(COLUMNS)}) VALUES ({', '.join(f':{name}' for name in COLUMNS)})"

@@ -15,6 +15,7 @@ from dosimeter.ledger.checked_chain import MOST_FOLLOWING, CheckedChain, RecordW
 from dosimeter.ledger.measurement_marks import Mark
 
 if TYPE_CHECKING:
+    from dosimeter.ledger.replay import DatasetReplay
     from dosimeter.ledger.store import LedgerStore, Transaction
 
 Found = TypeVar("Found")
@@ -47,6 +48,11 @@ class LedgerTransactions:
                     return get(checked)
             free |= {mark.lock for mark in lost}
 
+    def _list(self, get: Callable[[DatasetReplay], Found | None], *, whole: bool = False) -> tuple[Found, ...]:
+        """Return what ``get`` finds for each dataset, without None, in the order in which they first appear."""
+        found = self._look(lambda checked: [get(replay) for _, replay in checked.each()], whole=whole)
+        return tuple(each for each in found if each is not None)
+
     @contextmanager
     def _writing(self, dataset: str) -> Iterator[tuple[Transaction, CheckedChain, RecordWriter]]:
         """Yield a transaction to write records of a dataset in, and what it is written with; at its end, commit.
@@ -61,7 +67,7 @@ class LedgerTransactions:
             yield transaction, checked, writer
             writer.finish()
         for mark in lost:
-            self._store.forget_lock(mark.lock)
+            self._store.backend.forget_lock(mark.lock)
 
     def _record_lost(self, transaction: Transaction, checked: CheckedChain, names: Sequence[str]) -> Sequence[Mark]:
         lost = _find_lost(transaction, checked, names)

@@ -51,14 +51,11 @@ def read_identities(payload: JsonValue) -> frozenset[str] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AccountOpening:
-    """The terms on which a dataset's account is opened. They never change (O2, O3).
+class AccountTerms:
+    """The terms of a dataset's account, which never change (O2, O3), and a schema and source that it agrees to.
 
     ``algorithm``: how the ε's of its answers may be set. ``delta_total``: δ_g, the most that the charged δ's may add up
     to. ``max_epsilon``: the largest ε of one answer; None without a cap. ``individuals``: how many are declared.
-    ``identities``: of the stored data (``engines/identities.py``); None if they are not known. ``apart``: the accounts
-    of which the controller said that they hold other people. ``public``: the identities of the tables that the schema
-    declares public.
     """
 
     policy: Policy
@@ -68,6 +65,23 @@ class AccountOpening:
     individuals: int
     schema_digest: str
     source_digest: str
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return warnings for the controller about the account's terms; empty if there are none."""
+        warning = self.policy.warn(self.delta_total, self.individuals)
+        return () if warning is None else (warning,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountOpening(AccountTerms):
+    """The opening of a dataset's account, on these terms.
+
+    ``identities``: of the stored data (``engines/identities.py``); None if they are not known. ``apart``: the accounts
+    of which the controller said that they hold other people. ``public``: the identities of the tables that the schema
+    declares public.
+    """
+
     identities: frozenset[str] | None = None
     apart: tuple[str, ...] = ()
     public: frozenset[str] = frozenset()
@@ -148,12 +162,7 @@ class Continuation:
 
     def describe(self) -> JsonObject:
         """Return the JSON form: when it was said, by whom, and the digests of the new schema and data."""
-        return {
-            "at": self.at,
-            "by": self.by,
-            "schema_digest": self.schema_digest,
-            "source_digest": self.source_digest,
-        }
+        return {name: getattr(self, name) for name in ("at", "by", "schema_digest", "source_digest")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +235,7 @@ def write_decision(reservation: Reservation) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class AccountSummary:
+class AccountSummary(AccountTerms):
     """An account as it is now, without its entries: everything that a release needs of it.
 
     ``schema_digest`` and ``source_digest``: the latest pair that the account agreed to, by its opening or a
@@ -238,13 +247,6 @@ class AccountSummary:
 
     dataset: str
     opened_at: str
-    policy: Policy
-    algorithm: AccountAlgorithm
-    delta_total: Decimal
-    max_epsilon: Decimal | None
-    individuals: int
-    schema_digest: str
-    source_digest: str
     reading: Reading
     stopped: Incident | None = None
     agreed: tuple[Pair, ...] = ()
@@ -341,12 +343,6 @@ class AccountSummary:
         own = self.policy.delta
         return None if own is None else self.reading.curve(sorted({own, *CURVE}, reverse=True))
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return warnings for the controller about the account's terms; empty if there are none."""
-        warning = self.policy.warn(self.delta_total, self.individuals)
-        return () if warning is None else (warning,)
-
     def __repr__(self) -> str:
         terms = f"policy={str(self.policy)!r}, algorithm={self.algorithm!r}, entries={self.entry_count}"
         return f"{type(self).__name__}(dataset={self.dataset!r}, {terms}; the reading is private)"
@@ -358,11 +354,6 @@ class Account(AccountSummary):
 
     entries: tuple[Entry, ...]
     continuations: tuple[Continuation, ...] = ()
-
-    def find_answer(self, request_digest: str) -> Entry | None:
-        """Return the latest released entry whose request has this digest; None without one."""
-        same = (e for e in reversed(self.entries) if e.status == "released" and e.request_digest == request_digest)
-        return next(same, None)
 
     def released_answers(self) -> tuple[ReleasedAnswer, ...]:
         """Return every released answer, the latest last, as all analysts of this dataset may see it.

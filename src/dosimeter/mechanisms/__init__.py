@@ -12,5 +12,5 @@ from dosimeter.mechanisms.permute_and_flip import (
     selection_probabilities,
     selection_scale,
 )
-from dosimeter.mechanisms.table import MECHANISMS, NORMS, make_pure, make_with_delta
+from dosimeter.mechanisms.table import NORMS, make_pure, make_with_delta
 from dosimeter.mechanisms.zcdp import default_delta, exact_zcdp_epsilon, pure_rho, round_rho, zcdp_rho

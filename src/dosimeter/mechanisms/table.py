@@ -15,7 +15,6 @@ PURE: Mapping[str, type[Laplace]] = {"laplace": Laplace}
 WITH_DELTA: Mapping[str, Mapping[Calibration, type[Gaussian | ClassicGaussian]]] = {
     "gaussian": {"zcdp": Gaussian, "classic": ClassicGaussian},
 }
-MECHANISMS = (*PURE, *WITH_DELTA)
 NORMS: Mapping[str, Norm] = {
     **{name: kind.norm for name, kind in PURE.items()},
     **{name: kind.norm for name, ways in WITH_DELTA.items() for kind in ways.values()},

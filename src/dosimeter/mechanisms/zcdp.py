@@ -42,7 +42,8 @@ def default_delta(n: int) -> float:
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Return the smallest ε that the bound of M3 gives for ρ-zCDP at this δ, rounded up (M3, P1)."""
-    _check_rho(rho)
+    if not rho >= 0.0:
+        raise OptionError("rho must not be negative.")
     _check_delta(delta)
     if rho in (0.0, math.inf):
         return rho
@@ -210,8 +211,3 @@ def _solve_increasing(function: Callable[[float], float], target: float, *, low:
 def _check_delta(delta: float) -> None:
     if not _SMALLEST_DELTA <= delta < 1.0:
         raise OptionError(f"delta must lie between {_SMALLEST_DELTA:g} and 1, and below 1.")
-
-
-def _check_rho(rho: float) -> None:
-    if not rho >= 0.0:
-        raise OptionError("rho must not be negative.")

@@ -9,7 +9,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError, SchemaError
 from dosimeter.inspection import digest_individuals
@@ -37,6 +37,7 @@ from dosimeter.planning import digest_measured
 from dosimeter.problems import Option
 from dosimeter.release.order import Terms
 from dosimeter.release.prices import group_delta
+from dosimeter.release.ways.way import NO_WAY
 from dosimeter.schema import Schema
 from dosimeter.version import __version__
 
@@ -56,14 +57,16 @@ class Agreement:
 
     At most one of these three is set: ``opening`` opens a new account, ``continuation`` carries an account on to
     changed data or a changed schema, ``identification`` adds the identities by which the same data are recognised.
-    ``apart``: the other accounts of which the controller says that they hold other people. ``public``: the identities
-    of public tables. ``people``: digests of whose data these are; None if nothing tells.
+    ``identities``: of the data; None if the account already knows them. ``apart``: the other accounts of which the
+    controller says that they hold other people. ``public``: the identities of public tables. ``people``: digests of
+    whose data these are; None if nothing tells.
     """
 
     terms: AccountSummary | AccountOpening
     opening: AccountOpening | None = None
     continuation: Continuation | None = None
     identification: Identification | None = None
+    identities: frozenset[str] | None = None
     apart: tuple[str, ...] = ()
     public: frozenset[str] = frozenset()
     people: People | None = None
@@ -80,23 +83,20 @@ class Agreement:
             if (schema, source) in self.terms.identified:
                 return self
             found = Identification(schema_digest=schema, source_digest=source, identities=identities)
-            return replace(self, identification=found)
-        return replace(
-            self,
-            opening=self.opening and replace(self.opening, identities=identities),
-            continuation=self.continuation and replace(self.continuation, identities=identities),
-        )
+            return replace(self, identification=found, identities=identities)
+        return self._record(identities=identities)
 
     def keep_found(self, before: Agreement) -> Agreement:
         """Return this agreement with what was found out about other accounts ``before`` the data were measured."""
-        apart, public = before.apart, before.public
+        return replace(self._record(apart=before.apart, public=before.public), people=before.people)
+
+    def _record(self, **found: Any) -> Agreement:
+        """Return this agreement with what was found out, which its opening or continuation records."""
         return replace(
             self,
-            opening=self.opening and replace(self.opening, apart=apart, public=public),
-            continuation=self.continuation and replace(self.continuation, apart=apart, public=public),
-            apart=apart,
-            public=public,
-            people=before.people,
+            opening=self.opening and replace(self.opening, **found),
+            continuation=self.continuation and replace(self.continuation, **found),
+            **found,
         )
 
 
@@ -127,13 +127,13 @@ def recognise_data(dataset: Measurable, account: AccountSummary | None) -> str:
 
 def check_account(
     ledger: Ledger, prepared: PreparedRelease, source: str, engine: Engine, account: AccountSummary | None = None
-) -> tuple[AccountSummary | None, Agreement, frozenset[str] | None]:
-    """Check a release against its account before any data are measured, and return three values.
+) -> tuple[AccountSummary | None, Agreement]:
+    """Check a release against its account before any data are measured, and return two values.
 
-    They are the account, None if there is none; its terms and what the release would record in it; and the identities
-    of the data. The identities are None if the account already knows them: to find them takes a scan of the whole
-    table. Refuses what contradicts the account's terms, and data that another account holds. ``account``: as it was
-    when the release began; None to read it now. ``source``: the digest of the data.
+    They are the account, None if there is none; and its terms, with what the release would record in it. The identities
+    of data that the account knows are not looked for: that takes a scan of the whole table. Refuses what contradicts
+    the account's terms, and data that another account holds. ``account``: as it was when the release began; None to
+    read it now. ``source``: the digest of the data.
     """
     account = account or ledger.summary(prepared.dataset)
     # First what can be refused without a scan; only a refusal of changed data takes one, to say what changed.
@@ -151,7 +151,7 @@ def check_account(
         if agreed is not None:
             ledger.check_holder(prepared.dataset, source, private, public)
             agreement = _compare_people(ledger, prepared, engine, replace(agreement, public=public))
-    return account, agreement, identities
+    return account, agreement
 
 
 def _compare_people(ledger: Ledger, prepared: PreparedRelease, engine: Engine, agreement: Agreement) -> Agreement:
@@ -175,9 +175,8 @@ def find_people(
 
     ``account``: the one that the data are for. Where rows are individuals nothing can be compared: (None, ()).
     """
-    if schema.unit == "row":
-        return None, ()
-    digests = digest_individuals(engine, schema, ledger.people_key(), MOST_KEPT)
+    in_rows = schema.unit == "row"
+    digests = None if in_rows else digest_individuals(engine, schema, ledger.people_key(), MOST_KEPT)
     if digests is None:
         return None, ()
     people = People(digests)
@@ -212,7 +211,7 @@ def agree_on_terms(
     order, terms = prepared.order, prepared.order.terms
     schema = prepared.schema_digest
     policy = Policy.parse(terms.policy) if terms.policy is not None else None
-    total, cap = _read_delta_total(terms), _read_cap(terms)
+    total, cap = _read_term(terms.delta_total, "delta_total"), _read_term(terms.max_epsilon, "max_epsilon")
     if account is None:
         if policy is None:
             raise OptionError(
@@ -249,12 +248,8 @@ def agree_on_terms(
     return Agreement(account, continuation=continuation)
 
 
-def _read_delta_total(terms: Terms) -> Decimal | None:
-    return None if terms.delta_total is None else exact_decimal(terms.delta_total, name=Option("delta_total"))
-
-
-def _read_cap(terms: Terms) -> Decimal | None:
-    return None if terms.max_epsilon is None else exact_decimal(terms.max_epsilon, name=Option("max_epsilon"))
+def _read_term(value: float | str | None, name: str) -> Decimal | None:
+    return None if value is None else exact_decimal(value, name=Option(name))
 
 
 def find_charges(terms: AccountSummary | AccountOpening, prepared: PreparedRelease) -> RequestCharges:
@@ -272,8 +267,8 @@ def expect_charges(terms: Terms, prepared: PreparedRelease) -> RequestCharges:
     For a dataset that has no account yet, and so has spent nothing.
     """
     policy = Policy.parse(terms.policy)
-    reading = policy.start(policy.agree_on_delta(_read_delta_total(terms), prepared.n))
-    return _compute_charges(policy, _read_cap(terms), reading, prepared)
+    reading = policy.start(policy.agree_on_delta(_read_term(terms.delta_total, "delta_total"), prepared.n))
+    return _compute_charges(policy, _read_term(terms.max_epsilon, "max_epsilon"), reading, prepared)
 
 
 def _compute_charges(
@@ -363,6 +358,7 @@ def digest_request(prepared: PreparedRelease, source_digest: str) -> str:
         "source": source_digest,
         "mechanism": [prepared.mechanism.name, prepared.mechanism.calibration, write_decimal(prepared.delta)],
         "algorithm": way.algorithm,
+        **NO_WAY,
         **way.identify(prepared.look, prepared.candidates),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

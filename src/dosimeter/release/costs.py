@@ -29,20 +29,20 @@ def find_refusal(charges: RequestCharges, epsilons: Sequence[float]) -> AccountR
     obstacle = charges.find_obstacle(epsilons)
     if obstacle is None:
         return None
-    reading, budget = obstacle.reading, obstacle.policy.budget
+    reading, budget, left = charges.reading, charges.policy.budget, charges.policy.left(charges.reading)
     return AccountRefuses(
         rule=obstacle.rule,
         epsilon=float(obstacle.charge.epsilon),
         epsilon_svt=float(obstacle.charge.epsilon_svt),
         spent=float(reading.epsilon),
-        after=float(obstacle.after.epsilon),
+        after=float(reading.after(obstacle.charge).epsilon),
         budget=None if budget is None else float(budget),
-        left=None if budget is None else float(obstacle.left),
+        left=None if left is None else float(left),
         delta=float(obstacle.charge.delta),
         delta_spent=float(reading.delta),
         delta_total=float(reading.delta_total),
-        cap=None if obstacle.cap is None else float(obstacle.cap),
-        in_zcdp=obstacle.policy.in_zcdp,
+        cap=None if charges.max_epsilon is None else float(charges.max_epsilon),
+        in_zcdp=charges.policy.in_zcdp,
     )
 
 

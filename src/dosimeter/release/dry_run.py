@@ -105,18 +105,16 @@ def preview_release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Dry
     begun = ledger.summary(prepared.dataset)
     source = recognise_data(dataset, begun)
     prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
-    account, agreement, _ = check_account(ledger, prepared, source, dataset.engine, begun)
+    account, agreement = check_account(ledger, prepared, source, dataset.engine, begun)
     ledger.record_view(prepared.dataset, digest_measured(prepared.plan), "dry-run", analyst=order.analyst)
     earlier = None
     if account is not None and not order.again:
         earlier = ledger.find_answer(prepared.dataset, digest_request(prepared, source))
         prepared = prepared if earlier else recall_number(ledger, prepared, source)
     charges = find_charges(agreement.terms, prepared)
-    shown = None
-    if earlier:
-        found = _preview_repeat(prepared, earlier, charges)
-    else:
-        found, shown = _preview_new(dataset, prepared, charges)
+    found, shown = (
+        (_preview_repeat(prepared, earlier, charges), None) if earlier else _preview_new(dataset, prepared, charges)
+    )
     stopped = ledger.stopped(prepared.dataset)
     if stopped is not None:
         found = replace(found, reason=found.reason or _explain_stop(stopped), cost=None, sees=STOPPED)

@@ -19,33 +19,26 @@ class Measurable(Protocol):
     @property
     def schema(self) -> Schema:
         """Return the public facts of the table."""
-        ...
 
     @property
     def engine(self) -> Engine:
         """Return the engine that queries the table."""
-        ...
 
     @property
     def tables(self) -> DeclaredTables:
         """Return the rows that count, of the table and of those declared beside it."""
-        ...
 
     def renew(self) -> str:
         """Let later reads see the data as they are now, and return their digest."""
-        ...
 
     def plan(self, sql: str, options: PlanOptions | None = None) -> QueryPlan:
         """Return the plan of a query over the table."""
-        ...
 
     def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
         """Return the plan with the present content of the public tables that it joins to released numbers."""
-        ...
 
     def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
         """Measure how far everybody moves the plan's numbers, and return the Risk."""
-        ...
 
 
 class Question(Protocol):
@@ -54,14 +47,11 @@ class Question(Protocol):
     @property
     def dataset(self) -> Measurable:
         """Return the table that is asked."""
-        ...
 
     @property
     def sql(self) -> str:
         """Return the analyst's query."""
-        ...
 
     @property
     def look(self) -> LookOptions:
         """Return how the query is measured."""
-        ...

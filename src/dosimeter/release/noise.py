@@ -98,8 +98,7 @@ def add_noise(totals: Sequence[int], calibrated: Calibrated) -> list[int]:
     """Return each exact total plus a fresh draw of noise, in grid steps. Raises DataError if a total is too large."""
     _check_scale(calibrated.scale)
     exact = [index(total) for total in totals]
-    reach = math.ceil(_REACH * calibrated.scale)
-    if any(abs(total) + reach >= _LIMIT for total in exact):
+    if not fits_int64(calibrated, max(map(abs, exact), default=0)):
         raise DataError("A total is too large for exact 64-bit noise.", _COARSER)
     return _draw(calibrated.mechanism, calibrated.scale, exact)
 

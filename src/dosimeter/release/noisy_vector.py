@@ -1,13 +1,13 @@
 """Turn a QueryPlan, the exact numbers and the chosen ε into noisy numbers (M1–M5, S5, G0–G3).
 
-Every measure gets its own share of the budget. It is drawn by integer noise on its own grid, or by a selection among
-candidates; ``DRAWS`` says which. Nothing here decides whether to release, and nothing here is stored.
+Every measure gets its own share of the budget. A Rank is drawn by a selection among its candidates, any other measure
+by integer noise on its own grid. Nothing here decides whether to release, and nothing here is stored.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -57,7 +57,9 @@ def calibrate_plan(
             "A sensitivity given by hand is for study and never backs a release.", leave_out("sensitivity")
         )
     return tuple(
-        _find_draw(measure).calibrate(block, measure, mechanism, epsilon)
+        _calibrate_rank(block, measure, mechanism, epsilon)
+        if isinstance(measure, Rank)
+        else _calibrate_noise(block, measure, mechanism, epsilon)
         for block in plan.blocks
         for measure in block.measures
     )
@@ -74,8 +76,7 @@ def _calibrate_noise(plan: QueryPlan, measure: Measure, mechanism: Mechanism, ep
     return calibrated
 
 
-def _calibrate_rank(plan: QueryPlan, measure: Measure, mechanism: Mechanism, epsilon: Decimal) -> CalibratedSelection:
-    assert isinstance(measure, Rank)
+def _calibrate_rank(plan: QueryPlan, measure: Rank, mechanism: Mechanism, epsilon: Decimal) -> CalibratedSelection:
     if not mechanism.pure:
         raise OptionError(f"{measure.label} is drawn by rank, which spends a pure ε and no δ.")
     return calibrate_selection(shift=measure.shift, rows=measure.rows, epsilon=epsilon, shares=plan.shares)
@@ -121,19 +122,17 @@ def add_noise_to(
     ``columns``: for each measure that is drawn by rank, the counts of its values in each group.
     """
     drawn = [
-        _find_draw(measure).draw(plan, at, values, (columns or {}).get(at, ()), noise[at])
-        for at, measure in enumerate(plan.measures)
+        _draw_rank(plan.ranks[at], (columns or {}).get(at, ()), calibrated)
+        if isinstance(calibrated, CalibratedSelection)
+        else _draw_noise(plan, at, values, calibrated)
+        for at, calibrated in enumerate(noise[: len(plan.measures)])
     ]
     rows = tuple(tuple(column[at] for column in drawn) for at in range(len(keys)))
     return NoisyVector(tuple(keys), rows)
 
 
 def _draw_noise(
-    plan: QueryPlan,
-    at: int,
-    values: Sequence[Sequence[Fraction]],
-    columns: Sequence[GroupColumn | None],
-    calibrated: Calibrated | CalibratedSelection,
+    plan: QueryPlan, at: int, values: Sequence[Sequence[Fraction]], calibrated: Calibrated
 ) -> list[Fraction]:
     """Return the numbers of the measure with index ``at``, one per group, rounded to its grid and with noise added.
 
@@ -141,54 +140,16 @@ def _draw_noise(
     holds, exceeds the range that the noise was checked for (N4). Cutting never moves two numbers further apart, so Δ
     stays the same.
     """
-    assert isinstance(calibrated, Calibrated)
     measure = plan.measures[at]
     most = measure.largest_value(plan.schema.individuals)
     totals = [max(-most, min(most, math.floor(row[at] / measure.grid + Fraction(1, 2)))) for row in values]
     return [number * measure.grid for number in add_noise(totals, calibrated)]
 
 
-def _draw_rank(
-    plan: QueryPlan,
-    at: int,
-    values: Sequence[Sequence[Fraction]],
-    columns: Sequence[GroupColumn | None],
-    calibrated: Calibrated | CalibratedSelection,
-) -> list[Fraction]:
-    """Return a number per group of the measure with index ``at``, drawn by rank among its candidates (M4, M5).
+def _draw_rank(rank: Rank, columns: Sequence[GroupColumn | None], calibrated: CalibratedSelection) -> list[Fraction]:
+    """Return a number per group of a measure that is drawn by rank among its candidates (M4, M5).
 
-    ``columns``: for each group, how often each value occurs. The exact numbers in ``values`` are not read.
+    ``columns``: for each group, how often each value occurs.
     """
-    assert isinstance(calibrated, CalibratedSelection)
-    rank = plan.ranks[at]
     scores = [rank.scores(rank.count(column), calibrated.share).tolist() for column in columns]
     return [int(rank.candidates[place]) * rank.unit for place in select_lowest(scores, calibrated)]
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """The functions that draw a kind of measure.
-
-    ``calibrate`` reads public facts alone; ``draw`` also reads exact numbers, or counts of values.
-    """
-
-    calibrate: Callable[[QueryPlan, Measure, Mechanism, Decimal], Calibrated | CalibratedSelection]
-    draw: Callable[
-        [
-            QueryPlan,
-            int,
-            Sequence[Sequence[Fraction]],
-            Sequence[GroupColumn | None],
-            Calibrated | CalibratedSelection,
-        ],
-        list[Fraction],
-    ]
-
-
-def _find_draw(measure: Measure) -> Draw:
-    return DRAWS.get(type(measure), _NOISE)
-
-
-_NOISE = Draw(_calibrate_noise, _draw_noise)
-DRAWS: Mapping[type[Measure], Draw] = {Rank: Draw(_calibrate_rank, _draw_rank)}
-"""How each kind of measure is drawn. A kind that is not listed gets noise."""

@@ -21,16 +21,13 @@ def split_options(options: ReleaseOptions) -> tuple[Way, dict[str, Any]]:
 
     Raises OptionError if none or several ways are asked for, or if an option of the way is out of range.
     """
-    others = {each.name: getattr(options, each.name) for each in fields(options) if each.name not in OF_WAY}
-    return _read_way(options), others
+    given = {each.name: getattr(options, each.name) for each in fields(options)}
+    return read_way(**{name: given.pop(name) for name in OF_WAY}), given
 
 
 def read_way(**options: Any) -> Way:
     """Return the one way to set ε that these fields of ReleaseOptions ask for."""
-    return _read_way(ReleaseOptions(**options))
-
-
-def _read_way(given: ReleaseOptions) -> Way:
+    given = ReleaseOptions(**options)
     asked = [given.epsilon is not None, given.prefer is not None, given.svt is not None or given.variance is not None]
     if sum(asked) != 1:
         raise OptionError(

@@ -7,7 +7,6 @@ from dataclasses import fields
 
 from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
-from dosimeter.mechanisms import Mechanism
 from dosimeter.options import LookOptions, Study
 from dosimeter.planning import QueryPlan, build_mechanism, plan_options, plan_query, require_noise, require_pure
 from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
@@ -16,7 +15,6 @@ from dosimeter.release.noisy_vector import Numbers, calibrate_plan
 from dosimeter.release.order import PreparedRelease, ReleaseOrder
 from dosimeter.release.prices import price_plan
 from dosimeter.release.thresholds import find_threshold
-from dosimeter.release.ways.way import Subject
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema, digest_schema
 
@@ -35,13 +33,13 @@ def prepare_release(
     mechanism = build_mechanism(look, n)
     require_pure(plan, mechanism)
     require_noise(plan, look.indicator)
-    candidates = parse_candidates(look.candidates)
-    order.way.check(Subject(plan, look, n, mechanism, candidates))
-    _try_on_empty_groups(plan, mechanism, order, candidates)
-    return PreparedRelease(
-        schema.account_name, plan, n, mechanism, candidates, order, look, digest_schema(schema),
+    prepared = PreparedRelease(
+        schema.account_name, plan, n, mechanism, parse_candidates(look.candidates), order, look, digest_schema(schema),
         find_rho=price_plan(plan, mechanism),
     )  # fmt: skip
+    order.way.check(prepared)
+    _try_on_empty_groups(prepared)
+    return prepared
 
 
 def _require_no_study(look: LookOptions) -> None:
@@ -65,22 +63,21 @@ def _require_reviewed(schema: Schema) -> int:
     return schema.individuals
 
 
-def _try_on_empty_groups(
-    plan: QueryPlan, mechanism: Mechanism, order: ReleaseOrder, candidates: tuple[float, ...]
-) -> None:
+def _try_on_empty_groups(prepared: PreparedRelease) -> None:
     """Do with empty groups what a release does after its charge, so that what cannot work is refused before the charge.
 
     At most two groups are tried: with two, ORDER BY has something to compare.
     """
+    plan, mechanism, clamp = prepared.plan, prepared.mechanism, prepared.order.clamp
     empty: list[Numbers] = []
     for block in plan.blocks:
         keys = (block.group_keys or ())[:2]
         empty.append((keys, tuple(tuple(measure.empty for measure in block.measures) for _ in keys)))
-    tried = order.way.list_tried(candidates)
+    tried = prepared.order.way.list_tried(prepared.candidates)
     for epsilon in tried:
         calibrated = calibrate_plan(plan, mechanism, exact_decimal(epsilon, name=Option("epsilon")))
         if plan.threshold is not None:
             find_threshold(plan.threshold, calibrated)
     noise = Noise.of(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), min(tried)))
-    answer = assemble_answer(plan, *empty[0], clamp=order.clamp, noise=noise, further=empty[1:])
-    word_facts(list_facts(plan, answer, clamp=order.clamp, errors=True))
+    answer = assemble_answer(plan, *empty[0], clamp=clamp, noise=noise, further=empty[1:])
+    word_facts(list_facts(plan, answer, clamp=clamp, errors=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from dosimeter.html import Private
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 STOPPED: JsonObject = {"status": "stopped"}
 DENIED: JsonObject = {"status": "denied"}
-_LABEL = "a public value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +53,7 @@ class Cost:
         return cls(0.0, _number(charges.reading), _number(charges.reading), 0.0, 0.0)
 
     def describe(self) -> JsonObject:
-        return {
-            "charge": self.charge,
-            "reading": self.reading,
-            "reading_after": self.reading_after,
-            "epsilon": self.epsilon,
-            "rho": self.rho,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -140,5 +133,5 @@ def foresee_about(prepared: PreparedRelease, epsilon: float | None, *, errors: b
 def _describe_shape(plan: QueryPlan) -> list[dict[str, str]]:
     """Return one row of the answer, with a placeholder for each value."""
     group = "each declared value" if plan.threshold is None else "the values of each group that is shown"
-    shown = ((output.name, _LABEL if output.label else group, output.is_aggregate) for output in plan.outputs)
+    shown = ((output.name, "a public value" if output.label else group, output.is_aggregate) for output in plan.outputs)
     return [{name: "…" if number else words for name, words, number in shown}]

@@ -25,6 +25,7 @@ from dosimeter.ledger import (
     DenialReason,
     Details,
     Entry,
+    Incident,
     IncidentKind,
     Ledger,
     Measuring,
@@ -65,7 +66,7 @@ from dosimeter.sql import EmbeddedError
 if TYPE_CHECKING:
     from dosimeter.release.measurable import Measurable, Question
 
-Stop = Callable[[IncidentKind], None]
+Stop = Callable[[IncidentKind], Incident]
 
 
 class _DeniedBeforeAccount(Exception):
@@ -76,6 +77,7 @@ class _DeniedBeforeAccount(Exception):
         self.reason = reason
 
 
+_PUBLISHED = ("epsilon", "epsilon_svt", "error_95", "errors", "about", "guarantee")
 # What computing with numbers can raise.
 _OF_NUMBERS = (ArithmeticError, EmbeddedError, LookupError, MemoryError, TypeError, ValueError)
 
@@ -91,7 +93,7 @@ def release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Answer:
     prepared = prepare_release(dataset.schema, query.sql, query.look, order, dataset.plan)
     source = recognise_data(dataset, begun)
     prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
-    account, entered, identities = check_account(ledger, prepared, source, dataset.engine, begun)
+    account, entered = check_account(ledger, prepared, source, dataset.engine, begun)
     request = write_request(prepared, source)
     other = None
     if account is not None and not order.again:
@@ -103,8 +105,8 @@ def release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Answer:
         prepared = recall_number(ledger, prepared, source)
     measuring = ledger.lock_measurement(prepared.dataset)
     try:
-        ledger.begin(measuring, request, identities or frozenset())
-        answer = _measure_and_answer(dataset, prepared, request, ledger, entered, identities, measuring)
+        ledger.begin(measuring, request, entered.identities or frozenset())
+        answer = _measure_and_answer(dataset, prepared, request, ledger, entered, measuring)
         measuring.done = True
         return answer if answer.status == "denied" else replace(answer, earlier=other)
     except (DosimeterError, KeyboardInterrupt, SystemExit) as error:
@@ -119,18 +121,20 @@ def _measure_and_answer(
     request: Request,
     ledger: Ledger,
     entered: Agreement,
-    identities: frozenset[str] | None,
     measuring: Measuring,
 ) -> Answer:
     """Measure the data, decide and charge, draw and settle. ``measuring``: what the ledger knows of this by then."""
-    stop = partial(_stop, ledger, request, identities or frozenset(), measuring)
+    stop = partial(
+        ledger.stop, measuring.dataset, software=request.software, request_digest=request.request_digest,
+        identities=entered.identities or frozenset(), measuring=measuring,
+    )  # fmt: skip
     try:
         measured, decide_release = _measure_or_stop(dataset, prepared, request, stop)
         if not dataset.engine.is_still(request.source_digest):
             raise _changed(prepared)
         _price_beforehand(prepared, entered)
         take_up = request if prepared.order.way.text_identifies_request else None
-        decide = _decide_by(decide_release, prepared, request, entered, identities)
+        decide = _decide_by(decide_release, prepared, request, entered)
         entry = ledger.reserve(prepared.dataset, decide, measuring=measuring, take_up=take_up)
     except _DeniedBeforeAccount as denial:
         ledger.end(measuring, denied=(request, denial.reason))
@@ -144,22 +148,18 @@ def _measure_and_answer(
         answer = Answer("denied", entry=entry.id)
     else:
         answer = _draw_and_settle(prepared, measured, entry, ledger, taken_up=entry.lock != measuring.lock)
-    return replace(answer, notes=(*_note_opening(entered), *_note_data(dataset, entered), *_note_number(prepared)))
+    return replace(answer, notes=tuple(_list_notes(dataset, prepared, entered)))
 
 
 def _decide_by(
-    decide_release: Decide,
-    prepared: PreparedRelease,
-    request: Request,
-    entered: Agreement,
-    identities: frozenset[str] | None,
+    decide_release: Decide, prepared: PreparedRelease, request: Request, entered: Agreement
 ) -> Callable[[AccountSummary | None], Reservation]:
     """Return the function that decides on the request inside the ledger's transaction, by the account as it is then."""
     source = request.source_digest
 
     def decide(account: AccountSummary | None) -> Reservation:
         agreement = agree_on_terms(account, prepared, source)  # the account may have changed meanwhile
-        agreement = agreement.identified_by(identities, prepared.schema_digest, source).keep_found(entered)
+        agreement = agreement.identified_by(entered.identities, prepared.schema_digest, source).keep_found(entered)
         decision = decide_release(find_charges(agreement.terms, prepared))
         if agreement.opening is not None and decision.reason is not None and decision.charge.is_nothing:
             raise _DeniedBeforeAccount(decision.reason)
@@ -190,28 +190,23 @@ def _price_beforehand(prepared: PreparedRelease, entered: Agreement) -> None:
             prepared.find_rho(exact_decimal(epsilon))
 
 
-def _note_opening(entered: Agreement) -> tuple[str, ...]:
-    """Return the policy's warning, if the release opened an account whose terms need one; otherwise nothing."""
-    opening = entered.opening
-    warning = None if opening is None else opening.policy.warn(opening.delta_total, opening.individuals)
-    return () if warning is None else (warning,)
+def _list_notes(dataset: Measurable, prepared: PreparedRelease, entered: Agreement) -> Iterator[str]:
+    """Yield what the controller should know of the account. None of it is for the analyst."""
+    if entered.opening is not None:
+        yield from entered.opening.notes
+    if entered.opening is not None or entered.continuation is not None:
+        yield from _note_data(dataset)
+    if prepared.kept is not None:
+        yield "finding ε cost nothing: the noisy number that an earlier request paid for was used again."  # V8
 
 
-def _note_number(prepared: PreparedRelease) -> tuple[str, ...]:
-    """Return a note for the controller if ε was found by a noisy number that an earlier request paid for (V8)."""
-    used = "finding ε cost nothing: the noisy number that an earlier request paid for was used again."
-    return () if prepared.kept is None else (used,)
-
-
-def _note_data(dataset: Measurable, entered: Agreement) -> Iterator[str]:
+def _note_data(dataset: Measurable) -> Iterator[str]:
     """Yield a warning if a column that identifies people repeats although the schema says that each row is a person.
 
-    Yield another if the table holds more people than the schema declares. Neither is for the analyst, and no answer
-    depends on them (N4). Both take a scan, so they are looked for only if the release opened or continued an account.
-    In every other release the schema and the data are as they were.
+    Yield another if the table holds more people than the schema declares. No answer depends on them (N4). Both take a
+    scan, so they are looked for only if the release opened or continued an account. In every other release the schema
+    and the data are as they were.
     """
-    if entered.opening is None and entered.continuation is None:
-        return
     with suppress(DataError, Interrupted):  # the answer is released; only the warning is missing
         owner = find_overlooked_owner(dataset.engine, dataset.schema)
         if owner is not None:
@@ -242,19 +237,6 @@ def _measure_or_stop(
             raise _changed(prepared) from None
         stop("measuring")
         raise refuse_stopped(prepared.dataset) from None
-
-
-def _stop(
-    ledger: Ledger, request: Request, identities: frozenset[str], measuring: Measuring, kind: IncidentKind
-) -> None:
-    ledger.stop(
-        measuring.dataset,
-        kind,
-        software=request.software,
-        request_digest=request.request_digest,
-        identities=identities,
-        measuring=measuring,
-    )
 
 
 def _has_changed(dataset: Measurable, request: Request) -> bool:
@@ -379,19 +361,14 @@ def recall_answer(entry: Entry) -> Answer:
     """
     if entry.status != "released":
         return Answer("denied", entry=entry.id)
-    hidden = entry.hides_epsilon
+    published = entry.publish()
     return Answer(
         status="released",
-        answer=entry.answer,
-        epsilon=None if hidden or entry.epsilon is None else float(entry.epsilon),
-        epsilon_svt=None if hidden or entry.finding_epsilon is None else float(entry.finding_epsilon),
-        error_95=None if hidden else entry.error_95,
-        errors=None if hidden else entry.errors,
-        about=entry.about or (),
-        guarantee=entry.guarantee,
+        answer=published.rows,
+        **{name: getattr(published, name) for name in _PUBLISHED},
         violation=_read_promise(entry),
         entry=entry.id,
-        rank_errors=None if hidden or entry.rank_errors is None else dict(entry.rank_errors),
+        rank_errors=None if entry.hides_epsilon or entry.rank_errors is None else dict(entry.rank_errors),
     )
 
 

@@ -46,15 +46,11 @@ def load_schema(path: str | Path) -> Schema:
         ) from None
     except (OSError, UnicodeDecodeError):
         raise SchemaError(f"The schema file {file} cannot be read. It must be a UTF-8 text file.") from None
-    return _locate_tables(parse_schema(text, name=str(file)), file.parent)
-
-
-def _locate_tables(schema: Schema, folder: Path) -> Schema:
-    """Return the schema with relative paths of joined tables' files resolved against this folder."""
-    tables = {
-        name: replace(table, source=_locate_source(table.source, folder)) for name, table in schema.tables.items()
-    }
-    return replace(schema, tables=tables) if tables else schema
+    schema, folder = parse_schema(text, name=str(file)), file.parent
+    tables = schema.tables.values()
+    return replace(
+        schema, tables={each.name: replace(each, source=_locate_source(each.source, folder)) for each in tables}
+    )
 
 
 def _locate_source(source: str | None, folder: Path) -> str | None:

@@ -14,7 +14,7 @@ from dosimeter.problems import Problem
 from dosimeter.release.costs import find_refusal
 from dosimeter.release.previews import DENIED, Cost, Preview, describe_released, foresee_about
 from dosimeter.release.promises import promise_fixed
-from dosimeter.release.ways.way import Decide, RecordedWay, ReleaseDecision, Subject, Way, deny, write_number
+from dosimeter.release.ways.way import Decide, RecordedWay, ReleaseDecision, Way, deny, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -43,7 +43,7 @@ class Fixed(Way):
         check_option("epsilon", self.epsilon)
         object.__setattr__(self, "epsilon", float(self.epsilon))  # a Decimal or a NumPy number too
 
-    def check(self, subject: Subject) -> None:
+    def check(self, prepared: PreparedRelease) -> None:
         """Refuse nothing: every ε that noise can be calibrated for may be fixed."""
 
     @property
@@ -54,15 +54,7 @@ class Fixed(Way):
         return {self.epsilon}
 
     def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
-        return {
-            "epsilon": write_number(self.epsilon),
-            "preference": None,
-            "svt": "0",
-            "variance": None,
-            "selection": None,
-            "indicator": None,
-            "candidates": None,
-        }
+        return {"epsilon": write_number(self.epsilon)}
 
     def record(self) -> RecordedWay:
         return RecordedWay()

@@ -20,7 +20,6 @@ from dosimeter.release.ways.way import (
     Decide,
     RecordedWay,
     ReleaseDecision,
-    Subject,
     Way,
     deny,
     write_number,
@@ -64,22 +63,18 @@ class Preferred(Way):
     def text_identifies_request(self) -> bool:
         return self.preference.function is None  # the texts of two callables can be the same
 
-    def check(self, subject: Subject) -> None:
-        if self.epsilon is not None and self.epsilon not in subject.candidates:
+    def check(self, prepared: PreparedRelease) -> None:
+        if self.epsilon is not None and self.epsilon not in prepared.candidates:
             raise OptionError("The chosen ε must be one of the candidates.")
-        if subject.plan.threshold is not None:
-            require_lookable(subject.plan.schema)
+        if prepared.plan.threshold is not None:
+            require_lookable(prepared.plan.schema)
 
     def list_tried(self, candidates: Collection[float]) -> set[float]:
         return {min(candidates), max(candidates)}
 
     def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
         return {
-            "epsilon": None,
             "preference": self.preference.text,
-            "svt": "0",
-            "variance": None,
-            "selection": None,
             "indicator": look.indicator,
             "candidates": write_numbers(candidates),
         } | ({} if self.epsilon is None else {"chosen": write_number(self.epsilon)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
 
@@ -40,7 +40,6 @@ from dosimeter.release.ways.way import (
     Decide,
     RecordedWay,
     ReleaseDecision,
-    Subject,
     Way,
     deny,
     write_number,
@@ -89,25 +88,25 @@ class Selected(Way):
     def epsilon_svt(self) -> Decimal:
         return exact_decimal(self.svt, name=Option("svt"))
 
-    def check(self, subject: Subject) -> None:
+    def check(self, prepared: PreparedRelease) -> None:
         """Refuse measures, groups and indicators that the test does not cover, and numbers outside its limits."""
-        plan, mechanism = subject.plan, subject.mechanism
+        plan, mechanism = prepared.plan, prepared.mechanism
         if plan.threshold is not None:
             raise OptionError(
                 "The noisy test counts on a publicly known number of groups, and how many the data have is private.",
                 for_controller("Fix ε, or declare the groups."),
             )
         require_additive(plan)
-        if subject.look.indicator != "bound":
+        if prepared.look.indicator != "bound":
             raise OptionError(Option("svt"), " tests the variance of the paper's bound.", leave_out("indicator"))
         SelectionProblem(  # checks its arguments, on a table whose people move nothing
-            n=subject.n,
+            n=prepared.n,
             k=len(plan.measures) if plan.k is None else plan.k,
             sensitivity=plan.sensitivity(mechanism.norm),
             mechanism=mechanism,
             values=np.zeros(1),
-            counts=np.array([subject.n]),
-            candidates=subject.candidates,
+            counts=np.array([prepared.n]),
+            candidates=prepared.candidates,
             threshold=self.variance,
             epsilon_svt=self.svt,
             violation=self.violation,
@@ -118,12 +117,9 @@ class Selected(Way):
 
     def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
         return {
-            "epsilon": None,
-            "preference": None,
             "svt": write_decimal(self.epsilon_svt),
             "variance": write_number(self.variance),
             "selection": self.selection,
-            "indicator": None,
             "candidates": write_numbers(candidates),
         } | ({} if self.violation is None else {"violation": write_number(self.violation)})
 
@@ -250,13 +246,7 @@ class PossibleEpsilon(Private):
     cost: Cost
 
     def describe(self) -> JsonObject:
-        return {
-            "epsilon": self.epsilon,
-            "probability": self.probability,
-            "variance": self.variance,
-            "violates": self.violates,
-            "cost": self.cost.describe(),
-        }
+        return asdict(self)
 
 
 class NoCandidatePreview(Preview):

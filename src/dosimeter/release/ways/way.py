@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.influence import Measured
     from dosimeter.ledger import Algorithm, DenialReason, RequestCharges
-    from dosimeter.mechanisms import Mechanism
     from dosimeter.options import LookOptions
-    from dosimeter.planning import QueryPlan
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.order import PreparedRelease
     from dosimeter.release.previews import Preview
@@ -42,6 +40,12 @@ class ReleaseDecision:
 
 Decide = Callable[["RequestCharges"], ReleaseDecision]
 
+NO_WAY: Mapping[str, object] = {
+    **dict.fromkeys(("epsilon", "preference", "variance", "selection", "indicator", "candidates")),
+    "svt": "0",
+}
+"""The settings of ways in a request's digest, as they are for a way that has none of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedWay:
@@ -55,20 +59,6 @@ class RecordedWay:
     tau: Decimal | None = None
     selection: str | None = None
     settings: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """The part of a release that SQL, schema and options decide; a way checks it.
-
-    ``n``: how many individuals are declared.
-    """
-
-    plan: QueryPlan
-    look: LookOptions
-    n: int
-    mechanism: Mechanism
-    candidates: tuple[float, ...]
 
 
 class Way(ABC):
@@ -97,7 +87,7 @@ class Way(ABC):
         return None
 
     @abstractmethod
-    def check(self, subject: Subject) -> None:
+    def check(self, prepared: PreparedRelease) -> None:
         """Refuse a release that public facts rule out for this way."""
 
     @abstractmethod
@@ -111,7 +101,8 @@ class Way(ABC):
     def identify(self, look: LookOptions, candidates: tuple[float, ...]) -> Mapping[str, object]:
         """Return the settings of this way that make one request differ from another, for the request's digest.
 
-        A change of what this returns makes every ledger in use charge again.
+        They replace those of the same name in ``NO_WAY``. A change of what this returns makes every ledger in use
+        charge again.
         """
 
     def name_number(self, prepared: PreparedRelease, source: str) -> str | None:
