@@ -23,7 +23,7 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.noise_grid import UNDECLARED_PEOPLE
 from dosimeter.measures.units import Entries, EntryIndices, UnitField, WholeNumbers
 from dosimeter.mechanisms import Norm
-from dosimeter.sql import column_tree, is_not_null, whole_number, wrap
+from dosimeter.sql import column_tree, constant_tree, is_not_null, wrap
 
 
 class Dependence(Enum):
@@ -252,7 +252,7 @@ class ArgumentMeasure(Measure, ABC):
 
     def _condition(self, seen: Seen) -> exp.Expression:
         """Write the SQL test that finds the records behind one profile row, where the argument is not NULL."""
-        return exp.EQ(this=wrap(self.argument.tree.copy()), expression=whole_number(seen.value))
+        return exp.EQ(this=wrap(self.argument.tree.copy()), expression=constant_tree(seen.value))
 
 
 class Reducible(ArgumentMeasure, ABC):

@@ -20,8 +20,10 @@ from dosimeter.sql import (
     clamp,
     concatenated,
     conjunction,
+    double,
     is_not_null,
     listed_text,
+    plain_quotient,
     same_keys,
     select_from,
     wrap,
@@ -39,14 +41,8 @@ def list_near_conditions(
     """
     reach = rows + 1
     last = exp.Sub(this=total, expression=exp.Literal.number(1))
-    rank = exp.Floor(
-        this=exp.Div(
-            this=exp.Mul(this=as_double(exp.Literal.number(fraction.numerator)), expression=as_double(last)),
-            expression=as_double(exp.Literal.number(fraction.denominator)),
-            typed=False,
-            safe=False,
-        )
-    )
+    scaled = exp.Mul(this=double(fraction.numerator), expression=as_double(last))
+    rank = exp.Floor(this=plain_quotient(scaled, double(fraction.denominator)))
     first = exp.Sub(this=upto, expression=same)
     above = exp.GTE(this=upto.copy(), expression=exp.Sub(this=rank, expression=exp.Literal.number(reach)))
     below = exp.LTE(this=wrap(first), expression=exp.Add(this=rank.copy(), expression=exp.Literal.number(reach + 1)))

@@ -24,7 +24,7 @@ from dosimeter.measures.noise_grid import LARGEST_TOTAL, SensitivityFacts, noise
 from dosimeter.measures.reading import AggregateCall, Collector, Source, refuse_constant
 from dosimeter.measures.units import Entries, UnitField, WholeNumbers, add_own, add_own_centred, add_own_squares
 from dosimeter.problems import for_controller
-from dosimeter.sql import expect_only, whole_number
+from dosimeter.sql import constant_tree, expect_only
 
 
 class _AnySum(ArgumentMeasure, Total, ABC):
@@ -142,7 +142,7 @@ class CentredSum(_AnySum):
         if not fits(2 * argument.largest):
             return exact_sum(self._write_summand(column), self._largest_summand)
         doubled = exp.Mul(this=exp.Literal.number(2), expression=exact_sum(column, argument.largest))
-        middle = exp.Mul(this=whole_number(argument.lower + argument.upper), expression=exp.Count(this=column.copy()))
+        middle = exp.Mul(this=constant_tree(argument.lower + argument.upper), expression=exp.Count(this=column.copy()))
         return exp.Sub(this=doubled, expression=middle)
 
     def _steps(self, values: IntArray) -> NDArray[Any]:

@@ -37,12 +37,12 @@ from dosimeter.sql import (
     check_expression,
     clause_of,
     conjunction,
+    constant_tree,
     expect_only,
     is_not_null,
     limit_text,
     make_total,
     refusal,
-    whole_number,
     wrap,
 )
 
@@ -356,7 +356,7 @@ def _declared_list(tree: exp.Expression, schema: Schema) -> tuple[int | None, ex
         return len(values), exp.In(this=tree.copy(), expressions=values)
     if column.type is ColumnType.INTEGER and column.bounds is not None:
         low, high = (int(bound) for bound in cast("tuple[Decimal, Decimal]", column.bounds))
-        return high - low + 1, exp.Between(this=tree.copy(), low=whole_number(low), high=whole_number(high))
+        return high - low + 1, exp.Between(this=tree.copy(), low=constant_tree(low), high=constant_tree(high))
     return None, None
 
 

@@ -33,10 +33,12 @@ from dosimeter.sql import (
     check_condition,
     check_expression,
     clause_of,
+    double,
     expect_only,
     limit_text,
     make_total,
     measure_text,
+    plain_quotient,
     refusal,
     require_short,
     wrap,
@@ -114,7 +116,7 @@ def _read_numbers(
             if windowed:
                 raise refusal(node, f"{clause_of(node)}: MEDIAN has no OVER on every engine. Use GROUP BY.")
             gridded = _gridded(bare, condition, scope)
-            doubled = exp.Mul(this=as_double(apply(exp.Median(this=gridded.tree))), expression=_double(2))
+            doubled = exp.Mul(this=as_double(apply(exp.Median(this=gridded.tree))), expression=double(2))
             return _number(doubled, 2 * gridded.lower, 2 * gridded.upper, gridded.unit / 2, node, gridded.stride)
         case _:
             return _extreme(bare, condition, scope, apply)
@@ -257,9 +259,9 @@ def _mean(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> Ow
     _require_countable(max(abs(gridded.lower), abs(gridded.upper)) * max(rows, finer), node)
     total, count = (as_double(apply(kind(this=gridded.tree.copy()))) for kind in (exp.Sum, exp.Count))
     # A power of two times a whole number is exact, and quotients of doubles are rounded alike on every engine.
-    present = exp.Nullif(this=count, expression=_double(0))
-    quotient = exp.Div(this=exp.Mul(this=total, expression=_double(finer)), expression=present, typed=False, safe=False)
-    rounded = exp.Floor(this=exp.Add(this=wrap(quotient), expression=_double("0.5")))
+    present = exp.Nullif(this=count, expression=double(0))
+    quotient = plain_quotient(exp.Mul(this=total, expression=double(finer)), present)
+    rounded = exp.Floor(this=exp.Add(this=wrap(quotient), expression=double("0.5")))
     return _number(as_bigint(rounded), gridded.lower * finer, gridded.upper * finer, gridded.unit / finer, node)
 
 
@@ -308,8 +310,8 @@ def _number(
     # The quotient of two whole numbers is the double nearest to the value, as a literal is.
     steps: exp.Expression = as_double(tree)
     if unit.numerator != 1:
-        steps = exp.Mul(this=steps, expression=_double(unit.numerator))
-    quotient = exp.Div(this=wrap(steps), expression=_double(unit.denominator), typed=False, safe=False)
+        steps = exp.Mul(this=steps, expression=double(unit.numerator))
+    quotient = plain_quotient(wrap(steps), double(unit.denominator))
     column = Column("", ColumnType.DECIMAL, bounds, resolution=_exact(unit), listed=listed)
     return OwnValue(exp.Paren(this=quotient), column)
 
@@ -352,10 +354,6 @@ def _exact(value: Fraction) -> Decimal:
         exact = Decimal(value.numerator) / Decimal(value.denominator)
     assert Fraction(exact) == value, "units are made of decimals and halves"
     return exact
-
-
-def _double(value: int | str) -> exp.Expression:
-    return as_double(exp.Literal.number(value))
 
 
 def _facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
