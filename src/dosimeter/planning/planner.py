@@ -42,10 +42,9 @@ from dosimeter.planning.measured.thresholding import (
 )
 from dosimeter.planning.people.levels import PersonLevels
 from dosimeter.planning.people.stage import PersonStage, list_stages
-from dosimeter.planning.query_plan import QueryPlan, Threshold
+from dosimeter.planning.query_plan import Join, QueryPlan, Threshold
 from dosimeter.planning.rows.joins import (
     MOST_JOINED,
-    JoinedSources,
     list_identifying,
     resolve_joins,
     resolve_table,
@@ -250,7 +249,8 @@ class Draft:
     take_number: Callable[[], int]
     people: PersonLevels = field(init=False)
     person: PersonStage | None = None
-    sources: JoinedSources = field(init=False)
+    scope: Scope = field(init=False)
+    joins: tuple[Join, ...] = ()
     where: exp.Expression | None = None
     grouping: Grouping = field(init=False)
     aggregates: AggregateCollector = field(init=False)
@@ -268,11 +268,10 @@ class Draft:
         return {number: self._finish(grouping, collected) for number, (grouping, collected) in parts.items()}
 
     def _finish(self, grouping: Grouping, collected: CollectedAggregates) -> QueryPlan:
-        schema, scope = self.sources.schema, self.sources.scope
         plan = QueryPlan(
             sql=self.sql,
             table=self.declared.table,
-            columns=_columns_used(self.select, scope),
+            columns=_columns_used(self.select, self.scope),
             where=self.where,
             groups=grouping.groups,
             arguments=collected.arguments,
@@ -282,20 +281,23 @@ class Draft:
             after=self.relation.after(),
             declared=self.options.groups == "declared",
             hand_sensitivity=self.options.sensitivity,
-            schema=schema,
+            schema=self.scope.schema,
             digest=_digest_plan(
                 self.written if self.people.stages or self.people.joined else self.select,
                 self.declared,
                 self.options,
                 ranks=bool(find_ranks(collected.measures)),
             ),
-            joins=self.sources.joins,
+            joins=self.joins,
             sets=grouping.sets,
             person=self.person,
             declared_schema=self.declared,
             threshold=self.threshold,
         )
-        singled_out = {**self.people.singled_out, **dict(find_singled_out(self.select, scope, list_identifying(plan)))}
+        singled_out = {
+            **self.people.singled_out,
+            **dict(find_singled_out(self.select, self.scope, list_identifying(plan))),
+        }
         return replace(plan, singled_out=tuple(singled_out.items()))
 
 
@@ -347,18 +349,19 @@ def _check_clauses(draft: Draft) -> None:
 
 def _resolve_tables(draft: Draft) -> None:
     draft.person = draft.people.stage_of(draft.select)
-    draft.sources = resolve_joins(draft.select, resolve_table(draft.select, draft.people.facts(draft.select)))
-    if draft.options.groups == "observed" and draft.sources.schema.unit != "row":
+    first = draft.people.with_joined(draft.declared if draft.person is None else draft.person.schema)
+    draft.scope, draft.joins = resolve_joins(draft.select, resolve_table(draft.select, first))
+    if draft.options.groups == "observed" and draft.scope.schema.unit != "row":
         raise OptionError("Observed groups reproduce the paper, where everybody has one row. Use declared groups.")
 
 
 def _read_where(draft: Draft) -> None:
     clause = draft.select.args.get("where")
-    draft.where = None if clause is None else check_condition(clause.this, draft.sources.scope)
+    draft.where = None if clause is None else check_condition(clause.this, draft.scope)
 
 
 def _read_groups(draft: Draft) -> None:
-    draft.grouping = plan_groups(draft.select, draft.sources.scope, draft.options.groups)
+    draft.grouping = plan_groups(draft.select, draft.scope, draft.options.groups)
     if draft.options.groups == "thresholded":
         kept = [is_not_null(tree) for tree in draft.grouping.without_null]
         draft.where = conjunction([*([] if draft.where is None else [draft.where]), *kept])
@@ -368,11 +371,11 @@ def _read_groups(draft: Draft) -> None:
 def _start_collecting(draft: Draft, grouping: Grouping) -> AggregateCollector:
     thresholded = draft.options.groups == "thresholded"
     return AggregateCollector(
-        schema=draft.sources.schema,
-        scope=draft.sources.scope,
+        schema=draft.scope.schema,
+        scope=draft.scope,
         min_rows=draft.options.min_rows,
         by_hand=draft.options.sensitivity is not None,
-        groups=limit_observed(grouping.groups, draft.sources.schema) if thresholded else grouping.cells,
+        groups=limit_observed(grouping.groups, draft.scope.schema) if thresholded else grouping.cells,
         rank_cells=grouping.cells * _count_order_statistics(draft.select) if draft.options.by_ranks else 0,
     )
 
@@ -383,11 +386,11 @@ def _write_over_released(draft: Draft) -> None:
 
 
 def _write_over(draft: Draft, aggregates: AggregateCollector, source: exp.Expression) -> Relation:
-    grouping, schema = draft.grouping, draft.sources.schema
-    totals, thresholded = bool(grouping.sets), draft.options.groups == "thresholded"
-    rows = min(count_observable(schema), MOST_ROWS) if thresholded else grouping.rows
-    scope, groups = draft.sources.scope, grouping.groups
-    return MeasuringSelect(scope, groups, aggregates, rows, totals, source, draft.scalars).write(draft.select)
+    grouping, scope = draft.grouping, draft.scope
+    thresholded = draft.options.groups == "thresholded"
+    rows = min(count_observable(scope.schema), MOST_ROWS) if thresholded else grouping.rows
+    shape = scope, grouping.groups, aggregates, rows, bool(grouping.sets)
+    return MeasuringSelect(*shape, source, draft.scalars).write(draft.select)
 
 
 def _count_people(draft: Draft) -> None:
@@ -399,7 +402,7 @@ def _count_people(draft: Draft) -> None:
 def _collect_measures(draft: Draft) -> None:
     draft.collected = draft.aggregates.finish()
     if draft.threshold is not None:
-        require_observable(draft.grouping.groups, draft.collected.measures, draft.sources.schema)
+        require_observable(draft.grouping.groups, draft.collected.measures, draft.scope.schema)
     require_few([(draft.grouping.cells, len(draft.collected.measures))])
 
 
@@ -410,7 +413,7 @@ def _measure_sets_apart(draft: Draft) -> None:
     changes: totals are added up from the released groups.
     """
     grouping = draft.grouping
-    alone = draft.sources.schema.max_rows_per_unit == 1  # then nobody is in two groups
+    alone = draft.scope.schema.max_rows_per_unit == 1  # then nobody is in two groups
     adding = all(measure.adds_up or (alone and measure.additive) for measure in draft.collected.measures)
     if not grouping.sets or adding:
         return

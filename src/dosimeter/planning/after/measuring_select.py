@@ -33,13 +33,12 @@ from dosimeter.schema import JoinTable
 from dosimeter.sql import (
     Scope,
     Type,
-    check_expression,
+    check_total,
     clause_of,
     column_tree,
     count_nodes,
     drop_cuts,
     expect_only,
-    make_total,
     refusal,
     wrap,
 )
@@ -384,7 +383,7 @@ class MeasuringSelect:
             return None
         count_nodes(node)  # it is checked here, and again where a part of it may be a group
         try:
-            tree = make_total(check_expression(node, self.scope).tree, self.scope.schema)
+            tree = check_total(node, self.scope)
         except QueryError:
             return None
         whole = drop_cuts(tree)

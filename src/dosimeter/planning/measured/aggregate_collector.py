@@ -35,6 +35,7 @@ from dosimeter.sql import (
     Type,
     check_condition,
     check_expression,
+    check_total,
     clause_of,
     conjunction,
     constant_tree,
@@ -284,7 +285,7 @@ class AggregateCollector:
         sides = (call.node.this, call.node.expression)
         if any(side is None for side in sides):
             raise QueryError(f"{call.label} takes two columns.", clause=call.label)
-        trees = [make_total(check_expression(side, self.scope).tree, self.schema) for side in sides]
+        trees = [check_total(side, self.scope) for side in sides]
         x, y = (self._take_beside(call, written, other) for written, other in zip(sides, reversed(trees), strict=True))
         product = exp.Mul(this=exp.Paren(this=_centre(x)), expression=exp.Paren(this=_centre(y)))
         largest, unit = x.argument.width * y.argument.width, x.argument.unit * y.argument.unit / 4

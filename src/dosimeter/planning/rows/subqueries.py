@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dosimeter.planning.people.levels import PersonLevels
-from dosimeter.planning.rows.parsing import as_select
+from dosimeter.planning.rows.parsing import as_select, expect_alias, expect_plain_star, is_star, unaliased
 from dosimeter.sql import MAX_NODES, clause_of, conjunction, expect_only, is_row_wise, refusal
 
 MAX_NESTING = 10
@@ -40,7 +40,7 @@ def inline_subqueries(
 def _refuse_shadowing(select: exp.Select, columns: Set[str]) -> None:
     """Refuse `SELECT *, … AS cost` where the table has a column cost: engines differ in which one a name means."""
     for inner in select.find_all(exp.Select):
-        if inner is select or not any(_is_star(item) for item in inner.expressions):
+        if inner is select or not any(is_star(item) for item in inner.expressions):
             continue
         for item in inner.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() in columns:
@@ -87,11 +87,9 @@ class _Inlining:
         is_cte = isinstance(source, exp.Table) and not source.db and source.name.lower() in named
         if not isinstance(source, exp.Subquery) and not is_cte:
             return None
-        expect_only(source, "this", "alias")
-        if source.args.get("alias") is not None:
-            expect_only(source.args["alias"], "this")
+        expect_alias(source, "this")
         if is_cte:
-            return self._lower(named[source.name.lower()].copy()), (source.alias or source.name).lower()
+            return self._lower(named[source.name.lower()].copy()), source.alias_or_name.lower()
         if not isinstance(source.this, exp.Select):
             raise refusal(source, "Only a plain SELECT can stand as a subquery in FROM.")
         return self._lower(self.inline(source.this.copy(), named, depth + 1)), source.alias.lower()
@@ -138,7 +136,7 @@ def _require_row_wise(inner: exp.Select) -> None:
         if name not in _ROW_WISE and value:
             raise refusal(inner, _ONE_ROW_EACH)
     for item in inner.expressions:
-        if _is_star(item):
+        if is_star(item):
             continue
         for node in item.walk():
             if isinstance(node, (exp.AggFunc, exp.Window)):
@@ -149,10 +147,6 @@ def _require_row_wise(inner: exp.Select) -> None:
                     f"{clause_of(node)} is not supported in a subquery or CTE. Use columns, arithmetic, CASE, "
                     "COALESCE, comparisons and date parts there.",
                 )
-
-
-def _is_star(item: exp.Expression) -> bool:
-    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
 
 
 @dataclass(slots=True)
@@ -288,8 +282,8 @@ def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
     star = False
     mentioned = {node.name.lower() for part in inner.expressions for node in part.find_all(exp.Column)}
     for item in inner.expressions:
-        if _is_star(item):
-            expect_only(item if isinstance(item, exp.Star) else item.this)
+        if is_star(item):
+            expect_plain_star(item)
             if not isinstance(item, exp.Star) and inner.args.get("joins"):
                 raise refusal(item, f"{clause_of(item)}: list the columns by name.")
             star = True
@@ -299,7 +293,7 @@ def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
             raise refusal(item, "Name this expression with AS, so that the outer query can use it.")
         if name in columns:
             raise refusal(item, f"The subquery has two columns called {name}. Give them different names.")
-        columns[name] = item.this if isinstance(item, exp.Alias) else item
+        columns[name] = unaliased(item)
     for name, item in columns.items() if star else ():
         renamed = not isinstance(item, exp.Column) or item.name.lower() != name
         if renamed and name in mentioned:
@@ -310,10 +304,10 @@ def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
 def _expanded(items: Iterable[exp.Expression], meaning: _Meaning) -> Iterable[exp.Expression]:
     """Yield the SELECT list with `*` replaced by the columns of the subquery, not those of its table."""
     for item in items:
-        if not _is_star(item):
+        if not is_star(item):
             yield item
             continue
-        expect_only(item if isinstance(item, exp.Star) else item.this)
+        expect_plain_star(item)
         if meaning.joined or (isinstance(item, exp.Column) and item.table.lower() != meaning.alias):
             raise refusal(item, f"{clause_of(item)}: list the columns by name.")
         if meaning.star:
