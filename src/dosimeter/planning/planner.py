@@ -29,10 +29,9 @@ from dosimeter.planning.after.measuring_select import (
 from dosimeter.planning.after.outer_select import OuterSelect
 from dosimeter.planning.after.public_tables import add_public, arrange_public, read_relation
 from dosimeter.planning.expansion import require_small
-from dosimeter.planning.made_texts import require_few_letters
 from dosimeter.planning.measured.aggregate_collector import AggregateCollector, CollectedAggregates
 from dosimeter.planning.measured.groups import Grouping, group_distinct, plan_groups
-from dosimeter.planning.measured.joined_blocks import join_blocks, require_few
+from dosimeter.planning.measured.joined_blocks import MAX_NUMBERS, join_blocks
 from dosimeter.planning.measured.thresholding import (
     add_threshold,
     check_thresholding,
@@ -41,7 +40,7 @@ from dosimeter.planning.measured.thresholding import (
     require_observable,
 )
 from dosimeter.planning.people.levels import PersonLevels
-from dosimeter.planning.people.stage import PersonStage, list_stages
+from dosimeter.planning.people.stage import PersonStage, list_block_trees, list_stages, list_trees
 from dosimeter.planning.query_plan import Join, QueryPlan, Threshold
 from dosimeter.planning.rows.joins import (
     MOST_JOINED,
@@ -65,9 +64,21 @@ from dosimeter.planning.stages import (
 )
 from dosimeter.problems import ASKING, Audience, Hint, Option
 from dosimeter.schema import JoinTable, Schema, digest_schema
-from dosimeter.sql import MOST_ROWS, Scope, check_condition, clause_of, conjunction, is_not_null, limit_written, refusal
+from dosimeter.sql import (
+    MOST_ROWS,
+    Scope,
+    check_condition,
+    clause_of,
+    conjunction,
+    count_letters,
+    is_not_null,
+    limit_written,
+    refusal,
+)
 
 MAX_BLOCKS = 64
+MOST_LETTERS = 2**20  # of all texts that are made for one row; a text inside another counts again
+MOST_OF_ONE = 2**26  # of all texts that are made for the rows of one individual: 256 MiB, at 4 bytes a letter
 STUDY_NOISE = Hint("For study: ", Option("quantiles", "noise"), ".", audience=Audience.CONTROLLER, surfaces=ASKING)
 _SCALAR = "scalar"
 _AFTER = ("qualify", "offset", "distinct", "windows")
@@ -313,9 +324,10 @@ def _complete(plan: QueryPlan, declared: Schema) -> QueryPlan:
             STUDY_NOISE,
         )
     _require_few_joined(plan)
-    require_few_letters(plan)
-    plan = add_public(plan, declared)
-    try_after(plan)
+    _require_few_letters(plan)
+    if plan.after.query is not None:
+        plan = add_public(plan, declared)
+        try_after(plan)
     return plan
 
 
@@ -328,6 +340,19 @@ def _require_few_joined(plan: QueryPlan) -> None:
         raise QueryError(
             f"The joins of the query could make {most:,} rows of one individual's, all together; at most "
             f"{10 * MOST_JOINED:,} are supported. Ask several queries."
+        )
+
+
+def _require_few_letters(plan: QueryPlan) -> None:
+    """Refuse a plan that could make too much text: an engine would fail for whoever has the longest cells (N4)."""
+    trees = [*list_trees(plan), *list_block_trees(plan)]
+    most = sum(count_letters(tree, schema) for schema, tree in trees)
+    allowed = min(MOST_LETTERS, MOST_OF_ONE // max((schema.max_rows_per_unit for schema, _ in trees), default=1))
+    if most > allowed:
+        raise QueryError(
+            f"The query could make {most:,} letters of text for one row, counting every step; at most {allowed:,} are "
+            "supported here. Join fewer texts, or shorter ones: LEFT(x, 100). A column's max_length in the schema says "
+            "how many of its letters count."
         )
 
 
@@ -403,7 +428,12 @@ def _collect_measures(draft: Draft) -> None:
     draft.collected = draft.aggregates.finish()
     if draft.threshold is not None:
         require_observable(draft.grouping.groups, draft.collected.measures, draft.scope.schema)
-    require_few([(draft.grouping.cells, len(draft.collected.measures))])
+    groups, measures = draft.grouping.cells, len(draft.collected.measures)
+    if groups * measures > MAX_NUMBERS:
+        raise QueryError(
+            f"The query measures {measures:,} numbers in each of {groups:,} groups; at most {MAX_NUMBERS:,} in all "
+            "are supported. Ask for fewer aggregates or fewer groups."
+        )
 
 
 def _measure_sets_apart(draft: Draft) -> None:

@@ -305,7 +305,7 @@ def limit_length(tree: exp.Expression, lengths: Mapping[str, int], node: exp.Exp
     """
     length = _length(tree, lengths)
     if length > MAX_LENGTH:
-        raise QueryError(f"{clause_of(node)} could become too long a text. Join fewer parts.", clause=clause_of(node))
+        raise refusal(node, f"{clause_of(node)} could become too long a text. Join fewer parts.")
     return length
 
 

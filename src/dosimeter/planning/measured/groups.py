@@ -115,10 +115,10 @@ def plan_groups(select: exp.Select, scope: Scope, mode: StudiedGroups) -> Groupi
 
 def _require_few(total: int, clause: exp.Expression) -> None:
     if total > MAX_GROUPS:
-        raise QueryError(
+        raise refusal(
+            clause,
             f"The GROUP BY has {total:,} declared groups or more; at most {MAX_GROUPS:,} are supported. "
             "Group by fewer columns or by a coarser expression.",
-            clause=clause_of(clause),
         )
 
 

@@ -150,6 +150,16 @@ def list_trees(plan: QueryPlan) -> Iterator[tuple[Schema, exp.Expression]]:
             yield from ((each.rows.schema, tree) for _, tree in each.step.columns)
 
 
+def list_block_trees(plan: QueryPlan) -> Iterator[tuple[Schema, exp.Expression]]:
+    """Yield a pair for each WHERE, group and argument of a plan's blocks: the schema of its rows, and the tree.
+
+    In these the analyst may have written a value.
+    """
+    for block in plan.blocks:
+        trees = [block.where, *(group.tree for group in block.groups), *(each.tree for each in block.arguments)]
+        yield from ((block.schema, tree) for tree in trees if tree is not None)
+
+
 def person_relation(stage: PersonStage, tables: Tables) -> exp.Subquery:
     """Return the rows that a stage gives, as a subquery for FROM. ``tables`` gives the rows of a declared table."""
     match stage.step:

@@ -334,10 +334,10 @@ def _pair(left: exp.Column, right: str, table: JoinTable, scope: JoinedScope) ->
         raise QueryError(f"The table {table.name} has no column {right} in the schema.", clause=right)
     column = scope.resolve(left)
     if COLUMN_TYPES[column.type] is not COLUMN_TYPES[table.columns[found].type]:
-        raise QueryError(
+        raise refusal(
+            left,
             f"{column.name} is {column.type} and {table.name}.{found} is {table.columns[found].type}: "
             "they cannot be equal.",
-            clause=clause_of(left),
         )
     return column.name, found
 
