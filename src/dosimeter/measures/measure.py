@@ -297,6 +297,34 @@ class Total(Measure, ABC):
         return math.ceil(people * Fraction(self.sensitivity_l1) / self.grid)
 
 
+class OwnTotal(Total, ABC):
+    """A total to which each individual adds what their own rows add up to: leaving them out subtracts that (C1)."""
+
+    __slots__ = ()
+    depends_on: ClassVar[Dependence | None] = None
+    by_group: ClassVar[bool] = False
+
+    @abstractmethod
+    def _field(self) -> UnitField:
+        """Return the field of a profile entry that holds what one individual's rows in one group add up to."""
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return the one field that the profile must hold."""
+        return (self._field(),)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return what each individual adds in each of their groups, in real units."""
+        return self._worth(self.unit_steps(entries))
+
+    def unit_steps(self, entries: Entries) -> WholeNumbers:
+        """Return what each individual adds in each of their groups, in steps of ``unit``."""
+        return entries.whole(self._field())
+
+    def _worth(self, steps: NDArray[Any]) -> FloatArray:
+        worth: FloatArray = steps.astype(np.float64) * float(self.unit)
+        return worth
+
+
 class Bounded(ArgumentMeasure, ABC):
     """A measure that stays within the bounds of its argument, however many people there are."""
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class FromPairs(Estimate, ABC):
     methods are COUNT, Σx, Σy, Σxy and then those of Σx² and Σy² that the aggregate needs.
     """
 
+    counted: ClassVar[int | None] = 0
+
     x: Argument
     y: Argument
 
@@ -44,11 +47,6 @@ class FromPairs(Estimate, ABC):
     def half(self) -> float | None:
         """Return how far from 0 the exact value can lie: half the width of the range; None without a range."""
         return None if self.width is None else self.width / 2.0
-
-    @property
-    def counted(self) -> int:
-        """Return 0: the estimate divides by the count itself, from which nothing is subtracted (E1)."""
-        return 0
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
         """Return the range, which is symmetric around 0, if ``clamp``; otherwise, or without a range, infinite ends."""
@@ -83,11 +81,7 @@ class SampleCovariance(Covariance):
     """
 
     __slots__ = ()
-
-    @property
-    def counted(self) -> int:
-        """Return 1: the estimate divides by n − 1, one less than the count n (E1)."""
-        return 1
+    counted: ClassVar[int | None] = 1
 
     @property
     def width(self) -> float:
