@@ -30,6 +30,7 @@ from dosimeter.sql import (
     case,
     column_tree,
     conjunction,
+    group_by_first,
     is_not_null,
     is_null,
     literal,
@@ -118,16 +119,9 @@ def _limits_query(schema: Schema, hashed: exp.Expression) -> exp.Select:
 def _limits_of_copies_query(schema: Schema, hashed: exp.Expression, limits: exp.Expression) -> exp.Select:
     """Return the query for the limits, found again with numbered copies for individuals whose bases repeat."""
     unit, base = exp.column(_UNIT, table=_LIMITS), exp.column(_BASE, table=_OWN)
-    numbered = (
-        exp.select(
-            unit.copy(),
-            base.copy(),
-            exp.alias_(_over(exp.RowNumber(), [unit, base], [base.copy()]), _COPY),
-        )
-        .from_(_rename(hashed, _OWN), copy=False)
-        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
-        .where(_has_copies(), copy=False)
-    )
+    number = exp.alias_(_over(exp.RowNumber(), [unit, base], [base.copy()]), _COPY)
+    numbered = _beside_limits(schema, hashed, limits, unit.copy(), base.copy(), number)
+    numbered = numbered.where(_has_copies(), copy=False)
     unit, key = exp.column(_UNIT), exp.column(_KEY)
     mixed = exp.alias_(_mix_key(exp.column(_BASE), exp.column(_COPY)), _KEY)
     keyed = select_from(numbered.subquery("numbered", copy=False), unit, mixed)
@@ -144,14 +138,9 @@ def _limits_of_copies_query(schema: Schema, hashed: exp.Expression, limits: exp.
 def _repeated_query(schema: Schema, hashed: exp.Expression, limits: exp.Expression) -> exp.Select:
     """Return the query for the bases that several rows of one such individual have."""
     again = exp.GT(this=exp.Count(this=exp.Star()), expression=literal(1))
-    return (
-        exp.select(exp.column(_UNIT, table=_LIMITS), exp.column(_BASE, table=_OWN))
-        .from_(_rename(hashed, _OWN), copy=False)
-        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
-        .where(_has_copies(), copy=False)
-        .group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False)
-        .having(again, copy=False)
-    )
+    shown = exp.column(_UNIT, table=_LIMITS), exp.column(_BASE, table=_OWN)
+    query = _beside_limits(schema, hashed, limits, *shown).where(_has_copies(), copy=False)
+    return group_by_first(query, 2).having(again, copy=False)
 
 
 def _chosen_query(
@@ -159,15 +148,10 @@ def _chosen_query(
 ) -> exp.Select:
     """Return the query for the rows that count, given the individuals' limits and the bases that repeat."""
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    everybody = _rename(hashed, _OWN)
     base, limit = exp.column(_BASE, table=_OWN), exp.column(_LIMIT, table=_LIMITS)
     within = exp.LTE(this=exp.column(_KEY, table=_OWN), expression=limit)
     kept: exp.Expression = exp.Paren(this=exp.Or(this=is_null(exp.column(_UNIT, table=_LIMITS)), expression=within))
-    alone = (
-        exp.select(*columns)
-        .from_(everybody, copy=False)
-        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="left", copy=False)
-    )
+    alone = _beside_limits(schema, hashed, limits, *columns, kind="left")
     if repeated is None:
         return alone.where(kept, copy=False)
     same = conjunction(
@@ -178,17 +162,21 @@ def _chosen_query(
     alone = alone.join(_rename(repeated, _REPEATED), on=same, join_type="left", copy=False)
     alone = alone.where(exp.And(this=unlike, expression=kept), copy=False)
     number = _over(exp.RowNumber(), [_own(schema.unit), base.copy()], [_own(name) for name in schema.columns])
-    numbered = (
-        exp.select(*[column.copy() for column in columns], base.copy(), limit.copy(), exp.alias_(number, _COPY))
-        .from_(everybody.copy(), copy=False)
-        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
-        .join(_rename(repeated, _REPEATED), on=same.copy(), join_type="inner", copy=False)
-    )
+    numbered = _beside_limits(schema, hashed, limits, *columns, base.copy(), limit.copy(), exp.alias_(number, _COPY))
+    numbered = numbered.join(_rename(repeated, _REPEATED), on=same.copy(), join_type="inner", copy=False)
     names = [column_tree(name) for name in schema.columns]
     counts = exp.LTE(this=_mix_key(exp.column(_BASE), exp.column(_COPY)), expression=exp.column(_LIMIT))
     copies = select_from(numbered.subquery("numbered", copy=False), *names, where=counts)
     both = exp.Union(this=alone, expression=copies, distinct=False).subquery("chosen", copy=False)
     return select_from(both, *names)
+
+
+def _beside_limits(
+    schema: Schema, hashed: exp.Expression, limits: exp.Expression, *columns: exp.Expr, kind: str = "inner"
+) -> exp.Select:
+    """Return the query for these columns of rows joined with their individual's limit."""
+    query = select_from(_rename(hashed, _OWN), *columns)
+    return query.join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type=kind, copy=False)
 
 
 def _over(function: exp.Expression, by: list[exp.Expression], order: list[exp.Expression]) -> exp.Expression:

@@ -112,13 +112,8 @@ def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None
 
     None if a measure is not a plain total.
     """
-    totals: list[exp.Expression] = []
-    for measure in plan.measures:
-        tree = measure.total()
-        if tree is None:
-            return None
-        totals.append(tree)
-    return totals_query(plan, relation, totals)
+    totals = [tree for measure in plan.measures if (tree := measure.total()) is not None]
+    return totals_query(plan, relation, totals) if len(totals) == len(plan.measures) else None
 
 
 def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp.Expression]) -> exp.Select:
