@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.measures import find_ranks
-from dosimeter.options import Quantiles, StudiedGroups, check_option
+from dosimeter.measures import Rank
 from dosimeter.planning.after.blocks import name_released, of_block, of_sets, try_after, unite_sets, write_union
 from dosimeter.planning.after.measuring_select import (
     MeasuringSelect,
@@ -34,11 +33,11 @@ from dosimeter.planning.measured.groups import Grouping, group_distinct, plan_gr
 from dosimeter.planning.measured.joined_blocks import MAX_NUMBERS, join_blocks
 from dosimeter.planning.measured.thresholding import (
     add_threshold,
-    check_thresholding,
     count_observable,
     limit_observed,
     require_observable,
 )
+from dosimeter.planning.options import STUDY_NOISE, PlanOptions
 from dosimeter.planning.people.levels import PersonLevels
 from dosimeter.planning.people.stage import PersonStage, list_block_trees, list_stages, list_trees
 from dosimeter.planning.query_plan import Join, QueryPlan, Threshold
@@ -62,7 +61,6 @@ from dosimeter.planning.stages import (
     read_scope,
     require_uncorrelated,
 )
-from dosimeter.problems import ASKING, Audience, Hint, Option
 from dosimeter.schema import JoinTable, Schema, digest_schema
 from dosimeter.sql import (
     MOST_ROWS,
@@ -79,43 +77,9 @@ from dosimeter.sql import (
 MAX_BLOCKS = 64
 MOST_LETTERS = 2**20  # of all texts that are made for one row; a text inside another counts again
 MOST_OF_ONE = 2**26  # of all texts that are made for the rows of one individual: 256 MiB, at 4 bytes a letter
-STUDY_NOISE = Hint("For study: ", Option("quantiles", "noise"), ".", audience=Audience.CONTROLLER, surfaces=ASKING)
 _SCALAR = "scalar"
 _AFTER = ("qualify", "offset", "distinct", "windows")
 _ORDER_STATISTICS = (exp.Min, exp.Max, exp.Median, exp.PercentileCont, exp.PercentileDisc)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """The options that decide a plan besides SQL and schema.
-
-    ``groups``: declared, thresholded, or observed (all groups of the data). ``min_rows``: the fewest rows with a value
-    that each group of an AVG is publicly known to have. ``sensitivity``: given by hand. ``quantiles``: whether MIN,
-    MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of thresholded groups. A sensitivity given by hand,
-    observed groups and noise for MIN, MEDIAN … are for study, not for release (S7, C8, S3).
-    """
-
-    groups: StudiedGroups = "declared"
-    min_rows: int | None = None
-    sensitivity: float | None = None
-    quantiles: Quantiles = "ranks"
-    group_delta: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.groups != "observed":
-            check_option("groups", self.groups)
-        check_option("quantiles", self.quantiles)
-        for name in ("min_rows", "sensitivity", "group_delta"):
-            check_option(name, getattr(self, name), optional=True)
-        check_thresholding(self.groups, self.group_delta, self.min_rows, self.sensitivity)
-
-    @property
-    def by_ranks(self) -> bool:
-        """Return whether order statistics are drawn by rank (M4) instead of getting noise.
-
-        They get noise if ``quantiles`` says so, or if a sensitivity is given by hand.
-        """
-        return self.quantiles != "noise" and self.sensitivity is None
 
 
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:
@@ -297,7 +261,7 @@ class Draft:
                 self.written if self.people.stages or self.people.joined else self.select,
                 self.declared,
                 self.options,
-                ranks=bool(find_ranks(collected.measures)),
+                ranks=any(isinstance(measure, Rank) for measure in collected.measures),
             ),
             joins=self.joins,
             sets=grouping.sets,

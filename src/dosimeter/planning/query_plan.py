@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dosimeter.arrays import FloatArray
-from dosimeter.measures import Argument, Estimate, Measure, Rank, find_ranks
+from dosimeter.measures import Argument, Estimate, Measure, Rank
 from dosimeter.mechanisms import Norm
 from dosimeter.planning.formulas import formula_in
 from dosimeter.schema import JoinTable, Scalar, Schema
@@ -294,7 +294,7 @@ class QueryPlan:
     @property
     def ranks(self) -> Mapping[int, Rank]:
         """Return the measures that are drawn by rank, by their index among the measures of all blocks (M4)."""
-        return find_ranks(self.all_measures)
+        return {at: measure for at, measure in enumerate(self.all_measures) if isinstance(measure, Rank)}
 
     @property
     def only_ranks(self) -> bool:

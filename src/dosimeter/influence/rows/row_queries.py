@@ -40,7 +40,7 @@ def profile_query(
     columns += [_alias(tree.copy(), name) for name, tree in (attributes or {}).items()]
     counted = _alias(_count_star(), PEOPLE)
     histogram = _select([*columns, counted], relation.copy(), where=where, group=len(columns))
-    query = multiply_last(group_raw_first(histogram, plan.schema))
+    query = multiply_last(group_raw_first(histogram, plan.schema)) if columns else histogram
     reduced: dict[str, exp.Expression] = {}
     declared: dict[str, exp.Expression] = {}
     for part in parts:

@@ -131,7 +131,8 @@ def _parse_query(sql: str) -> exp.Expression:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise QueryError("The SQL does not parse. Ask for example: SELECT COUNT(*) FROM table.") from None
     statements = [statement for statement in statements if not isinstance(statement, exp.Semicolon)]
-    statements = [statement.transform(name_to_char, copy=False) for statement in statements]
+    for node in [node for statement in statements for node in statement.find_all(exp.ToChar)]:
+        node.replace(name_to_char(node))
     if len(statements) != 1:
         raise QueryError(_ONE_STATEMENT)
     statement = statements[0]
