@@ -133,30 +133,21 @@ class Slope(FromPairs):
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
         """Return the variance of x, the only divisor besides the count."""
-        return _x_variance(inputs)
+        count, x, _, _, x_squares = inputs
+        return (_covary(count, x, x, x_squares),)
 
 
-class Intercept(FromPairs):
+class Intercept(Slope):
     """REGR_INTERCEPT(y, x): the mean of y less the slope times the mean of x."""
 
     __slots__ = ()
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the intercepts, NaN where the variance of x is not positive."""
-        count, x, y, products, _ = inputs
-        slope = divide(_covary(count, x, y, products), *self.divisors(inputs))
+        count, x, y, _, _ = inputs
         means = (float(each.middle) + divide(total, count) for each, total in ((self.x, x), (self.y, y)))
         mean_x, mean_y = means
-        return mean_y - slope * mean_x
-
-    def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the variance of x, the only divisor besides the count."""
-        return _x_variance(inputs)
-
-
-def _x_variance(inputs: Sequence[FloatArray]) -> tuple[FloatArray]:
-    count, x, _, _, x_squares = inputs
-    return (_covary(count, x, x, x_squares),)
+        return mean_y - super().smooth(inputs) * mean_x
 
 
 def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArray) -> FloatArray:

@@ -325,11 +325,8 @@ def _require_few_letters(plan: QueryPlan) -> None:
 
 def _write_subqueries_in(draft: Draft) -> None:
     draft.people = PersonLevels.of(draft.declared, draft.select)
-    draft.select = inline_subqueries(draft.select, draft.declared.columns, draft.people)
-
-
-def _join_tables_with_commas(draft: Draft) -> None:
-    draft.select = write_commas_as_joins(draft.select)
+    select = inline_subqueries(draft.select, draft.declared.columns, draft.people)
+    draft.select = write_commas_as_joins(select)
 
 
 def _check_clauses(draft: Draft) -> None:
@@ -423,7 +420,6 @@ def _measure_sets_apart(draft: Draft) -> None:
 
 PASSES: tuple[Callable[[Draft], None], ...] = (
     _write_subqueries_in,
-    _join_tables_with_commas,
     _check_clauses,
     _resolve_tables,
     _read_where,

@@ -18,7 +18,17 @@ from dosimeter.planning.query_plan import Join, QueryPlan
 from dosimeter.planning.rows.parsing import NO_SUBQUERIES, is_plain_table, read_table_name
 from dosimeter.problems import Hint, for_controller
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema
-from dosimeter.sql import COLUMN_TYPES, Scope, clause_of, conjunction, expect_only, list_conditions, refusal
+from dosimeter.sql import (
+    COLUMN_TYPES,
+    Scope,
+    alias,
+    clause_of,
+    column_tree,
+    conjunction,
+    expect_only,
+    list_conditions,
+    refusal,
+)
 
 MOST_JOINED = 100_000  # rows that joins may make of one individual's rows; an engine could fail for whoever has most
 
@@ -390,28 +400,20 @@ def joined_relation(
     """
     added = {f"{join.table.name}.{name}" for join in joins for name in join.table.columns}
     own = [name for name in schema.columns if name not in added]
-    query = exp.select(*[_column_as("base", name, name) for name in own]).from_(_aliased(base, "base"))
-    places = {name: ("base", name) for name in own}
+    query = exp.select(*[alias(column_tree(name, "base"), name, quoted=True) for name in own]).from_(
+        _aliased(base, "base")
+    )
+    columns = {name: column_tree(name, "base") for name in own}
     for number, join in enumerate(joins):
-        alias = f"joined{number}"
-        tests = [
-            exp.EQ(this=_column_of(*places[left]), expression=_column_of(alias, right)) for left, right in join.pairs
-        ]
+        place = f"joined{number}"
+        tests = [exp.EQ(this=columns[left].copy(), expression=column_tree(right, place)) for left, right in join.pairs]
         kind = "left" if join.left else "inner"
-        query = query.join(_aliased(others[join.table.name], alias), on=conjunction(tests), join_type=kind)
+        query = query.join(_aliased(others[join.table.name], place), on=conjunction(tests), join_type=kind)
         for name in join.table.columns:
             full = f"{join.table.name}.{name}"
-            places[full] = (alias, name)
-            query = query.select(_column_as(alias, name, full))
+            columns[full] = column_tree(name, place)
+            query = query.select(alias(columns[full].copy(), full, quoted=True))
     return query.subquery("joined")
-
-
-def _column_of(table: str, name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table=table)
-
-
-def _column_as(table: str, name: str, alias: str) -> exp.Expression:
-    return exp.Alias(this=_column_of(table, name), alias=exp.to_identifier(alias, quoted=True))
 
 
 def _aliased(relation: exp.Expression, alias: str) -> exp.Expression:
