@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -325,8 +326,7 @@ def _require_few_letters(plan: QueryPlan) -> None:
 
 def _write_subqueries_in(draft: Draft) -> None:
     draft.people = PersonLevels.of(draft.declared, draft.select)
-    select = inline_subqueries(draft.select, draft.declared.columns, draft.people)
-    draft.select = write_commas_as_joins(select)
+    draft.select = write_commas_as_joins(inline_subqueries(draft.select, draft.people))
 
 
 def _check_clauses(draft: Draft) -> None:
@@ -436,17 +436,11 @@ PASSES: tuple[Callable[[Draft], None], ...] = (
 
 
 def _columns_used(select: exp.Select, scope: Scope) -> tuple[str, ...]:
-    used = {scope.resolve(node).name for node in select.find_all(exp.Column) if _is_column(node, scope)}
+    used = set()
+    for node in select.find_all(exp.Column):
+        with suppress(QueryError):  # an alias of the SELECT list, as in ORDER BY n
+            used.add(scope.resolve(node).name)
     return tuple(name for name in scope.schema.columns if name in used)
-
-
-def _is_column(node: exp.Column, scope: Scope) -> bool:
-    """Return whether a name means one column of the rows. False for an alias of the SELECT list, as in ORDER BY n."""
-    try:
-        scope.resolve(node)
-    except QueryError:
-        return False
-    return True
 
 
 def _count_order_statistics(select: exp.Select) -> int:

@@ -25,15 +25,12 @@ _ONE_ROW_EACH = (
 )
 
 
-def inline_subqueries(
-    select: exp.Select, columns: Iterable[str] = (), people: PersonLevels | None = None
-) -> exp.Select:
+def inline_subqueries(select: exp.Select, people: PersonLevels) -> exp.Select:
     """Return the same query as one SELECT over tables, with its subqueries and CTEs written in.
 
-    ``columns``: those of the table, which ``*`` stands for. ``people``: collects what is computed from each
-    individual's own rows; without it, such subqueries are refused.
+    ``people``: collects what is computed from each individual's own rows.
     """
-    _refuse_shadowing(select, {name.lower() for name in columns})
+    _refuse_shadowing(select, {name.lower() for name in people.declared.columns})
     return _Inlining(people).inline(select.copy(), {}, 0)
 
 
@@ -49,7 +46,7 @@ def _refuse_shadowing(select: exp.Select, columns: Set[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Inlining:
-    people: PersonLevels | None
+    people: PersonLevels
 
     def inline(self, select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> exp.Select:
         """Return a SELECT over a table, with the subqueries and CTEs that its FROM names written in.
@@ -62,16 +59,14 @@ class _Inlining:
         select.set("with_", None)
         for join in select.args.get("joins") or []:
             self._name_joined(join, named, depth)
-        if self.people is not None:
-            self.people.set_aside(select, lambda query: self.inline(query, named, depth + 1))
+        self.people.set_aside(select, lambda query: self.inline(query, named, depth + 1))
         origin = select.args.get("from_")
         found = self._inner_query(origin.this, named, depth) if origin is not None else None
         if found is not None:
             inner, alias = found
             _require_row_wise(inner)
             select = _write_in(select, inner, alias, depth)
-        if self.people is not None:
-            self.people.settle(select)
+        self.people.settle(select)
         return select
 
     def _read_ctes(self, select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> dict[str, exp.Select]:
@@ -89,27 +84,19 @@ class _Inlining:
             return None
         expect_alias(source, "this")
         if is_cte:
-            return self._lower(named[source.name.lower()].copy()), source.alias_or_name.lower()
+            return self.people.lower(named[source.name.lower()].copy()), source.alias_or_name.lower()
         if not isinstance(source.this, exp.Select):
             raise refusal(source, "Only a plain SELECT can stand as a subquery in FROM.")
-        return self._lower(self.inline(source.this.copy(), named, depth + 1)), source.alias.lower()
+        return self.people.lower(self.inline(source.this.copy(), named, depth + 1)), source.alias.lower()
 
     def _name_joined(self, join: exp.Expression, named: Mapping[str, exp.Select], depth: int) -> None:
         """Replace a joined subquery or CTE about individuals by a table that stands for it."""
         target = join.this
         is_cte = isinstance(target, exp.Table) and not target.db and target.name.lower() in named
-        if is_cte and self.people is None:
-            raise refusal(join, f"{clause_of(join)}: a CTE cannot be joined. Join the table itself.")
         is_query = isinstance(target, exp.Subquery) and isinstance(target.this, exp.Select)
-        if self.people is None or not (is_cte or is_query):
-            return
-        found = self._inner_query(target, named, depth)
-        assert found is not None
-        query, alias = found
-        join.set("this", self.people.join(query, alias, join))
-
-    def _lower(self, select: exp.Select) -> exp.Select:
-        return select if self.people is None else self.people.lower(select)
+        found = self._inner_query(target, named, depth) if is_cte or is_query else None
+        if found is not None:
+            join.set("this", self.people.join(*found, join))
 
 
 def read_ctes(select: exp.Select) -> dict[str, exp.Select]:
