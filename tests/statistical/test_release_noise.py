@@ -29,7 +29,7 @@ from dosimeter.influence.rows.row_profile import measure_answer
 from dosimeter.ledger import Ledger
 from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
 from tests.earlier_releases import noise_for_quantiles

@@ -25,7 +25,7 @@ from dosimeter.engines.engine import ReadOptions
 from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError
 from dosimeter.influence.measured_rows import count_individuals
 from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
-from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from tests.whole_tables import whole_table
 

@@ -340,7 +340,7 @@ def test_without_the_limits_a_text_does_grow_for_one_person(monkeypatch: pytest.
         for module in (texts, columns):
             monkeypatch.setattr(module, "require_short", lambda tree, schema, node: tree)
             monkeypatch.setattr(module, "limit_text", lambda tree, schema: tree)
-        monkeypatch.setattr(planner, "require_few_letters", lambda plan: None)
+        monkeypatch.setattr(planner, "_require_few_letters", lambda plan: None)
         assert _measure(dataset, sql) == [1.0]
         assert _measure(dataset, sql.replace("'p0'", "'p2'")) == [0.0]
 

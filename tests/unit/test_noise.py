@@ -22,7 +22,7 @@ from dosimeter import Dataset
 from dosimeter.errors import DataError, OptionError
 from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
 from dosimeter.mechanisms.mechanism import Mechanism
-from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, certified_epsilon, draw_discrete_laplace
 from dosimeter.release.noisy_vector import _rounding, calibrate_plan

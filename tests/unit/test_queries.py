@@ -19,7 +19,7 @@ from dosimeter.influence.measured_rows import count_individuals
 from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
 from dosimeter.influence.rows.row_queries import INSIDE, PEOPLE, count_query, people_query, profile_query
 from dosimeter.mechanisms.mechanism import Norm
-from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from dosimeter.schema.toml import read_schema

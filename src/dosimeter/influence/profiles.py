@@ -53,54 +53,44 @@ class Profile(Protocol):
     @property
     def people(self) -> IntArray:
         """Return how many individuals each row stands for."""
-        ...
 
     @property
     def inside(self) -> NDArray[np.bool_]:
         """Return, for each row, whether its individuals are inside the WHERE (of at least one block)."""
-        ...
 
     @property
     def matched(self) -> int:
         """Return how many individuals the query touches: a row of theirs is inside the WHERE and in a group (N5)."""
-        ...
 
     @property
     def undeclared(self) -> int:
         """Return how many individuals or rows are inside the WHERE and in groups that nobody declared (C7)."""
-        ...
 
     @property
     def counts_undeclared(self) -> str:
         """Return what ``undeclared`` counts, for a sentence: ``individuals`` or ``rows``."""
-        ...
 
     @property
     def holds_totals(self) -> bool:
         """Return whether the exact totals of a plan that only adds can be told without another query."""
-        ...
 
     def contributions(self, n: int, norm: Norm) -> Contributions:
         """Return everybody's contributions, scaled by ``plan.weights(norm)``.
 
         ``n``: the number of slots. Slots that nobody fills contribute nothing (N2).
         """
-        ...
 
     def measure_answer(self, rows: Rows) -> Measured:
         """Return the exact numbers that get noise (S6). What the profile does not tell is read from ``rows``."""
-        ...
 
     def group_sizes(self) -> list[int]:
         """Return how many individuals are in each group that is not empty; nothing where that is unknown."""
-        ...
 
     def find_exposed(self, search: ExposedSearch) -> list[ExposedRecord]:
         """Return groups of people who contribute the same, most exposed first.
 
         Raises OptionError for a column that is unknown, and for any if individuals have several rows.
         """
-        ...
 
 
 BlockProfile = TypeVar("BlockProfile", bound=Profile)

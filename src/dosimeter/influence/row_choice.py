@@ -30,10 +30,11 @@ from dosimeter.sql import (
     case,
     column_tree,
     conjunction,
+    group_by_first,
     is_not_null,
     is_null,
+    literal,
     select_from,
-    whole_number,
 )
 
 _BASE, _UNIT, _COPY, _KEY, _PLACE, _FIRST, _LIMIT = (
@@ -86,7 +87,7 @@ def _hash_rows(schema: Schema, relation: exp.Expression) -> exp.Subquery:
     base = exp.alias_(call_own(ONCE_A_ROW, _mix_cells(schema.columns)), _BASE)
     based = select_from(_rename(relation, _OWN), *columns, base, where=call_own(IN_PART, _own(schema.unit)))
     names = [column_tree(name) for name in schema.columns]
-    key = exp.alias_(_mix_key(exp.column(_BASE), whole_number(1)), _KEY)
+    key = exp.alias_(_mix_key(exp.column(_BASE), literal(1)), _KEY)
     hashed = select_from(based.subquery("based", copy=False), *names, exp.column(_BASE), key)
     return hashed.subquery("hashed", copy=False)
 
@@ -107,9 +108,9 @@ def _limits_query(schema: Schema, hashed: exp.Expression) -> exp.Select:
     )
     limit = exp.Max(this=case((_is_last(schema), exp.column(_KEY))))
     copies = exp.Add(
-        this=exp.Max(this=exp.Sub(this=exp.column(_PLACE), expression=exp.column(_FIRST))), expression=whole_number(1)
+        this=exp.Max(this=exp.Sub(this=exp.column(_PLACE), expression=exp.column(_FIRST))), expression=literal(1)
     )
-    many = exp.GT(this=exp.Count(this=exp.Star()), expression=whole_number(schema.max_rows_per_unit))
+    many = exp.GT(this=exp.Count(this=exp.Star()), expression=literal(schema.max_rows_per_unit))
     shown = exp.column(_UNIT), exp.alias_(limit, _LIMIT), exp.alias_(copies, _COPY)
     source = placed.subquery("placed", copy=False)
     return select_from(source, *shown, group=[exp.Literal.number(1)], having=many)
@@ -118,22 +119,15 @@ def _limits_query(schema: Schema, hashed: exp.Expression) -> exp.Select:
 def _limits_of_copies_query(schema: Schema, hashed: exp.Expression, limits: exp.Expression) -> exp.Select:
     """Return the query for the limits, found again with numbered copies for individuals whose bases repeat."""
     unit, base = exp.column(_UNIT, table=_LIMITS), exp.column(_BASE, table=_OWN)
-    numbered = (
-        exp.select(
-            unit.copy(),
-            base.copy(),
-            exp.alias_(_over(exp.RowNumber(), [unit, base], [base.copy()]), _COPY),
-        )
-        .from_(_rename(hashed, _OWN), copy=False)
-        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
-        .where(_has_copies(), copy=False)
-    )
+    number = exp.alias_(_over(exp.RowNumber(), [unit, base], [base.copy()]), _COPY)
+    numbered = _beside_limits(schema, hashed, limits, unit.copy(), base.copy(), number)
+    numbered = numbered.where(_has_copies(), copy=False)
     unit, key = exp.column(_UNIT), exp.column(_KEY)
     mixed = exp.alias_(_mix_key(exp.column(_BASE), exp.column(_COPY)), _KEY)
     keyed = select_from(numbered.subquery("numbered", copy=False), unit, mixed)
     place = exp.alias_(_over(exp.RowNumber(), [unit.copy()], [key.copy()]), _PLACE)
     placed = select_from(keyed.subquery("keyed", copy=False), unit, key, place).subquery("placed", copy=False)
-    shown = unit, exp.alias_(key, _LIMIT), exp.alias_(as_bigint(whole_number(2)), _COPY)
+    shown = unit, exp.alias_(key, _LIMIT), exp.alias_(as_bigint(literal(2)), _COPY)
     again = select_from(placed, *shown, where=_is_last(schema))
     columns = [exp.column(name) for name in (_UNIT, _LIMIT, _COPY)]
     alone = select_from(_rename(limits, _LIMITS), *columns, where=exp.Not(this=_has_copies()))
@@ -143,15 +137,10 @@ def _limits_of_copies_query(schema: Schema, hashed: exp.Expression, limits: exp.
 
 def _repeated_query(schema: Schema, hashed: exp.Expression, limits: exp.Expression) -> exp.Select:
     """Return the query for the bases that several rows of one such individual have."""
-    again = exp.GT(this=exp.Count(this=exp.Star()), expression=whole_number(1))
-    return (
-        exp.select(exp.column(_UNIT, table=_LIMITS), exp.column(_BASE, table=_OWN))
-        .from_(_rename(hashed, _OWN), copy=False)
-        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
-        .where(_has_copies(), copy=False)
-        .group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False)
-        .having(again, copy=False)
-    )
+    again = exp.GT(this=exp.Count(this=exp.Star()), expression=literal(1))
+    shown = exp.column(_UNIT, table=_LIMITS), exp.column(_BASE, table=_OWN)
+    query = _beside_limits(schema, hashed, limits, *shown).where(_has_copies(), copy=False)
+    return group_by_first(query, 2).having(again, copy=False)
 
 
 def _chosen_query(
@@ -159,15 +148,10 @@ def _chosen_query(
 ) -> exp.Select:
     """Return the query for the rows that count, given the individuals' limits and the bases that repeat."""
     columns = [exp.alias_(_own(name), name, quoted=True) for name in schema.columns]
-    everybody = _rename(hashed, _OWN)
     base, limit = exp.column(_BASE, table=_OWN), exp.column(_LIMIT, table=_LIMITS)
     within = exp.LTE(this=exp.column(_KEY, table=_OWN), expression=limit)
     kept: exp.Expression = exp.Paren(this=exp.Or(this=is_null(exp.column(_UNIT, table=_LIMITS)), expression=within))
-    alone = (
-        exp.select(*columns)
-        .from_(everybody, copy=False)
-        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="left", copy=False)
-    )
+    alone = _beside_limits(schema, hashed, limits, *columns, kind="left")
     if repeated is None:
         return alone.where(kept, copy=False)
     same = conjunction(
@@ -178,17 +162,21 @@ def _chosen_query(
     alone = alone.join(_rename(repeated, _REPEATED), on=same, join_type="left", copy=False)
     alone = alone.where(exp.And(this=unlike, expression=kept), copy=False)
     number = _over(exp.RowNumber(), [_own(schema.unit), base.copy()], [_own(name) for name in schema.columns])
-    numbered = (
-        exp.select(*[column.copy() for column in columns], base.copy(), limit.copy(), exp.alias_(number, _COPY))
-        .from_(everybody.copy(), copy=False)
-        .join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type="inner", copy=False)
-        .join(_rename(repeated, _REPEATED), on=same.copy(), join_type="inner", copy=False)
-    )
+    numbered = _beside_limits(schema, hashed, limits, *columns, base.copy(), limit.copy(), exp.alias_(number, _COPY))
+    numbered = numbered.join(_rename(repeated, _REPEATED), on=same.copy(), join_type="inner", copy=False)
     names = [column_tree(name) for name in schema.columns]
     counts = exp.LTE(this=_mix_key(exp.column(_BASE), exp.column(_COPY)), expression=exp.column(_LIMIT))
     copies = select_from(numbered.subquery("numbered", copy=False), *names, where=counts)
     both = exp.Union(this=alone, expression=copies, distinct=False).subquery("chosen", copy=False)
     return select_from(both, *names)
+
+
+def _beside_limits(
+    schema: Schema, hashed: exp.Expression, limits: exp.Expression, *columns: exp.Expr, kind: str = "inner"
+) -> exp.Select:
+    """Return the query for these columns of rows joined with their individual's limit."""
+    query = select_from(_rename(hashed, _OWN), *columns)
+    return query.join(_rename(limits, _LIMITS), on=_is_unit(schema, _LIMITS), join_type=kind, copy=False)
 
 
 def _over(function: exp.Expression, by: list[exp.Expression], order: list[exp.Expression]) -> exp.Expression:
@@ -197,12 +185,12 @@ def _over(function: exp.Expression, by: list[exp.Expression], order: list[exp.Ex
 
 
 def _has_copies() -> exp.Expression:
-    return exp.GT(this=exp.column(_COPY, table=_LIMITS), expression=whole_number(1))
+    return exp.GT(this=exp.column(_COPY, table=_LIMITS), expression=literal(1))
 
 
 def _is_last(schema: Schema) -> exp.Expression:
     """Return SQL for whether a row, placed among its individual's, is the last that counts."""
-    return exp.EQ(this=exp.column(_PLACE), expression=whole_number(schema.max_rows_per_unit))
+    return exp.EQ(this=exp.column(_PLACE), expression=literal(schema.max_rows_per_unit))
 
 
 def _is_unit(schema: Schema, other: str) -> exp.Expression:
@@ -229,13 +217,13 @@ def _mix_cells(columns: Mapping[str, Column]) -> exp.Expression:
     """
     terms = []
     for name, column in columns.items():
-        cell = exp.Coalesce(this=_number_cell(_own(name), column), expressions=[whole_number(_NULL)])
+        cell = exp.Coalesce(this=_number_cell(_own(name), column), expressions=[literal(_NULL)])
         parts = {name: _low_bits(cell)}
         if column.type in _LONG:
-            kept = exp.Paren(this=exp.BitwiseAnd(this=exp.Paren(this=cell.copy()), expression=whole_number(_HIGH_BITS)))
-            parts[f"{name} high"] = exp.Paren(this=exp.BitwiseRightShift(this=kept, expression=whole_number(32)))
+            kept = exp.Paren(this=exp.BitwiseAnd(this=exp.Paren(this=cell.copy()), expression=literal(_HIGH_BITS)))
+            parts[f"{name} high"] = exp.Paren(this=exp.BitwiseRightShift(this=kept, expression=literal(32)))
         terms += [
-            exp.Paren(this=exp.Mul(this=part, expression=whole_number(_multiplier(key)))) for key, part in parts.items()
+            exp.Paren(this=exp.Mul(this=part, expression=literal(_multiplier(key)))) for key, part in parts.items()
         ]
     return _low_bits(_join_by_xor(terms))
 
@@ -246,7 +234,7 @@ def _number_cell(cell: exp.Column, column: Column) -> exp.Expression:
         case ColumnType.INTEGER:
             return cell
         case ColumnType.BOOLEAN:
-            return case((cell, whole_number(1)), (exp.Not(this=cell.copy()), whole_number(2)))
+            return case((cell, literal(1)), (exp.Not(this=cell.copy()), literal(2)))
         case ColumnType.DATE:
             return call_own(DAY_NUMBER, cell)
         case ColumnType.TIMESTAMP:
@@ -265,7 +253,7 @@ def _number_text(cell: exp.Column, values: Sequence[str]) -> exp.Expression:
     known = [
         (
             exp.EQ(this=cell.copy(), expression=exp.Literal.string(value)),
-            whole_number(int(hashlib.md5(value.encode(), usedforsecurity=False).hexdigest()[:8], 16)),
+            literal(int(hashlib.md5(value.encode(), usedforsecurity=False).hexdigest()[:8], 16)),
         )
         for value in values
     ]
@@ -302,19 +290,19 @@ def _mix_key(base: exp.Expression, copy: exp.Expression) -> exp.Expression:
     Each round is a permutation of 32 bits, and different copies change the base by different bits. So copies of one
     base have different mixes, and keys with the same mix have different bases.
     """
-    changed = _low_bits(exp.Mul(this=as_bigint(copy), expression=whole_number(_COPIES)))
+    changed = _low_bits(exp.Mul(this=as_bigint(copy), expression=literal(_COPIES)))
     mixed: exp.Expression = exp.Paren(this=exp.BitwiseXor(this=base.copy(), expression=changed))
     for shift, multiplier in _ROUNDS:
-        high = exp.Paren(this=exp.BitwiseRightShift(this=mixed, expression=whole_number(shift)))
+        high = exp.Paren(this=exp.BitwiseRightShift(this=mixed, expression=literal(shift)))
         folded = exp.Paren(this=exp.BitwiseXor(this=mixed.copy(), expression=high))
-        mixed = _low_bits(exp.Mul(this=folded, expression=whole_number(multiplier)))
-    centred = exp.Paren(this=exp.Sub(this=mixed, expression=whole_number(2**31)))
-    return exp.Add(this=exp.Mul(this=centred, expression=whole_number(2**32)), expression=base.copy())
+        mixed = _low_bits(exp.Mul(this=folded, expression=literal(multiplier)))
+    centred = exp.Paren(this=exp.Sub(this=mixed, expression=literal(2**31)))
+    return exp.Add(this=exp.Mul(this=centred, expression=literal(2**32)), expression=base.copy())
 
 
 def _low_bits(tree: exp.Expression) -> exp.Expression:
     """Return SQL for the lowest 32 bits of a whole number, as a number that is not negative."""
-    return exp.Paren(this=exp.BitwiseAnd(this=exp.Paren(this=tree), expression=whole_number(_32_BITS)))
+    return exp.Paren(this=exp.BitwiseAnd(this=exp.Paren(this=tree), expression=literal(_32_BITS)))
 
 
 def _join_by_xor(terms: Sequence[exp.Expression]) -> exp.Expression:

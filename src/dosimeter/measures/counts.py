@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from fractions import Fraction
 from typing import ClassVar
 
@@ -13,42 +13,24 @@ from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.distinct import CountDistinct, CountIndividuals
 from dosimeter.measures.estimates import SingleMeasure
-from dosimeter.measures.measure import ArgumentMeasure, Dependence, Total
+from dosimeter.measures.measure import ArgumentMeasure, Measure, OwnTotal
 from dosimeter.measures.noise_grid import SensitivityFacts
-from dosimeter.measures.reading import AggregateCall, Collector
-from dosimeter.measures.units import Entries, RowCount, UnitField, WholeNumbers, count_present
+from dosimeter.measures.reading import AggregateCall, Collector, Source
+from dosimeter.measures.units import RowCount, UnitField, count_present
 from dosimeter.sql import expect_only, refusal
 
 
-class _AnyCount(Total, ABC):
+class _AnyCount(OwnTotal, ABC):
     """A count of rows, or of the rows with a value: leaving an individual out subtracts their own rows (C1)."""
 
     __slots__ = ()
     name: ClassVar[str] = "count"
-    depends_on: ClassVar[Dependence | None] = None
-    by_group: ClassVar[bool] = False
-
-    @abstractmethod
-    def _field(self) -> UnitField:
-        """Return the field of a profile entry that holds how many rows of one individual are counted in one group."""
 
     def _value(self, values: IntArray, people: IntArray) -> Fraction:
         return Fraction(int(people.sum()))
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         return np.ones(len(values))
-
-    def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the one field that the profile must hold: how many rows of an individual are counted in a group."""
-        return (self._field(),)
-
-    def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return how many rows of each individual are counted in each of their groups, as floats."""
-        return entries.numbers(self._field())
-
-    def unit_steps(self, entries: Entries) -> WholeNumbers:
-        """Return how many rows of each individual are counted in each of their groups, as exact integers."""
-        return entries.whole(self._field())
 
 
 class CountRows(_AnyCount):
@@ -107,10 +89,10 @@ def read_count(collector: Collector, call: AggregateCall) -> SingleMeasure:
     if isinstance(argument, (exp.Star, exp.Literal)):  # COUNT(1) is COUNT(*)
         expect_only(argument, *(("this", "is_string") if isinstance(argument, exp.Literal) else ()))
         if call.condition is None:
-            return SingleMeasure.of_count(collector.measure(CountRows.of_rows(label, collector.facts)), label)
+            return _count(collector, CountRows.of_rows(label, collector.facts))
         argument = exp.Literal.number(1)
     source = collector.take(call, argument)
-    return SingleMeasure.of_count(collector.measure(Count.over(source.argument, label, collector.facts), source), label)
+    return _count(collector, Count.over(source.argument, label, collector.facts), source)
 
 
 def read_count_if(collector: Collector, call: AggregateCall) -> SingleMeasure:
@@ -120,9 +102,7 @@ def read_count_if(collector: Collector, call: AggregateCall) -> SingleMeasure:
     """
     expect_only(call.node, "this")
     source = collector.take_condition(call, call.node.this)
-    return SingleMeasure.of_count(
-        collector.measure(Count.over(source.argument, call.label, collector.facts), source), call.label
-    )
+    return _count(collector, Count.over(source.argument, call.label, collector.facts), source)
 
 
 def read_distinct(collector: Collector, call: AggregateCall) -> SingleMeasure:
@@ -138,7 +118,10 @@ def _count_distinct(collector: Collector, call: AggregateCall, node: exp.Express
     distinct = collector.take_distinct(call, node)
     source, facts = distinct.source, collector.facts
     if distinct.individuals:
-        counted = CountIndividuals.over(source.argument, call.label, facts)
-        return SingleMeasure.of_count(collector.measure(counted, source), call.label)
-    found = CountDistinct.over(source.argument, call.label, facts, distinct.values)
-    return SingleMeasure.of_count(collector.measure(found, source), call.label)
+        return _count(collector, CountIndividuals.over(source.argument, call.label, facts), source)
+    return _count(collector, CountDistinct.over(source.argument, call.label, facts, distinct.values), source)
+
+
+def _count(collector: Collector, measure: Measure, source: Source | None = None) -> SingleMeasure:
+    """Add a measure that counts to the query, and return its estimate: a whole number, in a range that begins at 0."""
+    return SingleMeasure((collector.measure(measure, source),), measure.label, integer=True, lower=Fraction(0))

@@ -19,6 +19,7 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.measure import (
     ArgumentMeasure,
     Dependence,
+    OwnTotal,
     Reducible,
     Reduction,
     Seen,
@@ -113,13 +114,11 @@ def count_different(facts: SensitivityFacts, values: int | None) -> tuple[float,
     return float(min(rows, values * groups)), math.sqrt(full * values**2 + left**2)
 
 
-class CountIndividuals(ArgumentMeasure, Total):
+class CountIndividuals(ArgumentMeasure, OwnTotal):
     """COUNT(DISTINCT unit): how many individuals there are, however many rows each has."""
 
     __slots__ = ()
     name: ClassVar[str] = "count individuals"
-    depends_on: ClassVar[Dependence | None] = None
-    by_group: ClassVar[bool] = False
 
     @classmethod
     def over(cls, argument: Argument, label: str, facts: SensitivityFacts) -> CountIndividuals:
@@ -141,20 +140,13 @@ class CountIndividuals(ArgumentMeasure, Total):
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         return np.ones(len(values))  # C1
 
-    def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the one field that the profile must hold: how many rows of an individual in a group have a unit.
-
-        A row has one if its unit column is not NULL.
-        """
-        return (count_present(self.position),)
-
-    def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return 1 for each individual in each group where they have a row whose unit is not NULL, otherwise 0."""
-        return self.unit_steps(entries).astype(np.float64)  # C1
+    def _field(self) -> UnitField:
+        """Return the field that holds how many rows of an individual in a group have a unit, and not NULL in it."""
+        return count_present(self.position)
 
     def unit_steps(self, entries: Entries) -> WholeNumbers:
-        """Return the same as ``unit_effects``, as integers: 1 where an individual has a row whose unit is not NULL."""
-        return (entries.whole(count_present(self.position)) > 0).astype(np.int64)
+        """Return 1 for each individual in each group where they have a row whose unit is not NULL, otherwise 0."""
+        return (entries.whole(self._field()) > 0).astype(np.int64)  # C1
 
 
 class HeldAlone(Joined):

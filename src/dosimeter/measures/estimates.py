@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,8 +23,12 @@ class Estimate(ABC):
     """One aggregate as the analyst wrote it, computed from measures.
 
     ``measures``: the indices of these measures in the plan. Methods take the numbers of these measures as ``inputs``,
-    in real units and in the same order. ``label``: the aggregate as messages and answers name it.
+    in real units and in the same order. ``label``: the aggregate as messages and answers name it. ``counted``: d if the
+    estimate divides by N − d, where N is its first measure, a count (E1): 1 for the sample versions, such as VAR_SAMP,
+    and 0 for other quotients. None if the estimate divides by no count.
     """
+
+    counted: ClassVar[int | None] = None
 
     measures: tuple[int, ...]
     label: str
@@ -47,15 +52,6 @@ class Estimate(ABC):
     @abstractmethod
     def width(self) -> float | None:
         """Return the width of the range that the estimate is clamped to; None if it is open at one end or both."""
-
-    @property
-    def counted(self) -> int | None:
-        """Return d if the estimate divides by N − d, where N is its first measure, a count (E1).
-
-        d is 1 for the sample versions, such as VAR_SAMP, and 0 for other quotients. None if the estimate divides by no
-        count.
-        """
-        return None
 
     @abstractmethod
     def value(self, inputs: Sequence[Fraction], *, clamp: bool) -> int | float:
@@ -113,14 +109,6 @@ class SingleMeasure(Estimate):
     upper: Fraction | None = None
 
     @classmethod
-    def of_count(cls, measure: int, label: str) -> SingleMeasure:
-        """Return the estimate of a count: a whole number, in a range that begins at 0.
-
-        ``measure``: the index of the measure that counts.
-        """
-        return cls((measure,), label, integer=True, lower=Fraction(0))
-
-    @classmethod
     def within(cls, measure: int, label: str, argument: Argument) -> SingleMeasure:
         """Return the estimate of a number within the bounds of an argument. ``measure``: the index of its measure."""
         return cls((measure,), label, lower=argument.lower * argument.unit, upper=argument.upper * argument.unit)
@@ -137,7 +125,7 @@ class SingleMeasure(Estimate):
 
     @property
     def is_count(self) -> bool:
-        """Return whether the measure is a count, as made by ``of_count``: a whole number from 0 on."""
+        """Return whether the measure is a count, such as COUNT(*): a whole number from 0 on."""
         return self.integer and self.lower == 0
 
     @property
@@ -175,12 +163,9 @@ class FromSums(Estimate, ABC):
     this order, COUNT, the centred sum and, for variances, the sum of centred squares.
     """
 
-    argument: Argument
+    counted: ClassVar[int | None] = 0
 
-    @property
-    def counted(self) -> int:
-        """Return 0: the estimate divides by the count itself, from which nothing is subtracted (E1)."""
-        return 0
+    argument: Argument
 
     @property
     def half(self) -> Fraction:
@@ -287,11 +272,7 @@ class SampleVariance(VarianceFromSums):
     """
 
     __slots__ = ()
-
-    @property
-    def counted(self) -> int:
-        """Return 1: the estimate divides by n − 1, one less than the count n (E1)."""
-        return 1
+    counted: ClassVar[int | None] = 1
 
     @property
     def width(self) -> float:

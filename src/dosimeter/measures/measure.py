@@ -24,7 +24,7 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.noise_grid import UNDECLARED_PEOPLE
 from dosimeter.measures.units import Entries, EntryIndices, UnitField, WholeNumbers
 from dosimeter.mechanisms import Norm
-from dosimeter.sql import column_tree, is_not_null, whole_number, wrap
+from dosimeter.sql import column_tree, constant_tree, is_not_null, wrap
 
 
 class Dependence(Enum):
@@ -247,7 +247,7 @@ class ArgumentMeasure(Measure, ABC):
 
     def _condition(self, seen: Seen) -> exp.Expression:
         """Write the SQL test that finds the records behind one profile row, where the argument is not NULL."""
-        return exp.EQ(this=wrap(self.argument.tree.copy()), expression=whole_number(seen.value))
+        return exp.EQ(this=wrap(self.argument.tree.copy()), expression=constant_tree(seen.value))
 
 
 class Reducible(ArgumentMeasure, ABC):
@@ -290,6 +290,34 @@ class Total(Measure, ABC):
         """
         people = individuals or UNDECLARED_PEOPLE
         return math.ceil(people * Fraction(self.sensitivity_l1) / self.grid)
+
+
+class OwnTotal(Total, ABC):
+    """A total to which each individual adds what their own rows add up to: leaving them out subtracts that (C1)."""
+
+    __slots__ = ()
+    depends_on: ClassVar[Dependence | None] = None
+    by_group: ClassVar[bool] = False
+
+    @abstractmethod
+    def _field(self) -> UnitField:
+        """Return the field of a profile entry that holds what one individual's rows in one group add up to."""
+
+    def unit_fields(self) -> tuple[UnitField, ...]:
+        """Return the one field that the profile must hold."""
+        return (self._field(),)
+
+    def unit_effects(self, entries: Entries) -> FloatArray:
+        """Return what each individual adds in each of their groups, in real units."""
+        return self._worth(self.unit_steps(entries))
+
+    def unit_steps(self, entries: Entries) -> WholeNumbers:
+        """Return what each individual adds in each of their groups, in steps of ``unit``."""
+        return entries.whole(self._field())
+
+    def _worth(self, steps: NDArray[Any]) -> FloatArray:
+        worth: FloatArray = steps.astype(np.float64) * float(self.unit)
+        return worth
 
 
 class Bounded(ArgumentMeasure, ABC):

@@ -20,10 +20,13 @@ from dosimeter.sql import (
     clamp,
     concatenated,
     conjunction,
+    double,
     is_not_null,
     listed_text,
+    plain_quotient,
     same_keys,
     select_from,
+    window,
     wrap,
 )
 
@@ -39,14 +42,8 @@ def list_near_conditions(
     """
     reach = rows + 1
     last = exp.Sub(this=total, expression=exp.Literal.number(1))
-    rank = exp.Floor(
-        this=exp.Div(
-            this=exp.Mul(this=as_double(exp.Literal.number(fraction.numerator)), expression=as_double(last)),
-            expression=as_double(exp.Literal.number(fraction.denominator)),
-            typed=False,
-            safe=False,
-        )
-    )
+    scaled = exp.Mul(this=double(fraction.numerator), expression=as_double(last))
+    rank = exp.Floor(this=plain_quotient(scaled, double(fraction.denominator)))
     first = exp.Sub(this=upto, expression=same)
     above = exp.GTE(this=upto.copy(), expression=exp.Sub(this=rank, expression=exp.Literal.number(reach)))
     below = exp.LTE(this=wrap(first), expression=exp.Add(this=rank.copy(), expression=exp.Literal.number(reach + 1)))
@@ -76,7 +73,9 @@ class NearValues(Joined):
         upto, same, total = (exp.column(name) for name in ("upto", "c", "total"))
         near = conjunction(list_near_conditions(self.fraction, rows.most, upto=upto, same=same, total=total))
         shown = [exp.column(name) for name in ("v", "c", "upto", "total")]
-        return select_from(_ranked(histogram, groups).subquery("ranked", copy=False), *groups, *shown, where=near)
+        return select_from(
+            _ranked(histogram, rows.keys[1:]).subquery("ranked", copy=False), *groups, *shown, where=near
+        )
 
     def places_query(self, rows: UnitRows, places: Sequence[Sequence[str]]) -> exp.Select:
         """Write the query for the values around the quantile of every group: one row, with a column for each value.
@@ -146,19 +145,15 @@ class NearValues(Joined):
         return exp.Literal.string("")
 
 
-def _ranked(histogram: exp.Select, groups: Sequence[exp.Expression]) -> exp.Select:
+def _ranked(histogram: exp.Select, groups: Sequence[str]) -> exp.Select:
     """Return the query ``histogram`` with two more columns: ``upto`` and ``total``.
 
-    ``histogram``: a row for each group and different value v, with how often v occurs in the group (c). ``upto``: how
-    many values of the group are at most v. ``total``: how many values the group has.
+    ``histogram``: a row for each group and different value v, with how often v occurs in the group (c). ``groups``: the
+    names of its group columns. ``upto``: how many values of the group are at most v. ``total``: how many values the
+    group has.
     """
-    upto = exp.Window(
-        this=exp.Sum(this=exp.column("c")),
-        partition_by=[group.copy() for group in groups],
-        order=exp.Order(expressions=[exp.Ordered(this=exp.column("v"), nulls_first=False)]),
-        spec=exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end="CURRENT ROW"),
-        over="OVER",
-    )
-    total = exp.Window(this=exp.Sum(this=exp.column("c")), partition_by=[group.copy() for group in groups], over="OVER")
-    columns = [*groups, exp.column("v"), exp.column("c"), alias(upto, "upto"), alias(total, "total")]
-    return select_from(histogram.subquery("histogram", copy=False), *columns)
+    counted = exp.Sum(this=exp.column("c"))
+    upto, total = window(counted, groups, order="v"), window(counted.copy(), groups)
+    columns = [exp.column(name) for name in (*groups, "v", "c")]
+    source = histogram.subquery("histogram", copy=False)
+    return select_from(source, *columns, alias(upto, "upto"), alias(total, "total"))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class FromPairs(Estimate, ABC):
     methods are COUNT, Σx, Σy, Σxy and then those of Σx² and Σy² that the aggregate needs.
     """
 
+    counted: ClassVar[int | None] = 0
+
     x: Argument
     y: Argument
 
@@ -44,11 +47,6 @@ class FromPairs(Estimate, ABC):
     def half(self) -> float | None:
         """Return how far from 0 the exact value can lie: half the width of the range; None without a range."""
         return None if self.width is None else self.width / 2.0
-
-    @property
-    def counted(self) -> int:
-        """Return 0: the estimate divides by the count itself, from which nothing is subtracted (E1)."""
-        return 0
 
     def limits(self, *, clamp: bool) -> tuple[float, float]:
         """Return the range, which is symmetric around 0, if ``clamp``; otherwise, or without a range, infinite ends."""
@@ -83,11 +81,7 @@ class SampleCovariance(Covariance):
     """
 
     __slots__ = ()
-
-    @property
-    def counted(self) -> int:
-        """Return 1: the estimate divides by n − 1, one less than the count n (E1)."""
-        return 1
+    counted: ClassVar[int | None] = 1
 
     @property
     def width(self) -> float:
@@ -139,30 +133,21 @@ class Slope(FromPairs):
 
     def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
         """Return the variance of x, the only divisor besides the count."""
-        return _x_variance(inputs)
+        count, x, _, _, x_squares = inputs
+        return (_covary(count, x, x, x_squares),)
 
 
-class Intercept(FromPairs):
+class Intercept(Slope):
     """REGR_INTERCEPT(y, x): the mean of y less the slope times the mean of x."""
 
     __slots__ = ()
 
     def smooth(self, inputs: Sequence[FloatArray]) -> FloatArray:
         """Return the intercepts, NaN where the variance of x is not positive."""
-        count, x, y, products, _ = inputs
-        slope = divide(_covary(count, x, y, products), *self.divisors(inputs))
+        count, x, y, _, _ = inputs
         means = (float(each.middle) + divide(total, count) for each, total in ((self.x, x), (self.y, y)))
         mean_x, mean_y = means
-        return mean_y - slope * mean_x
-
-    def divisors(self, inputs: Sequence[FloatArray]) -> tuple[FloatArray, ...]:
-        """Return the variance of x, the only divisor besides the count."""
-        return _x_variance(inputs)
-
-
-def _x_variance(inputs: Sequence[FloatArray]) -> tuple[FloatArray]:
-    count, x, _, _, x_squares = inputs
-    return (_covary(count, x, x, x_squares),)
+        return mean_y - super().smooth(inputs) * mean_x
 
 
 def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArray) -> FloatArray:

@@ -22,7 +22,7 @@ from dosimeter.measures.measure import Bounded, Dependence, Reducible, Reduction
 from dosimeter.measures.near_values import NearValues, list_near_conditions
 from dosimeter.measures.noise_grid import OFF_GRID_STEPS, SensitivityFacts
 from dosimeter.measures.units import Entries, EntryIndices, UnitField
-from dosimeter.sql import clamp, column_tree, conjunction, is_not_null, whole_number, window, wrap
+from dosimeter.sql import clamp, column_tree, conjunction, constant_tree, is_not_null, window, wrap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,13 +200,13 @@ class Quantile(Reducible, OrderStatistic):
         """
         tree = wrap(self.argument.tree.copy())
         if not seen.reduced:
-            return exp.EQ(this=tree, expression=whole_number(seen.value))
+            return exp.EQ(this=tree, expression=constant_tree(seen.value))
         kept = seen.kept()
         lowest, highest = int(kept.min()), int(kept.max())
         if lowest == highest:
             return is_not_null(tree)
         kind = exp.LTE if seen.value == lowest else exp.GTE if seen.value == highest else exp.EQ
-        return kind(this=tree, expression=whole_number(seen.value))
+        return kind(this=tree, expression=constant_tree(seen.value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ leaving somebody out does to the exact answer, and so their PIS, is computed as 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -18,7 +17,7 @@ import numpy as np
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.estimates import SingleMeasure
-from dosimeter.measures.measure import GroupColumn, Measure
+from dosimeter.measures.measure import GroupColumn
 from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.quantiles import OrderStatistic
 from dosimeter.measures.units import Entries
@@ -286,8 +285,3 @@ class Rank(OrderStatistic):
             return f"{self.label}: {error_words} that rank (with 95 %)."
         rank = "the middle" if self.fraction == Fraction(1, 2) else f"the rank of {float(100 * self.fraction):g} %"
         return f"{self.label}: {error_words} {rank} (with 95 %)."
-
-
-def find_ranks(measures: Sequence[Measure]) -> Mapping[int, Rank]:
-    """Return the measures that are drawn by rank, by their indices in the plan."""
-    return {at: measure for at, measure in enumerate(measures) if isinstance(measure, Rank)}

@@ -77,34 +77,27 @@ class Collector(Protocol):
         With ``distinct``, the aggregate reads the raw value of ``node`` instead. Refuse a ``node`` that is None: the
         aggregate has no argument.
         """
-        ...
 
     def take_distinct(self, call: AggregateCall, node: exp.Expression) -> Distinct:
         """Return what COUNT(DISTINCT node) reads."""
-        ...
 
     def take_condition(self, call: AggregateCall, node: exp.Expression | None) -> Source:
         """Return the source of an aggregate that reads whether the condition ``node`` holds."""
-        ...
 
     def take_value(self, call: AggregateCall) -> Source:
         """Return the source of an aggregate that reads its argument's values, in whole grid steps."""
-        ...
 
     def take_rounded_value(self, call: AggregateCall) -> tuple[Source, int]:
         """Return the source of an order statistic that is drawn by rank: its argument's values, rounded to candidates.
 
         Also return how many grid steps apart the candidates lie (M4).
         """
-        ...
 
     def take_pair(self, call: AggregateCall) -> tuple[Source, Source, Source]:
         """Return the sources of x, of y and of their product, over the rows where neither x nor y is NULL."""
-        ...
 
     def measure(self, measure: Measure, source: Source | None = None) -> int:
         """Add a measure to the query and return its index. An equal one over the same source is added only once."""
-        ...
 
 
 Reader = Callable[[Collector, AggregateCall], Estimate]

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
@@ -19,20 +18,18 @@ from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count
 from dosimeter.measures.estimates import Estimate, FromSums, SingleMeasure
 from dosimeter.measures.exact import exact_squares, exact_sum, exact_total, fits
-from dosimeter.measures.measure import ArgumentMeasure, Dependence, Total
+from dosimeter.measures.measure import ArgumentMeasure, OwnTotal
 from dosimeter.measures.noise_grid import LARGEST_TOTAL, SensitivityFacts, noise_grid, on_grid
 from dosimeter.measures.reading import AggregateCall, Collector, Source, refuse_constant
-from dosimeter.measures.units import Entries, UnitField, WholeNumbers, add_own, add_own_centred, add_own_squares
+from dosimeter.measures.units import UnitField, add_own, add_own_centred, add_own_squares
 from dosimeter.problems import for_controller
-from dosimeter.sql import expect_only, whole_number
+from dosimeter.sql import constant_tree, expect_only
 
 
-class _AnySum(ArgumentMeasure, Total, ABC):
+class _AnySum(ArgumentMeasure, OwnTotal, ABC):
     """A sum of whole steps. Leaving an individual out subtracts what their values add; nothing else changes (C1)."""
 
     __slots__ = ()
-    depends_on: ClassVar[Dependence | None] = None
-    by_group: ClassVar[bool] = False
 
     @abstractmethod
     def _write_summand(self, value: exp.Expression) -> exp.Expression:
@@ -47,10 +44,6 @@ class _AnySum(ArgumentMeasure, Total, ABC):
     def _steps(self, values: IntArray) -> NDArray[Any]:
         """Return what each value of an array adds to the sum, in steps of ``unit``."""
 
-    @abstractmethod
-    def _field(self) -> UnitField:
-        """Return the field that holds what all values of one individual in a group add up to."""
-
     def total(self) -> exp.Expression:
         """Write the SQL that gives the exact sum, in steps of ``unit``."""
         return exact_sum(self._write_summand(self.column()), self._largest_summand)
@@ -60,22 +53,6 @@ class _AnySum(ArgumentMeasure, Total, ABC):
 
     def _row_effects(self, values: IntArray, people: IntArray) -> FloatArray:
         return self._worth(self._steps(values))
-
-    def unit_fields(self) -> tuple[UnitField, ...]:
-        """Return the one field that holds an individual's own sum in a group."""
-        return (self._field(),)
-
-    def unit_effects(self, entries: Entries) -> FloatArray:
-        """Return what the values of each individual in each group add up to, in real units."""
-        return self._worth(entries.whole(self._field()))
-
-    def unit_steps(self, entries: Entries) -> WholeNumbers:
-        """Return what the values of each individual in each group add up to, in steps of ``unit``."""
-        return entries.whole(self._field())
-
-    def _worth(self, steps: NDArray[Any]) -> FloatArray:
-        worth: FloatArray = steps.astype(np.float64) * float(self.unit)
-        return worth
 
 
 class Sum(_AnySum):
@@ -106,31 +83,42 @@ class Sum(_AnySum):
         return add_own(self.argument, self.position)
 
 
-class CentredSum(_AnySum):
-    """The sum of how far values lie from the middle of their bounds, in half grid steps (S2).
+class Centred(_AnySum, ABC):
+    """A sum of powers of how far values lie from the middle of their bounds, in half grid steps (S2).
 
-    That is Σ(2v − (L + U)) over values v with bounds L and U: a whole number.
+    That is Σ(2v − (L + U))ᵖ over values v with bounds L and U: a whole number. ``power``: p.
     """
 
     __slots__ = ()
-    name: ClassVar[str] = "centred sum"
+    power: ClassVar[int]
 
     @classmethod
-    def over(cls, argument: Argument, facts: SensitivityFacts) -> CentredSum:
-        """Return the measure. Its sensitivity is mw/2 for at most m rows per individual and bounds w apart.
+    def over(cls, argument: Argument, facts: SensitivityFacts) -> Self:
+        """Return the measure. Its sensitivity is m·wᵖ/2ᵖ for at most m rows per individual and bounds w apart.
 
         Raises OverflowError where the sum cannot be counted exactly.
         """
-        unit, largest = argument.unit / 2, facts.rows * argument.width  # S2
-        grid, delta = _find_grid(unit, largest, facts)
+        unit, largest = (argument.unit / 2) ** cls.power, facts.rows * argument.width**cls.power  # S2
+        if largest >= LARGEST_TOTAL:
+            raise OverflowError
+        grid = noise_grid(unit, largest, facts)
+        delta = on_grid(largest * unit, grid)
         return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
-
-    def _write_summand(self, value: exp.Expression) -> exp.Expression:
-        return self.argument.centred(value)
 
     @property
     def _largest_summand(self) -> int:
-        return self.argument.width
+        return int(self.argument.width**self.power)
+
+
+class CentredSum(Centred):
+    """The sum of how far values lie from the middle of their bounds, in half grid steps (S2): the first powers."""
+
+    __slots__ = ()
+    name: ClassVar[str] = "centred sum"
+    power: ClassVar[int] = 1
+
+    def _write_summand(self, value: exp.Expression) -> exp.Expression:
+        return self.argument.centred(value)
 
     def total(self) -> exp.Expression:
         """Write the SQL of the exact sum.
@@ -142,7 +130,7 @@ class CentredSum(_AnySum):
         if not fits(2 * argument.largest):
             return exact_sum(self._write_summand(column), self._largest_summand)
         doubled = exp.Mul(this=exp.Literal.number(2), expression=exact_sum(column, argument.largest))
-        middle = exp.Mul(this=whole_number(argument.lower + argument.upper), expression=exp.Count(this=column.copy()))
+        middle = exp.Mul(this=constant_tree(argument.lower + argument.upper), expression=exp.Count(this=column.copy()))
         return exp.Sub(this=doubled, expression=middle)
 
     def _steps(self, values: IntArray) -> NDArray[Any]:
@@ -152,50 +140,25 @@ class CentredSum(_AnySum):
         return add_own_centred(self.argument, self.position)
 
 
-class CentredSquares(_AnySum):
+class CentredSquares(Centred):
     """The sum of the squares of how far values lie from the middle of their bounds (S2).
 
-    That is Σ(2v − (L + U))² over values v with bounds L and U: a whole number of quarters of a squared grid step.
+    It is a whole number of quarters of a squared grid step.
     """
 
     __slots__ = ()
     name: ClassVar[str] = "sum of centred squares"
-
-    @classmethod
-    def over(cls, argument: Argument, facts: SensitivityFacts) -> CentredSquares:
-        """Return the measure. Its sensitivity is mw²/4 for at most m rows per individual and bounds w apart.
-
-        Raises OverflowError where the sum cannot be counted exactly.
-        """
-        unit, largest = (argument.unit / 2) ** 2, facts.rows * argument.width**2  # S2
-        grid, delta = _find_grid(unit, largest, facts)
-        return cls(f"{cls.name} of {argument.label}", unit, grid, delta, delta, argument)
+    power: ClassVar[int] = 2
 
     def _write_summand(self, value: exp.Expression) -> exp.Expression:
         centred = exp.Paren(this=self.argument.centred(value))
         return exp.Mul(this=centred, expression=centred.copy())
-
-    @property
-    def _largest_summand(self) -> int:
-        return self.argument.width**2
 
     def _steps(self, values: IntArray) -> NDArray[Any]:
         return exact_squares(self._centre(values))
 
     def _field(self) -> UnitField:
         return add_own_squares(self.argument, self.position)
-
-
-def _find_grid(unit: Fraction, largest: int, facts: SensitivityFacts) -> tuple[Fraction, float]:
-    """Return the noise grid and the sensitivity of a centred sum, both in real units.
-
-    ``unit``: the real value of one step of the sum. ``largest``: by how many steps one individual can move the sum.
-    Raises OverflowError where that is too many.
-    """
-    if largest >= LARGEST_TOTAL:
-        raise OverflowError
-    grid = noise_grid(unit, largest, facts)
-    return grid, on_grid(largest * unit, grid)
 
 
 # ---------------------------------------------------------------- reading SQL
@@ -217,7 +180,7 @@ def read_through_sums(
     call: AggregateCall,
     source: Source,
     kind: type[FromSums],
-    *sums: type[CentredSum] | type[CentredSquares],
+    *sums: type[Centred],
 ) -> Estimate:
     """Add COUNT and the centred ``sums`` of a source to the query's measures (S2).
 
@@ -230,7 +193,7 @@ def read_through_sums(
     return kind(tuple(measures), call.label, argument)
 
 
-def measure_sum(collector: Collector, source: Source, kind: type[CentredSum] | type[CentredSquares]) -> int:
+def measure_sum(collector: Collector, source: Source, kind: type[Centred]) -> int:
     """Add a centred sum to the query's measures and return its index. Refuse one that cannot be counted exactly."""
     argument = source.argument
     try:

@@ -12,17 +12,16 @@ from dosimeter.planning.after.measuring_select import CELL, RELEASED
 from dosimeter.planning.after.public_tables import limit_public_text
 from dosimeter.planning.after.row_choice import selects_rows
 from dosimeter.planning.identity import digest_measured, knows_earlier_looks
-from dosimeter.planning.made_texts import list_cut
 from dosimeter.planning.measured.thresholding import (
     find_even_chance,
     read_where,
     require_few_observed,
     require_lookable,
 )
-from dosimeter.planning.options import build_mechanism, plan_options, require_noise, require_pure
+from dosimeter.planning.options import PlanOptions, build_mechanism, plan_options, require_noise, require_pure
 from dosimeter.planning.people.stage import Memberships, PersonStage, joined_rows, person_relation
-from dosimeter.planning.planner import PlanOptions, plan_query
-from dosimeter.planning.query_notes import list_columns, note_counted_groups, note_singled_out, note_values
+from dosimeter.planning.planner import plan_query
+from dosimeter.planning.query_notes import list_columns, list_cut, note_counted_groups, note_singled_out, note_values
 from dosimeter.planning.query_plan import (
     Group,
     Lookup,

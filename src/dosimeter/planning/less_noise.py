@@ -19,8 +19,9 @@ from dosimeter.errors import InputError
 from dosimeter.mechanisms import Laplace
 from dosimeter.planning.after.expressions import finds_aggregate
 from dosimeter.planning.after.outer_select import OUTER_SELECT
+from dosimeter.planning.options import PlanOptions
 from dosimeter.planning.people.stage import list_stages, list_trees
-from dosimeter.planning.planner import PlanOptions, plan_query
+from dosimeter.planning.planner import plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.planning.rows.parsing import parse_select, unaliased
 from dosimeter.schema import Column, ColumnType, Schema

@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms import Mechanism, make_pure, make_with_delta
-from dosimeter.options import Indicator, LookOptions
-from dosimeter.planning.planner import STUDY_NOISE, PlanOptions
+from dosimeter.options import Indicator, LookOptions, Quantiles, StudiedGroups, check_option
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.problems import Option, for_controller
+from dosimeter.problems import ASKING, Audience, Hint, Option, for_controller, leave_out
 
+STUDY_NOISE = Hint("For study: ", Option("quantiles", "noise"), ".", audience=Audience.CONTROLLER, surfaces=ASKING)
 _GAUSSIAN = Option("mechanism", "gaussian")
+_THRESHOLDED = Option("groups", "thresholded")
 _POWERS = {"1/n": 1, "1/n²": 2, "1/n^2": 2, "1/n**2": 2, "1/n2": 2}
 _BETWEEN = " must be a number strictly between 0 and 1, or 1/n^2."
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """The options that decide a plan besides SQL and schema.
+
+    ``groups``: declared, thresholded, or observed (all groups of the data). ``min_rows``: the fewest rows with a value
+    that each group of an AVG is publicly known to have. ``sensitivity``: given by hand. ``quantiles``: whether MIN,
+    MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of thresholded groups. A sensitivity given by hand,
+    observed groups and noise for MIN, MEDIAN … are for study, not for release (S7, C8, S3).
+    """
+
+    groups: StudiedGroups = "declared"
+    min_rows: int | None = None
+    sensitivity: float | None = None
+    quantiles: Quantiles = "ranks"
+    group_delta: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.groups != "observed":
+            check_option("groups", self.groups)
+        check_option("quantiles", self.quantiles)
+        for name in ("min_rows", "sensitivity", "group_delta"):
+            check_option(name, getattr(self, name), optional=True)
+        self._check_thresholding()
+
+    def _check_thresholding(self) -> None:
+        """Refuse options that do not go together: thresholded groups need a δ, and no other groups have one.
+
+        Thresholded groups also go with neither ``min_rows`` nor a sensitivity given by hand.
+        """
+        if self.groups != "thresholded":
+            if self.group_delta is not None:
+                raise OptionError(Option("group_delta"), " goes with ", _THRESHOLDED, ".")
+            return
+        if self.group_delta is None:
+            raise OptionError(_THRESHOLDED, " needs ", Option("group_delta", text="D"), ": it is charged as δ.")
+        if self.min_rows is not None:
+            raise OptionError(
+                "How many rows a group has at least is not known of groups that nobody declared.",
+                leave_out("min_rows"),
+            )
+        if self.sensitivity is not None:
+            raise OptionError("A sensitivity given by hand is for study, without thresholds.", leave_out("sensitivity"))
+
+    @property
+    def by_ranks(self) -> bool:
+        """Return whether order statistics are drawn by rank (M4) instead of getting noise.
+
+        They get noise if ``quantiles`` says so, or if a sensitivity is given by hand.
+        """
+        return self.quantiles != "noise" and self.sensitivity is None
 
 
 def plan_options(look: LookOptions) -> PlanOptions:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from dosimeter.errors import OptionError, QueryError
-from dosimeter.measures import find_ranks
-from dosimeter.options import Quantiles, StudiedGroups, check_option
+from dosimeter.measures import Rank
 from dosimeter.planning.after.blocks import name_released, of_block, of_sets, try_after, unite_sets, write_union
 from dosimeter.planning.after.measuring_select import (
     MeasuringSelect,
@@ -29,23 +29,21 @@ from dosimeter.planning.after.measuring_select import (
 from dosimeter.planning.after.outer_select import OuterSelect
 from dosimeter.planning.after.public_tables import add_public, arrange_public, read_relation
 from dosimeter.planning.expansion import require_small
-from dosimeter.planning.made_texts import require_few_letters
 from dosimeter.planning.measured.aggregate_collector import AggregateCollector, CollectedAggregates
 from dosimeter.planning.measured.groups import Grouping, group_distinct, plan_groups
-from dosimeter.planning.measured.joined_blocks import join_blocks, require_few
+from dosimeter.planning.measured.joined_blocks import MAX_NUMBERS, join_blocks
 from dosimeter.planning.measured.thresholding import (
     add_threshold,
-    check_thresholding,
     count_observable,
     limit_observed,
     require_observable,
 )
+from dosimeter.planning.options import STUDY_NOISE, PlanOptions
 from dosimeter.planning.people.levels import PersonLevels
-from dosimeter.planning.people.stage import PersonStage, list_stages
-from dosimeter.planning.query_plan import QueryPlan, Threshold
+from dosimeter.planning.people.stage import PersonStage, list_block_trees, list_stages, list_trees
+from dosimeter.planning.query_plan import Join, QueryPlan, Threshold
 from dosimeter.planning.rows.joins import (
     MOST_JOINED,
-    JoinedSources,
     list_identifying,
     resolve_joins,
     resolve_table,
@@ -64,48 +62,25 @@ from dosimeter.planning.stages import (
     read_scope,
     require_uncorrelated,
 )
-from dosimeter.problems import ASKING, Audience, Hint, Option
 from dosimeter.schema import JoinTable, Schema, digest_schema
-from dosimeter.sql import MOST_ROWS, Scope, check_condition, clause_of, conjunction, is_not_null, limit_written, refusal
+from dosimeter.sql import (
+    MOST_ROWS,
+    Scope,
+    check_condition,
+    clause_of,
+    conjunction,
+    count_letters,
+    is_not_null,
+    limit_written,
+    refusal,
+)
 
 MAX_BLOCKS = 64
-STUDY_NOISE = Hint("For study: ", Option("quantiles", "noise"), ".", audience=Audience.CONTROLLER, surfaces=ASKING)
+MOST_LETTERS = 2**20  # of all texts that are made for one row; a text inside another counts again
+MOST_OF_ONE = 2**26  # of all texts that are made for the rows of one individual: 256 MiB, at 4 bytes a letter
 _SCALAR = "scalar"
 _AFTER = ("qualify", "offset", "distinct", "windows")
 _ORDER_STATISTICS = (exp.Min, exp.Max, exp.Median, exp.PercentileCont, exp.PercentileDisc)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """The options that decide a plan besides SQL and schema.
-
-    ``groups``: declared, thresholded, or observed (all groups of the data). ``min_rows``: the fewest rows with a value
-    that each group of an AVG is publicly known to have. ``sensitivity``: given by hand. ``quantiles``: whether MIN,
-    MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of thresholded groups. A sensitivity given by hand,
-    observed groups and noise for MIN, MEDIAN … are for study, not for release (S7, C8, S3).
-    """
-
-    groups: StudiedGroups = "declared"
-    min_rows: int | None = None
-    sensitivity: float | None = None
-    quantiles: Quantiles = "ranks"
-    group_delta: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.groups != "observed":
-            check_option("groups", self.groups)
-        check_option("quantiles", self.quantiles)
-        for name in ("min_rows", "sensitivity", "group_delta"):
-            check_option(name, getattr(self, name), optional=True)
-        check_thresholding(self.groups, self.group_delta, self.min_rows, self.sensitivity)
-
-    @property
-    def by_ranks(self) -> bool:
-        """Return whether order statistics are drawn by rank (M4) instead of getting noise.
-
-        They get noise if ``quantiles`` says so, or if a sensitivity is given by hand.
-        """
-        return self.quantiles != "noise" and self.sensitivity is None
 
 
 def plan_query(sql: str, schema: Schema, options: PlanOptions | None = None) -> QueryPlan:
@@ -250,7 +225,8 @@ class Draft:
     take_number: Callable[[], int]
     people: PersonLevels = field(init=False)
     person: PersonStage | None = None
-    sources: JoinedSources = field(init=False)
+    scope: Scope = field(init=False)
+    joins: tuple[Join, ...] = ()
     where: exp.Expression | None = None
     grouping: Grouping = field(init=False)
     aggregates: AggregateCollector = field(init=False)
@@ -268,11 +244,10 @@ class Draft:
         return {number: self._finish(grouping, collected) for number, (grouping, collected) in parts.items()}
 
     def _finish(self, grouping: Grouping, collected: CollectedAggregates) -> QueryPlan:
-        schema, scope = self.sources.schema, self.sources.scope
         plan = QueryPlan(
             sql=self.sql,
             table=self.declared.table,
-            columns=_columns_used(self.select, scope),
+            columns=_columns_used(self.select, self.scope),
             where=self.where,
             groups=grouping.groups,
             arguments=collected.arguments,
@@ -282,20 +257,23 @@ class Draft:
             after=self.relation.after(),
             declared=self.options.groups == "declared",
             hand_sensitivity=self.options.sensitivity,
-            schema=schema,
+            schema=self.scope.schema,
             digest=_digest_plan(
                 self.written if self.people.stages or self.people.joined else self.select,
                 self.declared,
                 self.options,
-                ranks=bool(find_ranks(collected.measures)),
+                ranks=any(isinstance(measure, Rank) for measure in collected.measures),
             ),
-            joins=self.sources.joins,
+            joins=self.joins,
             sets=grouping.sets,
             person=self.person,
             declared_schema=self.declared,
             threshold=self.threshold,
         )
-        singled_out = {**self.people.singled_out, **dict(find_singled_out(self.select, scope, list_identifying(plan)))}
+        singled_out = {
+            **self.people.singled_out,
+            **dict(find_singled_out(self.select, self.scope, list_identifying(plan))),
+        }
         return replace(plan, singled_out=tuple(singled_out.items()))
 
 
@@ -311,9 +289,10 @@ def _complete(plan: QueryPlan, declared: Schema) -> QueryPlan:
             STUDY_NOISE,
         )
     _require_few_joined(plan)
-    require_few_letters(plan)
-    plan = add_public(plan, declared)
-    try_after(plan)
+    _require_few_letters(plan)
+    if plan.after.query is not None:
+        plan = add_public(plan, declared)
+        try_after(plan)
     return plan
 
 
@@ -329,16 +308,25 @@ def _require_few_joined(plan: QueryPlan) -> None:
         )
 
 
+def _require_few_letters(plan: QueryPlan) -> None:
+    """Refuse a plan that could make too much text: an engine would fail for whoever has the longest cells (N4)."""
+    trees = [*list_trees(plan), *list_block_trees(plan)]
+    most = sum(count_letters(tree, schema) for schema, tree in trees)
+    allowed = min(MOST_LETTERS, MOST_OF_ONE // max((schema.max_rows_per_unit for schema, _ in trees), default=1))
+    if most > allowed:
+        raise QueryError(
+            f"The query could make {most:,} letters of text for one row, counting every step; at most {allowed:,} are "
+            "supported here. Join fewer texts, or shorter ones: LEFT(x, 100). A column's max_length in the schema says "
+            "how many of its letters count."
+        )
+
+
 # ---------------------------------------------------------------- the passes over the SELECT that measures
 
 
 def _write_subqueries_in(draft: Draft) -> None:
     draft.people = PersonLevels.of(draft.declared, draft.select)
-    draft.select = inline_subqueries(draft.select, draft.declared.columns, draft.people)
-
-
-def _join_tables_with_commas(draft: Draft) -> None:
-    draft.select = write_commas_as_joins(draft.select)
+    draft.select = write_commas_as_joins(inline_subqueries(draft.select, draft.people))
 
 
 def _check_clauses(draft: Draft) -> None:
@@ -347,18 +335,19 @@ def _check_clauses(draft: Draft) -> None:
 
 def _resolve_tables(draft: Draft) -> None:
     draft.person = draft.people.stage_of(draft.select)
-    draft.sources = resolve_joins(draft.select, resolve_table(draft.select, draft.people.facts(draft.select)))
-    if draft.options.groups == "observed" and draft.sources.schema.unit != "row":
+    first = draft.people.with_joined(draft.declared if draft.person is None else draft.person.schema)
+    draft.scope, draft.joins = resolve_joins(draft.select, resolve_table(draft.select, first))
+    if draft.options.groups == "observed" and draft.scope.schema.unit != "row":
         raise OptionError("Observed groups reproduce the paper, where everybody has one row. Use declared groups.")
 
 
 def _read_where(draft: Draft) -> None:
     clause = draft.select.args.get("where")
-    draft.where = None if clause is None else check_condition(clause.this, draft.sources.scope)
+    draft.where = None if clause is None else check_condition(clause.this, draft.scope)
 
 
 def _read_groups(draft: Draft) -> None:
-    draft.grouping = plan_groups(draft.select, draft.sources.scope, draft.options.groups)
+    draft.grouping = plan_groups(draft.select, draft.scope, draft.options.groups)
     if draft.options.groups == "thresholded":
         kept = [is_not_null(tree) for tree in draft.grouping.without_null]
         draft.where = conjunction([*([] if draft.where is None else [draft.where]), *kept])
@@ -368,11 +357,11 @@ def _read_groups(draft: Draft) -> None:
 def _start_collecting(draft: Draft, grouping: Grouping) -> AggregateCollector:
     thresholded = draft.options.groups == "thresholded"
     return AggregateCollector(
-        schema=draft.sources.schema,
-        scope=draft.sources.scope,
+        schema=draft.scope.schema,
+        scope=draft.scope,
         min_rows=draft.options.min_rows,
         by_hand=draft.options.sensitivity is not None,
-        groups=limit_observed(grouping.groups, draft.sources.schema) if thresholded else grouping.cells,
+        groups=limit_observed(grouping.groups, draft.scope.schema) if thresholded else grouping.cells,
         rank_cells=grouping.cells * _count_order_statistics(draft.select) if draft.options.by_ranks else 0,
     )
 
@@ -383,11 +372,11 @@ def _write_over_released(draft: Draft) -> None:
 
 
 def _write_over(draft: Draft, aggregates: AggregateCollector, source: exp.Expression) -> Relation:
-    grouping, schema = draft.grouping, draft.sources.schema
-    totals, thresholded = bool(grouping.sets), draft.options.groups == "thresholded"
-    rows = min(count_observable(schema), MOST_ROWS) if thresholded else grouping.rows
-    scope, groups = draft.sources.scope, grouping.groups
-    return MeasuringSelect(scope, groups, aggregates, rows, totals, source, draft.scalars).write(draft.select)
+    grouping, scope = draft.grouping, draft.scope
+    thresholded = draft.options.groups == "thresholded"
+    rows = min(count_observable(scope.schema), MOST_ROWS) if thresholded else grouping.rows
+    shape = scope, grouping.groups, aggregates, rows, bool(grouping.sets)
+    return MeasuringSelect(*shape, source, draft.scalars).write(draft.select)
 
 
 def _count_people(draft: Draft) -> None:
@@ -399,8 +388,13 @@ def _count_people(draft: Draft) -> None:
 def _collect_measures(draft: Draft) -> None:
     draft.collected = draft.aggregates.finish()
     if draft.threshold is not None:
-        require_observable(draft.grouping.groups, draft.collected.measures, draft.sources.schema)
-    require_few([(draft.grouping.cells, len(draft.collected.measures))])
+        require_observable(draft.grouping.groups, draft.collected.measures, draft.scope.schema)
+    groups, measures = draft.grouping.cells, len(draft.collected.measures)
+    if groups * measures > MAX_NUMBERS:
+        raise QueryError(
+            f"The query measures {measures:,} numbers in each of {groups:,} groups; at most {MAX_NUMBERS:,} in all "
+            "are supported. Ask for fewer aggregates or fewer groups."
+        )
 
 
 def _measure_sets_apart(draft: Draft) -> None:
@@ -410,7 +404,7 @@ def _measure_sets_apart(draft: Draft) -> None:
     changes: totals are added up from the released groups.
     """
     grouping = draft.grouping
-    alone = draft.sources.schema.max_rows_per_unit == 1  # then nobody is in two groups
+    alone = draft.scope.schema.max_rows_per_unit == 1  # then nobody is in two groups
     adding = all(measure.adds_up or (alone and measure.additive) for measure in draft.collected.measures)
     if not grouping.sets or adding:
         return
@@ -426,7 +420,6 @@ def _measure_sets_apart(draft: Draft) -> None:
 
 PASSES: tuple[Callable[[Draft], None], ...] = (
     _write_subqueries_in,
-    _join_tables_with_commas,
     _check_clauses,
     _resolve_tables,
     _read_where,
@@ -443,17 +436,11 @@ PASSES: tuple[Callable[[Draft], None], ...] = (
 
 
 def _columns_used(select: exp.Select, scope: Scope) -> tuple[str, ...]:
-    used = {scope.resolve(node).name for node in select.find_all(exp.Column) if _is_column(node, scope)}
+    used = set()
+    for node in select.find_all(exp.Column):
+        with suppress(QueryError):  # an alias of the SELECT list, as in ORDER BY n
+            used.add(scope.resolve(node).name)
     return tuple(name for name in scope.schema.columns if name in used)
-
-
-def _is_column(node: exp.Column, scope: Scope) -> bool:
-    """Return whether a name means one column of the rows. False for an alias of the SELECT list, as in ORDER BY n."""
-    try:
-        scope.resolve(node)
-    except QueryError:
-        return False
-    return True
 
 
 def _count_order_statistics(select: exp.Select) -> int:

@@ -1,4 +1,4 @@
-"""Tell from a plan which columns a query reads, and warn of identifying columns, undeclared texts and empty groups.
+"""Tell which columns a query reads and cuts, and warn of identifying columns, undeclared texts and empty groups.
 
 Takes plans; gives public facts only.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from sqlglot import exp
 
-from dosimeter.planning.people.stage import list_trees
+from dosimeter.planning.people.stage import list_block_trees, list_trees
 from dosimeter.planning.query_plan import QueryPlan
-from dosimeter.sql import note_unlisted
+from dosimeter.schema import ColumnType
+from dosimeter.sql import is_cut, longest_cell, note_unlisted
 
 
 def note_singled_out(plan: QueryPlan) -> list[str]:
@@ -29,7 +29,7 @@ def note_singled_out(plan: QueryPlan) -> list[str]:
 
 def note_values(plan: QueryPlan) -> tuple[str, ...]:
     """Return a sentence for each text in the query that is not a declared value of the column it is compared with."""
-    found = list(note_unlisted(_list_conditions(plan), plan.schema))
+    found = list(note_unlisted((tree for _, tree in list_block_trees(plan)), plan.schema))
     for schema, tree in list_trees(plan):
         found += note_unlisted([tree], schema)
     return tuple(dict.fromkeys(found))
@@ -43,15 +43,14 @@ def list_columns(plan: QueryPlan) -> tuple[str, ...]:
     return tuple(name for name in plan.table_schema.columns if name in read or name in plan.columns)
 
 
-def _list_conditions(plan: QueryPlan) -> list[Any]:
-    """Return those trees of all blocks in which the analyst may have written a value.
-
-    These are each block's WHERE (None without one), its groups and its arguments.
-    """
-    found: list[Any] = []
-    for block in plan.blocks:
-        arguments = (argument.tree for argument in block.arguments)
-        found += [block.where, *(group.tree for group in block.groups), *arguments]
+def list_cut(plan: QueryPlan) -> dict[str, int]:
+    """Return the tables' own text columns that are cut where they are joined or handed on, each with its letters."""
+    found: dict[str, int] = {}
+    for schema, tree in (*list_trees(plan), *list_block_trees(plan)):
+        for node in tree.find_all(exp.Left):
+            column = plan.table_schema.columns.get(node.this.name) if is_cut(node) else None
+            if column is not None and column.type is ColumnType.TEXT and schema.columns[column.name] == column:
+                found[column.name] = longest_cell(column)
     return found
 
 

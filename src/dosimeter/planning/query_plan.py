@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dosimeter.arrays import FloatArray
-from dosimeter.measures import Argument, Estimate, Measure, Rank, find_ranks
+from dosimeter.measures import Argument, Estimate, Measure, Rank
 from dosimeter.mechanisms import Norm
 from dosimeter.planning.formulas import formula_in
 from dosimeter.schema import JoinTable, Scalar, Schema
@@ -207,7 +207,7 @@ class QueryPlan:
     further: tuple[Block, ...] = ()
     """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q5)."""
     part_of: int | None = None
-    """Where this is one block of several, taken by itself: how many measures all of them have (S5)."""
+    """Where this is one block of several, taken by itself: how many measures all of them have (S5), as for scaling."""
     threshold: Threshold | None = None
     """Where nobody declared the groups: which of the observed ones are shown (H1)."""
 
@@ -241,11 +241,6 @@ class QueryPlan:
     def all_measures(self) -> tuple[Measure, ...]:
         """Return the measures of all blocks, block after block: each has one share of ε (S5)."""
         return (*self.measures, *(measure for block in self.further for measure in block.measures))
-
-    @property
-    def is_part(self) -> bool:
-        """Return whether this is one block of a larger plan, by itself. Its measures are scaled as in that plan."""
-        return self.part_of is not None
 
     @property
     def shares(self) -> int:
@@ -304,7 +299,7 @@ class QueryPlan:
     @property
     def ranks(self) -> Mapping[int, Rank]:
         """Return the measures that are drawn by rank, by their index among the measures of all blocks (M4)."""
-        return find_ranks(self.all_measures)
+        return {at: measure for at, measure in enumerate(self.all_measures) if isinstance(measure, Rank)}
 
     @property
     def only_ranks(self) -> bool:
@@ -324,7 +319,7 @@ class QueryPlan:
 
     def sensitivity(self, norm: Norm) -> float:
         """Return Δ of all measured numbers together, in this norm; several measures are scaled by ``weights`` (S5)."""
-        assert not self.is_part, "the blocks of a plan share one sensitivity"
+        assert self.part_of is None, "the blocks of a plan share one sensitivity"
         measures = self.all_measures
         if self.hand_sensitivity is not None:
             return self.hand_sensitivity
@@ -338,7 +333,7 @@ class QueryPlan:
         It is 1 for the only measure of a plan, or with a sensitivity given by hand; otherwise 1/Δ of the measure.
         """
         measures = self.all_measures
-        if (len(measures) == 1 and not self.is_part) or self.hand_sensitivity is not None:
+        if (len(measures) == 1 and self.part_of is None) or self.hand_sensitivity is not None:
             return np.ones(len(measures))
         return np.array([1.0 / measure.sensitivity(norm) for measure in measures])
 

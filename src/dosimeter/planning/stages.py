@@ -14,7 +14,14 @@ from sqlglot import exp
 
 from dosimeter.planning.after.measuring_select import is_measured
 from dosimeter.planning.measured.aggregate_collector import is_single_aggregate
-from dosimeter.planning.rows.parsing import as_select, list_parts, read_whole_number, unaliased
+from dosimeter.planning.rows.parsing import (
+    as_select,
+    expect_alias,
+    list_parts,
+    list_sources,
+    read_whole_number,
+    unaliased,
+)
 from dosimeter.planning.rows.subqueries import read_ctes
 from dosimeter.schema import JoinTable, Schema
 from dosimeter.sql import clause_of, expect_only, refusal
@@ -79,7 +86,7 @@ def find_stage(query: Scoped, schema: Schema, *, nested: bool = True) -> Stage:
     if query.parts:
         _refuse_rows_in_union(query, schema)
         return Stage.AFTER
-    stages = {name: find_stage(source, schema) for name, source in list_sources(query).items()}
+    stages = {name: find_stage(source, schema) for name, source in list_queries(query).items()}
     if any(stage is not Stage.ROWS for stage in stages.values()):
         _refuse_rows_beside(query, stages, schema)
         return Stage.AFTER
@@ -130,7 +137,7 @@ def _refuse_rows_beside(query: Scoped, stages: Mapping[str, Stage], schema: Sche
 
     A public table is allowed: it is joined by its key (Q4).
     """
-    for node in _source_nodes(query.select):
+    for node in list_sources(query.select):
         scoped = _find_source(node, query)
         if _find_public(node, query, schema) is not None:
             continue
@@ -159,30 +166,28 @@ def _find_public(node: exp.Expression, query: Scoped, schema: Schema) -> JoinTab
 
 def _reads_public(query: Scoped, schema: Schema) -> bool:
     """Return whether a query reads public tables alone."""
-    nodes = _source_nodes(query.select)
+    nodes = list_sources(query.select)
     return bool(nodes) and all(_find_public(node, query, schema) is not None for node in nodes)
 
 
 def list_joined(query: Scoped, schema: Schema) -> dict[str, Scoped | JoinTable]:
     """Return the queries and public tables in FROM and JOIN of a SELECT after the noise, by their names, in order."""
-    scoped = list_sources(query)
+    scoped = list_queries(query)
     found: dict[str, Scoped | JoinTable] = {}
-    for node in _source_nodes(query.select):
+    for node in list_sources(query.select):
         name, table = _name_of(node), _find_public(node, query, schema)
         if table is not None and (name in found or name in scoped):
             raise refusal(node, f"Two tables in FROM are called {name}. Give one another name.")
         if table is not None:
-            expect_only(node, "this", "db", "alias")
-            if node.args.get("alias") is not None:
-                expect_only(node.args["alias"], "this")
+            expect_alias(node, "this", "db")
         found[name] = scoped[name] if table is None else table
     return found
 
 
-def list_sources(query: Scoped) -> dict[str, Scoped]:
+def list_queries(query: Scoped) -> dict[str, Scoped]:
     """Return the queries in FROM and JOIN, by name and in order, without tables. Refuses two of the same name."""
     found: dict[str, Scoped] = {}
-    for node in _source_nodes(query.select):
+    for node in list_sources(query.select):
         scoped = _find_source(node, query)
         if scoped is None:
             continue
@@ -262,12 +267,6 @@ def _collect(node: exp.Expression, query: Scoped, found: dict[int, Scoped]) -> N
         _collect(part, query, found)
 
 
-def _source_nodes(select: exp.Select) -> list[exp.Expression]:
-    origin = select.args.get("from_")
-    joins = select.args.get("joins") or []
-    return [*([] if origin is None else [origin.this]), *(join.this for join in joins)]
-
-
 def _find_source(node: exp.Expression, query: Scoped) -> Scoped | None:
     """Return the query that a node of FROM stands for; None if it names a table."""
     if isinstance(node, exp.Table) and not node.db:
@@ -276,12 +275,9 @@ def _find_source(node: exp.Expression, query: Scoped) -> Scoped | None:
             expect_only(node, "this", "alias")
         return known
     if isinstance(node, exp.Subquery):
-        expect_only(node, "this", "alias")
+        expect_alias(node, "this")
         if not isinstance(node.this, (exp.Select, exp.Union)):
             raise refusal(node, "Only a plain SELECT, or several with UNION ALL, can stand as a subquery in FROM.")
-        alias = node.args.get("alias")
-        if alias is not None:
-            expect_only(alias, "this")
         return _scope_subquery(node.this, query)
     return None
 

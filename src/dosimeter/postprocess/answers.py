@@ -21,8 +21,8 @@ from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
 from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, find_largest_error
 from dosimeter.postprocess.computed_estimates import estimate_group
 from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
-from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_blocks, look_up
-from dosimeter.sql import EmbeddedError, Type, Values, run_embedded
+from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows, look_up
+from dosimeter.sql import EmbeddedError, Type, Values, alias, run_embedded
 
 EnoughPeople = Sequence[BoolArray | None]
 """For each aggregate, an array over the released rows: false where there are too few people to tell; None if never."""
@@ -63,11 +63,7 @@ def assemble_answer(
     is NULL and numbers have 95 % errors (E1). If the embedded engine fails on these numbers, the answer is every group
     with its aggregates.
     """
-    listed = list_blocks(plan, [(keys, values), *further])
-    parts = [
-        _BlockTable(block, released, clamp, name_released(at))
-        for at, (block, released) in enumerate(zip(plan.blocks, listed, strict=True))
-    ]
+    parts = _list_tables(plan, [(keys, values), *further], clamp)
     if noise is None:
         rows, places, failed = _run(plan, parts)
         return AssembledAnswer(rows, released=_list_shown(parts, places), failed=failed)
@@ -95,10 +91,8 @@ def list_released_groups(
     ``keys`` and ``values``: the groups of the first block and their measured numbers. ``further``: the same for the
     other blocks. ``clamp``: put numbers back into their bounds.
     """
-    listed = list_blocks(plan, [(keys, values), *further])
-    blocks = zip(plan.blocks, listed, strict=True)
-    rows = [row for block, released in blocks for row in _read_released(block, released, (), clamp)]
-    return AssembledAnswer(_align(rows), failed=True)
+    parts = _list_tables(plan, [(keys, values), *further], clamp)
+    return AssembledAnswer(_read_released(parts), failed=True)
 
 
 class _BlockTable:
@@ -109,7 +103,9 @@ class _BlockTable:
     its SQL, an array over the rows that is true where the divisor is far enough from 0.
     """
 
-    def __init__(self, plan: QueryPlan, released: Sequence[ReleasedRow], clamp: bool, name: str) -> None:
+    def __init__(
+        self, plan: QueryPlan, released: Sequence[ReleasedRow], clamp: bool = False, name: str = RELEASED
+    ) -> None:
         self.plan, self.released, self.clamp, self.name = plan, released, clamp, name
         self.has_enough: EnoughPeople = ()
         self.divisors: dict[str, BoolArray] = {}
@@ -118,7 +114,7 @@ class _BlockTable:
     def withhold(self, plan: QueryPlan, noise: Noise) -> None:
         """Set ``has_enough`` and ``divisors`` from the noise of this block. ``plan``: the plan of the whole query."""
         self._noise = noise
-        known = CellErrors(self.plan, noise, self.released, clamp=self.clamp)
+        known = self.cell_errors()
         self.has_enough = [
             None if each.counted is None else known.has_enough(at) for at, each in enumerate(self.plan.estimates)
         ]
@@ -134,14 +130,55 @@ class _BlockTable:
             for each in [*(each for each in self.has_enough if each is not None), *self.divisors.values()]
         )
 
-    def table(self, first: int, flags: Mapping[str, str]) -> dict[str, Values]:
+    def estimate(self) -> list[list[int | float | None]]:
+        """Return the aggregates of every released row; None for one with too few people to tell."""
+        found: list[list[int | float | None]] = []
+        for place, row in enumerate(self.released):
+            aggregates = estimate_group(self.plan, row.measured, clamp=self.clamp)
+            hidden = [at for at, each in enumerate(self.has_enough) if each is not None and not each[place]]
+            found.append([None if at in hidden else value for at, value in enumerate(aggregates)])
+        return found
+
+    def read_directly(self) -> list[JsonRow]:
+        """Return, for every released row, the columns that are just a group column, an aggregate or a public value."""
+        rows = []
+        picked = look_up(self.plan, self.released)
+        direct = [(each.name, each.formula) for each in self.plan.outputs if isinstance(each.formula, exp.Column)]
+        for place, (row, estimates) in enumerate(zip(self.released, self.estimate(), strict=True)):
+            facts: dict[str, Any] = {f"e{at}": value for at, value in enumerate(estimates)}
+            facts |= {f"g{at}": value for at, value in enumerate(row.key)}
+            facts |= {name: each.values[place] for name, each in picked.items()}
+            rows.append({name: _plain(facts[formula.name]) for name, formula in direct})
+        return rows
+
+    def read_released(self) -> list[JsonRow]:
+        """Return, for every released row, its group and all its aggregates, each named as the analyst wrote it."""
+        names = [group.name for group in self.plan.groups]
+        labels = [estimate.label for estimate in self.plan.estimates]
+        return [
+            {name: _plain(value) for name, value in zip(names, row.key, strict=True)}
+            | {label: _plain(value) for label, value in zip(labels, estimates, strict=True)}
+            for row, estimates in zip(self.released, self.estimate(), strict=True)
+        ]
+
+    def table(self, first: int = 0, flags: Mapping[str, str] | None = None) -> dict[str, Values]:
         """Return the released table for the embedded engine, by column.
 
-        ``first``: the index of the table's first row among the released rows of all blocks. ``flags``: for each
-        divisor, by its SQL, the name of a Boolean column to add, which is true where the divisor is far enough from 0.
+        It has for each row its index, its group's values and its aggregates; with ROLLUP and the like, also for each
+        group column whether the row is a total over it. ``first``: the index of the table's first row among the
+        released rows of all blocks. ``flags``: for each divisor, by its SQL, the name of a Boolean column to add, which
+        is true where the divisor is far enough from 0.
         """
-        table = _released_table(self.plan, self.released, self.has_enough, self.clamp, first)
-        for text, name in flags.items():
+        estimates = self.estimate()
+        table = {CELL: Values(Type.INTEGER, range(first, first + len(self.released)))}
+        for at, group in enumerate(self.plan.groups):
+            table[f"g{at}"] = Values(group.type, [row.key[at] for row in self.released])
+            if self.plan.sets:
+                table[f"h{at}"] = Values(Type.INTEGER, [int(at in row.left_out) for row in self.released])
+        for at, estimate in enumerate(self.plan.estimates):
+            kind = Type.INTEGER if estimate.whole else Type.NUMBER
+            table[f"e{at}"] = Values(kind, [row[at] for row in estimates], whole=estimate.whole)
+        for text, name in (flags or {}).items():
             has_enough = self.divisors.get(text)
             table[name] = Values(
                 Type.BOOLEAN, [True] * len(self.released) if has_enough is None else has_enough.tolist()
@@ -158,6 +195,17 @@ class _BlockTable:
         return column_errors(self.plan, self._noise, released, clamp=self.clamp)
 
 
+def _list_tables(plan: QueryPlan, numbers: Sequence[tuple[Keys, Numbers]], clamp: bool) -> list[_BlockTable]:
+    """Return the released table of each block. ``numbers``: for each block, its groups and their measured numbers."""
+    parts = enumerate(zip(plan.blocks, numbers, strict=True))
+    return [_BlockTable(block, list_released_rows(block, *own), clamp, name_released(at)) for at, (block, own) in parts]
+
+
+def _read_released(parts: Sequence[_BlockTable]) -> list[JsonRow]:
+    """Return the rows of all released tables, as rows of one."""
+    return _align([row for part in parts for row in part.read_released()])
+
+
 def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], list[tuple[int, int]] | None, bool]:
     """Return the rows of the answer, where each comes from, and whether the SQL after the noise failed.
 
@@ -166,7 +214,7 @@ def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], 
     """
     if plan.after.query is None:
         (only,) = parts
-        rows = _read_directly(only.plan, only.released, only.has_enough, only.clamp)
+        rows = only.read_directly()
         return _withheld(parts, rows, [(0, at) for at in range(len(rows))])
     texts = dict.fromkeys(text for part in parts for text in part.divisors)
     flags = {text: f"d{at}" for at, text in enumerate(texts)}
@@ -178,8 +226,7 @@ def _run(plan: QueryPlan, parts: Sequence[_BlockTable]) -> tuple[list[JsonRow], 
     try:
         found = run_embedded(query, tables)
     except EmbeddedError:
-        rows = [row for part in parts for row in _read_released(part.plan, part.released, part.has_enough, part.clamp)]
-        return _align(rows), None, True
+        return _read_released(parts), None, True
     columns = [output.name for output in plan.outputs]
     rows = [{name: _plain(value) for name, value in zip(columns, row, strict=False)} for row in found]
     return _withheld(parts, rows, [owners[int(row[-1])] for row in found] if plan.after.traced else None)
@@ -270,77 +317,17 @@ def assemble_groups(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRo
     If the embedded engine fails on these numbers, return every group with its aggregates.
     """
     released = tuple(ReleasedRow(key, measured) for key, measured in zip(keys, values, strict=True))
+    block = _BlockTable(plan, released)
     own = {output.name: output.formula for output in plan.outputs if output.formula is not None}
     if all(isinstance(formula, exp.Column) for formula in own.values()):
-        return _read_directly(plan, released, (), clamp=False)
-    shown = [exp.Alias(this=tree.copy(), alias=exp.to_identifier(name, quoted=True)) for name, tree in own.items()]
+        return block.read_directly()
+    shown = [alias(tree.copy(), name, quoted=True) for name, tree in own.items()]
     query = exp.select(*shown).from_(exp.table_(RELEASED)).order_by(exp.column(CELL))
     try:
-        table = _released_table(plan, released, (), clamp=False) | look_up(plan, released)
-        found = run_embedded(query, {RELEASED: table})
+        found = run_embedded(query, {RELEASED: block.table() | look_up(plan, released)})
     except EmbeddedError:
-        return _read_released(plan, released, (), clamp=False)
+        return block.read_released()
     return [{name: _plain(value) for name, value in zip(own, row, strict=True)} for row in found]
-
-
-def _estimate(
-    plan: QueryPlan, released: Sequence[ReleasedRow], has_enough: EnoughPeople, clamp: bool
-) -> list[list[int | float | None]]:
-    """Return the aggregates of every released row; None for one with too few people to tell."""
-    found: list[list[int | float | None]] = []
-    for place, row in enumerate(released):
-        aggregates = estimate_group(plan, row.measured, clamp=clamp)
-        hidden = [at for at, each in enumerate(has_enough) if each is not None and not each[place]]
-        found.append([None if at in hidden else value for at, value in enumerate(aggregates)])
-    return found
-
-
-def _read_directly(
-    plan: QueryPlan, released: Sequence[ReleasedRow], has_enough: EnoughPeople, clamp: bool
-) -> list[JsonRow]:
-    """Return, for every released row, the columns that are just a group column, an aggregate or a public value."""
-    rows = []
-    picked = look_up(plan, released)
-    direct = [(each.name, each.formula) for each in plan.outputs if isinstance(each.formula, exp.Column)]
-    for place, (row, estimates) in enumerate(zip(released, _estimate(plan, released, has_enough, clamp), strict=True)):
-        facts: dict[str, Any] = {f"e{at}": value for at, value in enumerate(estimates)}
-        facts |= {f"g{at}": value for at, value in enumerate(row.key)}
-        facts |= {name: each.values[place] for name, each in picked.items()}
-        rows.append({name: _plain(facts[formula.name]) for name, formula in direct})
-    return rows
-
-
-def _read_released(
-    plan: QueryPlan, released: Sequence[ReleasedRow], has_enough: EnoughPeople, clamp: bool
-) -> list[JsonRow]:
-    """Return, for every released row, its group and all its aggregates, each named as the analyst wrote it."""
-    names = [group.name for group in plan.groups]
-    labels = [estimate.label for estimate in plan.estimates]
-    return [
-        {name: _plain(value) for name, value in zip(names, row.key, strict=True)}
-        | {label: _plain(value) for label, value in zip(labels, estimates, strict=True)}
-        for row, estimates in zip(released, _estimate(plan, released, has_enough, clamp), strict=True)
-    ]
-
-
-def _released_table(
-    plan: QueryPlan, released: Sequence[ReleasedRow], has_enough: EnoughPeople, clamp: bool, first: int = 0
-) -> dict[str, Values]:
-    """Return the released table by column: for each row its index, its group's values and its aggregates.
-
-    With ROLLUP and the like, also for each group column whether the row is a total over it. ``first``: the index of the
-    first row; the others count on from it.
-    """
-    estimates = _estimate(plan, released, has_enough, clamp)
-    table = {CELL: Values(Type.INTEGER, range(first, first + len(released)))}
-    for at, group in enumerate(plan.groups):
-        table[f"g{at}"] = Values(group.type, [row.key[at] for row in released])
-        if plan.sets:
-            table[f"h{at}"] = Values(Type.INTEGER, [int(at in row.left_out) for row in released])
-    for at, estimate in enumerate(plan.estimates):
-        kind = Type.INTEGER if estimate.whole else Type.NUMBER
-        table[f"e{at}"] = Values(kind, [row[at] for row in estimates], whole=estimate.whole)
-    return table
 
 
 def _plain(value: Any) -> JsonScalar:

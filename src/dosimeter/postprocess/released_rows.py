@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -24,14 +24,13 @@ class ReleasedRow:
 
     ``key``: the values of the group columns. ``measured``: one number per measure. ``terms``: how many groups were
     added up. ``left_out``: the indices of the group columns that a total adds up over; their values in ``key`` are
-    None. ``block``: the index of the block (a SELECT that measures) that the row belongs to.
+    None.
     """
 
     key: tuple[Scalar, ...]
     measured: Sequence[Fraction]
     terms: int = 1
     left_out: frozenset[int] = frozenset()
-    block: int = 0
 
 
 def look_up(plan: QueryPlan, released: Sequence[ReleasedRow]) -> dict[str, Values]:
@@ -62,12 +61,6 @@ def _list_keys(lookup: Lookup, released: Sequence[ReleasedRow], before: Mapping[
         return [None] * len(released)
     keys = [row.key[int(name[1:])] for row in released]
     return [float(key) if isinstance(key, Decimal) else key for key in keys]
-
-
-def list_blocks(plan: QueryPlan, numbers: Sequence[tuple[Keys, Numbers]]) -> list[tuple[ReleasedRow, ...]]:
-    """Return the rows of each block's released table. ``numbers``: for each block, its groups and their numbers."""
-    parts = enumerate(zip(plan.blocks, numbers, strict=True))
-    return [tuple(replace(row, block=at) for row in list_released_rows(block, *own)) for at, (block, own) in parts]
 
 
 def list_released_rows(plan: QueryPlan, keys: Keys, values: Numbers) -> tuple[ReleasedRow, ...]:

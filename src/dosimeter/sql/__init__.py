@@ -7,6 +7,7 @@ embedded DuckDB, which sees no data, computes an expression for each of them.
 from dosimeter.sql.checking import (
     check_condition,
     check_expression,
+    check_total,
 )
 from dosimeter.sql.dates import (
     OF_A_CLOCK,
@@ -36,6 +37,7 @@ from dosimeter.sql.functions import (
 )
 from dosimeter.sql.literals import (
     constant_tree,
+    literal,
     read_number,
 )
 from dosimeter.sql.safe_arithmetic import (
@@ -61,21 +63,24 @@ from dosimeter.sql.trees import (
     as_bigint,
     as_double,
     as_text,
+    by_truth,
     case,
     clamp,
     column_tree,
     concatenated,
     conjunction,
     connect,
+    double,
     flatten_connector,
     group_by_first,
     is_not_null,
     is_null,
+    list_conditions,
     listed_text,
-    literal,
+    plain_quotient,
+    quotient,
     same_keys,
     select_from,
-    whole_number,
     window,
     wrap,
     write_name,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dosimeter.sql.checking import check_expression
+from dosimeter.sql.checking import cast_moment, check_expression
 from dosimeter.sql.dates import write_day
 from dosimeter.sql.literals import read_moment, read_text
 from dosimeter.sql.numbers import MAX_PLACES, round_tree
 from dosimeter.sql.safe_arithmetic import HalfEven, make_total
 from dosimeter.sql.texts import tabulate
-from dosimeter.sql.trees import as_bigint, as_double, as_text, case, wrap
+from dosimeter.sql.trees import as_bigint, as_double, as_text, by_truth, case, double, wrap
 from dosimeter.sql.types import NUMERIC, Checked, Scope, Type, clause_of, expect_only, limit_size, refusal
 
 _KINDS = exp.DataType.Type
@@ -76,9 +76,8 @@ def _from_text(operand: Checked, target: exp.DataType, wanted: Type, scope: Scop
 
 
 def _truth_as_number(operand: Checked, scope: Scope) -> exp.Expression:
-    truth = make_total(operand.tree, scope.schema)
-    ones = [as_bigint(exp.Literal.number(value)) for value in (1, 0)]
-    return case((truth, ones[0]), (exp.Not(this=wrap(truth.copy())), ones[1]))
+    one, zero = (as_bigint(exp.Literal.number(value)) for value in (1, 0))
+    return by_truth(make_total(operand.tree, scope.schema), one, zero)
 
 
 def _to_whole(operand: Checked, low: int, beyond: int, scope: Scope, node: exp.Expression) -> Checked:
@@ -95,11 +94,9 @@ def _to_whole(operand: Checked, low: int, beyond: int, scope: Scope, node: exp.E
         return operand
     value: exp.Expression = operand.tree if operand.type is Type.INTEGER else HalfEven(this=operand.tree)
     compared = as_double(make_total(value, scope.schema))
-    limits = [exp.Literal.number(abs(end)) for end in (low, beyond)]
-    ends = [as_double(exp.Neg(this=limits[0]) if low < 0 else limits[0]), as_double(limits[1])]
-    fits = exp.And(
-        this=exp.GTE(this=compared, expression=ends[0]), expression=exp.LT(this=compared.copy(), expression=ends[1])
-    )
+    least, limit = (exp.Literal.number(abs(end)) for end in (low, beyond))
+    above = exp.GTE(this=compared, expression=as_double(exp.Neg(this=least) if low < 0 else least))
+    fits = exp.And(this=above, expression=exp.LT(this=compared.copy(), expression=as_double(limit)))
     return Checked(limit_size(case((fits, as_bigint(value))), node), Type.INTEGER)
 
 
@@ -116,7 +113,7 @@ def _to_number(operand: Checked, target: exp.DataType, scope: Scope, node: exp.E
         raise refusal(node, f"{clause_of(node)}: DECIMAL takes up to {MAX_PLACES} places.")
     value = round_tree(as_double(operand.tree), places)
     size = exp.Abs(this=make_total(value, scope.schema))
-    fits = exp.LT(this=size, expression=as_double(exp.Literal.number(f"1e{digits - places}")))
+    fits = exp.LT(this=size, expression=double(f"1e{digits - places}"))
     return Checked(limit_size(case((make_total(fits, scope.schema), value)), node), Type.NUMBER)
 
 
@@ -133,7 +130,7 @@ def _to_moment(operand: Checked, wanted: Type, node: exp.Expression) -> Checked:
         return operand
     if operand.type not in (Type.DATE, Type.TIMESTAMP):
         raise _refuse(operand, wanted, node)
-    return Checked(exp.Cast(this=operand.tree, to=exp.DataType.build(wanted.upper())), wanted)
+    return cast_moment(operand.tree, wanted)
 
 
 def cast_to_text(operand: Checked, scope: Scope, node: exp.Expression) -> exp.Expression:
@@ -145,9 +142,8 @@ def cast_to_text(operand: Checked, scope: Scope, node: exp.Expression) -> exp.Ex
         case Type.TEXT:
             return operand.tree
         case Type.BOOLEAN:
-            truth = make_total(operand.tree, scope.schema)
-            words = [exp.Literal.string(word) for word in ("true", "false")]
-            return case((truth, words[0]), (exp.Not(this=wrap(truth.copy())), words[1]))
+            true, false = (exp.Literal.string(word) for word in ("true", "false"))
+            return by_truth(make_total(operand.tree, scope.schema), true, false)
         case Type.INTEGER:
             return limit_size(
                 as_text(make_total(_to_whole(operand, -(2**63), 2**63, scope, node).tree, scope.schema)), node

@@ -29,6 +29,11 @@ def check_expression(node: exp.Expression, scope: Scope) -> Checked:
     return check(node, scope)
 
 
+def check_total(node: exp.Expression, scope: Scope) -> exp.Expression:
+    """Check an expression of one row, and rebuild it so that no row can make it fail (``make_total``)."""
+    return make_total(check_expression(node, scope).tree, scope.schema)
+
+
 def check_condition(node: exp.Expression, scope: Scope) -> exp.Expression:
     """Check a condition of a WHERE, FILTER or CASE, and rebuild it so that no row can make it fail."""
     checked = check_expression(node, scope)
@@ -57,6 +62,11 @@ def check_moment(node: exp.Expression, scope: Scope, parent: exp.Expression) -> 
     return checked
 
 
+def cast_moment(tree: exp.Expression, kind: Type) -> Checked:
+    """Cast a date or timestamp to a date or to a timestamp, as ``kind`` says."""
+    return Checked(exp.Cast(this=tree, to=exp.DataType.build(kind.upper())), kind)
+
+
 def align_types(parts: Sequence[tuple[exp.Expression, Checked]], *, parent: exp.Expression) -> list[Checked]:
     """Return the operands of one node, ``parent``, made comparable; refuse them if they have no common type.
 
@@ -80,7 +90,7 @@ def _read_as(checked: Checked, wanted: Type, node: exp.Expression) -> Checked:
         day = constant_moment(checked.tree)
         if day is not None:
             return Checked(constant_tree(datetime.combine(day, time())), wanted)
-        return Checked(exp.Cast(this=checked.tree, to=exp.DataType.build("TIMESTAMP")), wanted)
+        return cast_moment(checked.tree, wanted)
     return checked
 
 

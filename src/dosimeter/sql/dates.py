@@ -12,7 +12,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from dosimeter.sql.checking import align_types, check_expression, check_moment, check_number
+from dosimeter.sql.checking import align_types, cast_moment, check_expression, check_moment, check_number
 from dosimeter.sql.literals import constant_moment, constant_tree, read_text, read_whole
 from dosimeter.sql.safe_arithmetic import UnitNumber, extract, mark_done, mark_safe
 from dosimeter.sql.trees import as_bigint, as_text, case, concatenated, is_not_null, wrap
@@ -59,7 +59,6 @@ PART_NODES: dict[type[exp.Expression], str] = {
     exp.Second: "SECOND",
 }
 TRUNCATIONS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", *OF_A_CLOCK)
-DIFFERENCES = TRUNCATIONS
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -117,24 +116,20 @@ def check_truncation(node: exp.Expression, scope: Scope) -> Checked:
     if unit in OF_A_CLOCK and subject.type is Type.DATE:
         raise refusal(node, f"{clause_of(node)}: a date has no {unit.lower()}.")
     kind = Type.TIMESTAMP if unit in OF_A_CLOCK else Type.DATE
-    return Checked(_as(exp.TimestampTrunc(this=subject.tree, unit=exp.Var(this=unit)), kind), kind)
-
-
-def _as(tree: exp.Expression, kind: Type) -> exp.Expression:
-    return exp.Cast(this=tree, to=exp.DataType.build(kind.upper()))
+    return cast_moment(exp.TimestampTrunc(this=subject.tree, unit=exp.Var(this=unit)), kind)
 
 
 def check_day(node: exp.Expression, scope: Scope) -> Checked:
     """Check DATE(x): the date of a timestamp."""
     expect_only(node, "this")
-    return Checked(_as(check_moment(node.this, scope, node).tree, Type.DATE), Type.DATE)
+    return cast_moment(check_moment(node.this, scope, node).tree, Type.DATE)
 
 
 def check_last_day(node: exp.Expression, scope: Scope) -> Checked:
     """Check LAST_DAY(x): the last date of the month."""
     expect_only(node, "this")
     subject = check_moment(node.this, scope, node)
-    first = Checked(_as(exp.TimestampTrunc(this=subject.tree, unit=exp.Var(this="MONTH")), Type.DATE), Type.DATE)
+    first = cast_moment(exp.TimestampTrunc(this=subject.tree, unit=exp.Var(this="MONTH")), Type.DATE)
     before_next = add_days(_add_months(first, 1, node), -1, node)
     last = exp.GTE(this=first.tree.copy(), expression=constant_tree(date(9999, 12, 1)))
     return Checked(case((last, constant_tree(date(9999, 12, 31))), default=before_next.tree), Type.DATE)
@@ -231,12 +226,10 @@ def shift_moment(
 
     ``sign``: 1 to add the interval, −1 to subtract it.
     """
-    subject = check_expression(subject_node, scope)
     text = read_text(subject_node)
     if text is not None:
         raise refusal(parent, f"{clause_of(parent)}: write DATE '{text[:10]}' or TIMESTAMP '{text[:40]}'.")
-    if subject.type not in (Type.DATE, Type.TIMESTAMP):
-        raise refusal(parent, f"{clause_of(parent)} needs a date or timestamp column.")
+    subject = check_moment(subject_node, scope, parent)
     amounts = {unit: sign * number for unit, number in _read_interval(interval, parent).items()}
     shifted = _add_months(subject, amounts["MONTH"], parent)
     shifted = add_days(shifted, amounts["DAY"], parent)
@@ -294,7 +287,7 @@ def _add_seconds(subject: Checked, seconds: int, node: exp.Expression) -> Checke
     ends = (datetime.combine(date.min, time.min), datetime.combine(date.max, time.max))
     if abs(seconds) >= (ends[1] - ends[0]).total_seconds():
         raise _always_null(node)
-    moment = Checked(_as(subject.tree, Type.TIMESTAMP), Type.TIMESTAMP) if subject.type is Type.DATE else subject
+    moment = cast_moment(subject.tree, Type.TIMESTAMP) if subject.type is Type.DATE else subject
     limit = (ends[1] if seconds > 0 else ends[0]) - timedelta(seconds=seconds)
     return _shift(moment, seconds, "SECOND", limit, node)
 
@@ -318,7 +311,7 @@ def _shift(subject: Checked, amount: int, unit: str, limit: date, node: exp.Expr
     step = exp.Interval(this=exp.Literal.string(str(abs(amount))), unit=exp.Var(this=unit))
     moved = (exp.Add if amount > 0 else exp.Sub)(this=wrap(subject.tree.copy()), expression=step)
     mark_done(moved)
-    return Checked(limit_size(case((inside, _as(moved, subject.type))), node), subject.type)
+    return Checked(limit_size(case((inside, cast_moment(moved, subject.type).tree)), node), subject.type)
 
 
 def _shift_constant(moment: date, amount: int, unit: str, node: exp.Expression) -> date:
@@ -343,12 +336,13 @@ def check_difference(node: exp.Expression, scope: Scope) -> Checked:
     """
     expect_only(node, "this", "expression", "unit")
     unit = PART_NAMES.get(str(node.args["unit"].name).upper() if node.args.get("unit") is not None else "DAY", "")
-    if unit not in DIFFERENCES:
-        raise refusal(node, f"{clause_of(node)}: DATE_DIFF counts {', '.join(DIFFERENCES).lower()}.")
+    if unit not in TRUNCATIONS:
+        raise refusal(node, f"{clause_of(node)}: DATE_DIFF counts {', '.join(TRUNCATIONS).lower()}.")
     end, start = (check_moment(part, scope, node) for part in (node.this, node.expression))
     if unit in OF_A_CLOCK:
-        end, start = (Checked(_as(part.tree, Type.TIMESTAMP), Type.TIMESTAMP) if part.type is Type.DATE else part
-                      for part in (end, start))  # fmt: skip
+        end, start = (
+            cast_moment(part.tree, Type.TIMESTAMP) if part.type is Type.DATE else part for part in (end, start)
+        )
     return Checked(_difference(end, start, unit), Type.INTEGER)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from dosimeter.sql.trees import as_double
+from dosimeter.schema import Scalar
+from dosimeter.sql.trees import as_double, double
 from dosimeter.sql.types import Checked, Scope, Type, clause_of, refusal
 
 _NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
@@ -39,7 +40,7 @@ def check_literal(node: exp.Expression, scope: Scope) -> Checked:
             raise refusal(node, f"The whole number {clause_of(node)} is too large. Write it with a decimal point.")
         return Checked(exp.Literal.number(int(value)), Type.INTEGER)
     # Written as a double: literals with a point are exact decimals on some engines and doubles on others.
-    return Checked(as_double(exp.Literal.number(repr(float(value)))), Type.NUMBER)
+    return Checked(double(repr(float(value))), Type.NUMBER)
 
 
 def check_truth(node: exp.Expression, scope: Scope) -> Checked:
@@ -131,6 +132,14 @@ def constant_tree(value: Any) -> exp.Expression:
     number: exp.Expression = exp.Literal.number(repr(abs(value)))
     number = as_double(number) if isinstance(value, float) else number
     return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
+
+
+def literal(value: Scalar) -> exp.Expression:
+    """Write a declared value or bound of a column as SQL, a Decimal with all its digits. None is NULL."""
+    if value is None or isinstance(value, (bool, str, date)):
+        return constant_tree(value)
+    number = exp.Literal.number(format(abs(value), "f") if isinstance(value, Decimal) else str(abs(value)))
+    return exp.Neg(this=number) if value < 0 else number
 
 
 def constant_moment(tree: exp.Expression) -> date | None:

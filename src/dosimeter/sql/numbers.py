@@ -14,7 +14,7 @@ from dosimeter.sql.checking import check_expression, check_number, require_numbe
 from dosimeter.sql.dates import add_days, days_between, is_interval, shift_moment
 from dosimeter.sql.literals import constant_tree, read_decimal, read_whole
 from dosimeter.sql.safe_arithmetic import Log10, make_total
-from dosimeter.sql.trees import as_bigint, as_double, case, is_null, wrap
+from dosimeter.sql.trees import as_bigint, as_double, case, double, is_null, quotient, wrap
 from dosimeter.sql.types import TEMPORAL, Checked, Scope, Type, clause_of, expect_only, limit_size, refusal
 
 MAX_PLACES = 15
@@ -68,12 +68,6 @@ def check_quotient(node: exp.Expression, scope: Scope) -> Checked:
     return Checked(quotient(left.tree, right.tree), Type.NUMBER)
 
 
-def quotient(left: exp.Expression, right: exp.Expression) -> exp.Expression:
-    """Return SQL for left / right in doubles, NULL where the divisor is 0."""
-    divisor = exp.Nullif(this=as_double(right), expression=as_double(exp.Literal.number(0)))
-    return exp.Div(this=as_double(left), expression=divisor, typed=False, safe=False)
-
-
 def check_whole_division(node: exp.Expression, scope: Scope) -> Checked:
     """Check // and % of integers: the quotient rounded towards 0, and the remainder."""
     expect_only(node, "this", "expression")
@@ -87,13 +81,6 @@ def check_size(node: exp.Expression, scope: Scope) -> Checked:
     expect_only(node, "this")
     operand = check_number(node.this, scope, node)
     return Checked(exp.Abs(this=operand.tree), operand.type)
-
-
-def check_step(node: exp.Expression, scope: Scope) -> Checked:
-    """Check FLOOR, CEIL and TRUNC."""
-    expect_only(node, "this")
-    operand = check_number(node.this, scope, node)
-    return Checked(type(node)(this=operand.tree), Type.NUMBER)
 
 
 def check_rounding(node: exp.Expression, scope: Scope) -> Checked:
@@ -116,7 +103,7 @@ def round_tree(tree: exp.Expression, places: int) -> exp.Expression:
 
 
 def check_function(node: exp.Expression, scope: Scope) -> Checked:
-    """Check SQRT, LN and EXP."""
+    """Check FLOOR, CEIL, TRUNC, SQRT, LN and EXP."""
     expect_only(node, "this")
     operand = check_number(node.this, scope, node)
     return Checked(type(node)(this=operand.tree), Type.NUMBER)
@@ -142,7 +129,7 @@ def check_power(node: exp.Expression, scope: Scope) -> Checked:
         )
     operand = check_number(node.this, scope, node)
     known = exp.Not(this=is_null(make_total(operand.tree, scope.schema)))
-    tree: exp.Expression = case((known, as_double(exp.Literal.number(1))))
+    tree: exp.Expression = case((known, double(1)))
     for at in range(abs(exponent)):
         factor = wrap(operand.tree.copy())
         tree = as_double(factor) if at == 0 else exp.Mul(this=tree, expression=factor)

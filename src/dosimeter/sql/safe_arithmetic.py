@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.schema import ColumnType, Schema
-from dosimeter.sql.trees import as_bigint, as_double, case, wrap
+from dosimeter.sql.trees import as_bigint, as_double, case, double, plain_quotient, wrap
 from dosimeter.sql.types import MAX_NODES, count_nodes
 
 
@@ -132,13 +132,9 @@ def _as_number(operand: exp.Expression, schema: Schema) -> exp.Expression:
 def _within_range(column: exp.Expression) -> exp.Expression:
     value = as_double(column.copy())
     size = exp.Abs(this=value.copy())
-    huge = exp.GT(this=size, expression=_double(_HUGE))
-    tiny = exp.LT(this=size.copy(), expression=_double(_TINY))
-    return mark_safe(case((huge, exp.Null()), (tiny, _double("0")), default=value))
-
-
-def _double(number: str) -> exp.Expression:
-    return as_double(exp.Literal.number(number))
+    huge = exp.GT(this=size, expression=double(_HUGE))
+    tiny = exp.LT(this=size.copy(), expression=double(_TINY))
+    return mark_safe(case((huge, exp.Null()), (tiny, double("0")), default=value))
 
 
 # ---------------------------------------------------------------- functions, written for every engine
@@ -146,8 +142,8 @@ def _double(number: str) -> exp.Expression:
 
 def _write_quotient(node: exp.Expression) -> exp.Expression:
     """Write a // b in doubles, rounded towards 0; NULL where b is 0. Whole numbers below 2^53 divide exactly."""
-    divisor = exp.Nullif(this=wrap(node.expression.copy()), expression=_double("0"))
-    return _towards_zero(exp.Div(this=wrap(node.this.copy()), expression=divisor, typed=False, safe=False))
+    divisor = exp.Nullif(this=wrap(node.expression.copy()), expression=double("0"))
+    return _towards_zero(plain_quotient(wrap(node.this.copy()), divisor))
 
 
 def _write_remainder(node: exp.Expression) -> exp.Expression:
@@ -157,7 +153,7 @@ def _write_remainder(node: exp.Expression) -> exp.Expression:
 
 
 def _towards_zero(value: exp.Expression) -> exp.Expression:
-    negative = exp.LT(this=wrap(value), expression=_double("0"))
+    negative = exp.LT(this=wrap(value), expression=double("0"))
     return case((negative, exp.Ceil(this=value.copy())), default=exp.Floor(this=value.copy()))
 
 
@@ -168,14 +164,14 @@ def _write_truncation(node: exp.Expression) -> exp.Expression:
 def _write_rounding(node: exp.Expression) -> exp.Expression:
     """Write ROUND, halves away from 0, by the same operations as DuckDB."""
     places = round_places(node)
-    power = _double(f"1e{abs(places)}")
+    power = double(f"1e{abs(places)}")
     scaling, unscaling = (exp.Mul, exp.Div) if places >= 0 else (exp.Div, exp.Mul)
     value = wrap(node.this.copy())
     scaled = value if places == 0 else exp.Paren(this=_of_two(scaling, value, power))
     size = exp.Abs(this=scaled)
     rounded = exp.Mul(
         this=as_double(exp.Sign(this=scaled.copy())),
-        expression=exp.Floor(this=exp.Add(this=size, expression=_double(_BELOW_HALF))),
+        expression=exp.Floor(this=exp.Add(this=size, expression=double(_BELOW_HALF))),
     )
     return exp.Paren(this=rounded if places == 0 else _of_two(unscaling, exp.Paren(this=rounded), power.copy()))
 
@@ -209,14 +205,14 @@ def _write_logarithm(node: exp.Expression) -> exp.Expression:
 
 def _only_where(test: type[exp.Expression], operand: exp.Expression, value: exp.Expression) -> exp.Expression:
     """Return SQL for ``value`` where the operand passes the test, NULL elsewhere. ``test``: such as GT, operand > 0."""
-    return case((test(this=wrap(operand.copy()), expression=_double("0")), value))
+    return case((test(this=wrap(operand.copy()), expression=double("0")), value))
 
 
 def _write_exponential(node: exp.Expression) -> exp.Expression:
-    most = _double(_LARGEST_EXPONENT)
+    most = double(_LARGEST_EXPONENT)
     low = exp.LT(this=wrap(node.this.copy()), expression=exp.Neg(this=most))
     fits = exp.LTE(this=wrap(node.this.copy()), expression=most.copy())
-    return case((low, _double("0")), (fits, exp.Exp(this=node.this.copy())))
+    return case((low, double("0")), (fits, exp.Exp(this=node.this.copy())))
 
 
 def _write_unit_number(node: exp.Expression) -> exp.Expression:

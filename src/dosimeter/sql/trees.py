@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime
-from decimal import Decimal
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from dosimeter.schema import Scalar
 from dosimeter.sql.types import expect_only
 
 
-def column_tree(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True))
+def column_tree(name: str, table: str | None = None) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=table)
 
 
 def write_name(name: str) -> str:
@@ -40,6 +37,21 @@ def as_double(tree: exp.Expression) -> exp.Expression:
 
 def as_bigint(tree: exp.Expression) -> exp.Expression:
     return exp.Cast(this=tree, to=_BIGINT.copy())
+
+
+def double(number: float | str) -> exp.Expression:
+    """Write a number that is not negative as a double."""
+    return as_double(exp.Literal.number(number))
+
+
+def plain_quotient(left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    """Write left / right, which engines compute as the types of both sides say."""
+    return exp.Div(this=left, expression=right, typed=False, safe=False)
+
+
+def quotient(left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    """Write left / right in doubles, NULL where the divisor is 0."""
+    return plain_quotient(as_double(left), exp.Nullif(this=as_double(right), expression=double(0)))
 
 
 def conjunction(trees: Iterable[exp.Expression]) -> exp.Expression | None:
@@ -71,9 +83,19 @@ def flatten_connector(node: exp.Expression) -> list[exp.Expression]:
     return parts
 
 
+def list_conditions(condition: exp.Expression) -> list[exp.Expression]:
+    """Return the conditions that AND connects at the top of a condition, in order; a single one if it is no AND."""
+    return flatten_connector(condition) if isinstance(condition, exp.And) else [condition]
+
+
 def case(*branches: tuple[exp.Expression, exp.Expression], default: exp.Expression | None = None) -> exp.Case:
     """Write CASE WHEN … THEN … [ELSE …] END."""
     return exp.Case(ifs=[exp.If(this=test, true=result) for test, result in branches], default=default)
+
+
+def by_truth(condition: exp.Expression, true: exp.Expression, false: exp.Expression) -> exp.Case:
+    """Write one value where a condition is true and another where it is false; NULL where it is NULL."""
+    return case((condition, true), (exp.Not(this=wrap(condition.copy())), false))
 
 
 def is_null(tree: exp.Expression) -> exp.Expression:
@@ -116,27 +138,6 @@ def as_text(tree: exp.Expression) -> exp.Expression:
 def is_not_null(tree: exp.Expression) -> exp.Expression:
     """Write the test that a value is not NULL."""
     return exp.Not(this=exp.Is(this=tree, expression=exp.Null()))
-
-
-def whole_number(value: int) -> exp.Expression:
-    """Write a whole number, in parentheses if it is negative."""
-    literal = exp.Literal.number(abs(value))
-    return exp.Paren(this=exp.Neg(this=literal)) if value < 0 else literal
-
-
-def literal(value: Scalar) -> exp.Expression:
-    """Write a declared value or bound of a column as SQL, a Decimal with all its digits. None is NULL."""
-    if value is None:
-        return exp.Null()
-    if isinstance(value, bool):
-        return exp.Boolean(this=value)
-    if isinstance(value, str):
-        return exp.Literal.string(value)
-    if isinstance(value, date):
-        kind = "TIMESTAMP" if isinstance(value, datetime) else "DATE"
-        return exp.Cast(this=exp.Literal.string(value.isoformat()), to=exp.DataType.build(kind))
-    number = exp.Literal.number(format(abs(value), "f") if isinstance(value, Decimal) else str(abs(value)))
-    return exp.Neg(this=number) if value < 0 else number
 
 
 def clamp(value: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:

@@ -19,7 +19,7 @@ from sqlglot import exp
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.engines import ReadOptions, open_engine
 from dosimeter.schema import Column, ColumnType, Scalar, Schema
-from dosimeter.sql import column_tree, whole_number
+from dosimeter.sql import column_tree, constant_tree
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -182,7 +182,7 @@ class DeletionTable:
 
     def _examples(self, first: int, last: int) -> exp.Expression:
         columns = [named(column_tree(OWNER), "left_out"), named(column_tree(KIND), "kind")]
-        chosen = exp.Between(this=column_tree(KIND), low=whole_number(first), high=whole_number(last - 1))
+        chosen = exp.Between(this=column_tree(KIND), low=constant_tree(first), high=constant_tree(last - 1))
         query = exp.select(*columns, copy=False).from_(self._engine.relation(), copy=False).where(chosen, copy=False)
         return query.distinct(copy=False).subquery("examples", copy=False)
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from dosimeter.influence.measured_rows import Rows
     from dosimeter.influence.most_exposed import ExposedRecord
+    from dosimeter.influence.units.unit_profile import UnitProfile
 
 _Table = TypeVar("_Table", "pa.Table", FewRows)
 
@@ -106,16 +107,7 @@ class RowProfile(Private):
                 changes[rows, at] = measure.row_effects(column) * weights[at]
                 if at in ranks:
                     shares[rows, at] = ranks[at].own_shares(column)
-        return Contributions.of_entries(
-            changes,
-            owners=np.arange(len(self.people)),
-            group=self.group,
-            groups=len(self.keys),
-            people=self.people,
-            attributes=self.attributes,
-            slots=n,
-            shares=share_epsilon(plan, changes, shares) if ranks or plan.is_part else None,
-        )
+        return gather(self, changes, shares, np.arange(len(self.people)), n)
 
     def measure_answer(self, rows: Rows) -> Measured:
         return measure_answer(self.plan, rows, self)
@@ -281,6 +273,27 @@ def _attribute(column: pa.ChunkedArray, name: str) -> NDArray[np.generic]:
 
 
 # ---------------------------------------------------------------- contributions
+
+
+def gather(
+    profile: RowProfile | UnitProfile, changes: FloatArray, ranked: FloatArray, owners: IntArray, slots: int
+) -> Contributions:
+    """Return the contributions of a profile's individuals.
+
+    ``changes``: a row per entry, scaled by ``plan.weights(norm)``, and a column per measure. ``ranked``: the same for
+    measures that are drawn by rank, each the part of its share of ε. ``owners``: for each entry, its profile row.
+    """
+    plan = profile.plan
+    return Contributions.of_entries(
+        changes,
+        owners=owners,
+        group=profile.group,
+        groups=len(profile.keys),
+        people=profile.people,
+        attributes=profile.attributes,
+        slots=slots,
+        shares=share_epsilon(plan, changes, ranked) if plan.ranks or plan.part_of else None,
+    )
 
 
 def share_epsilon(plan: QueryPlan, changes: FloatArray, ranked: FloatArray) -> FloatArray:

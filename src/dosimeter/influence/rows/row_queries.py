@@ -38,9 +38,9 @@ def profile_query(
     parts = [_Part(block, name_part(blocks, at), apart, where) for at, block in enumerate(blocks)]
     columns = [column for part in parts for column in part.columns()]
     columns += [_alias(tree.copy(), name) for name, tree in (attributes or {}).items()]
-    counted = _alias(_count_star(), PEOPLE)
+    counted = _alias(exp.Count(this=exp.Star()), PEOPLE)
     histogram = _select([*columns, counted], relation.copy(), where=where, group=len(columns))
-    query = multiply_last(group_raw_first(histogram, plan.schema))
+    query = multiply_last(group_raw_first(histogram, plan.schema)) if columns else histogram
     reduced: dict[str, exp.Expression] = {}
     declared: dict[str, exp.Expression] = {}
     for part in parts:
@@ -112,13 +112,8 @@ def answer_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select | None
 
     None if a measure is not a plain total.
     """
-    totals: list[exp.Expression] = []
-    for measure in plan.measures:
-        tree = measure.total()
-        if tree is None:
-            return None
-        totals.append(tree)
-    return totals_query(plan, relation, totals)
+    totals = [tree for measure in plan.measures if (tree := measure.total()) is not None]
+    return totals_query(plan, relation, totals) if len(totals) == len(plan.measures) else None
 
 
 def totals_query(plan: QueryPlan, relation: exp.Expression, totals: Sequence[exp.Expression]) -> exp.Select:
@@ -167,7 +162,9 @@ def people_query(
     """
     columns = [_alias(column_tree(name), name) for name in shown]
     where = conjunction(tree for tree in (plan.where, condition) if tree is not None)
-    query = _select([*columns, _alias(_count_star(), PEOPLE)], relation.copy(), where=where, group=len(columns))
+    query = _select(
+        [*columns, _alias(exp.Count(this=exp.Star()), PEOPLE)], relation.copy(), where=where, group=len(columns)
+    )
     # By position: a column of the data may have any name.
     order = [exp.Ordered(this=exp.Literal.number(len(shown) + 1), desc=True)]
     order += [exp.Ordered(this=exp.Literal.number(at + 1), nulls_first=False) for at in range(len(shown))]
@@ -185,12 +182,12 @@ def held_values_query(
     where = conjunction(part for part in (plan.where, within) if part is not None)
     query = _select([_alias(tree.copy(), "value")], relation.copy(), where=where, group=1)
     compared = exp.EQ if alone else exp.GT
-    query.set("having", exp.Having(this=compared(this=_count_star(), expression=exp.Literal.number(1))))
+    query.set("having", exp.Having(this=compared(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))))
     return query
 
 
 def count_query(relation: exp.Expression) -> exp.Select:
-    return _select([_alias(_count_star(), PEOPLE)], relation.copy())
+    return _select([_alias(exp.Count(this=exp.Star()), PEOPLE)], relation.copy())
 
 
 # ---------------------------------------------------------------- the histogram of contributions
@@ -297,10 +294,6 @@ def _reduce(part: _Part, query: exp.Select, position: int) -> tuple[exp.Select, 
 
 def _alias(tree: exp.Expression, name: str) -> exp.Expression:
     return alias(tree, name, quoted=True)
-
-
-def _count_star() -> exp.Expression:
-    return exp.Count(this=exp.Star())
 
 
 def _select(

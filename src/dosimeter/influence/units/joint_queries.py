@@ -19,14 +19,12 @@ from dosimeter.influence.units.unit_queries import (
     Layout,
     as_texts,
     count_alike_query,
-    matching_units_query,
     unit_fields,
-    with_attributes,
 )
 from dosimeter.influence.units.unit_rows import UNIT, is_declared
 from dosimeter.measures import Tally
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import alias, column_tree, conjunction, connect, literal, wrap
+from dosimeter.sql import alias, column_tree, conjunction, connect, literal, select_from, wrap
 
 BLOCK, TOUCHED = "block", "touched"
 
@@ -66,22 +64,7 @@ def joint_profile_query(
     columns. ``everybody``: the rows that attributes are read from, if not those of ``relation``.
     """
     names = [name for at in range(len(plan.blocks)) for name in list_columns(plan, at)]
-    per_unit = _per_unit(plan, relation)
-    if attributes is None:
-        return count_alike_query(per_unit.subquery("per_unit", copy=False), names)
-    source = with_attributes(plan, everybody or relation, per_unit, names, attributes)
-    return count_alike_query(source, [*names, *attributes])
-
-
-def joint_units_query(
-    plan: QueryPlan, relation: exp.Expression, identity: Mapping[str, int | str | None], limit: int
-) -> exp.Select:
-    """Return the query for up to ``limit`` individuals whose contribution to all blocks is ``identity``.
-
-    ``identity``: a value for each column of the profile. The query names individuals: only for a controller who asked
-    to reveal them.
-    """
-    return matching_units_query(_per_unit(plan, relation), identity, limit)
+    return count_alike_query(plan, everybody or relation, joint_unit_query(plan, relation), names, attributes)
 
 
 def touched_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
@@ -90,21 +73,17 @@ def touched_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
     A block touches those who have a row inside its WHERE and in a declared group (N5).
     """
     counted = exp.Count(this=exp.Distinct(expressions=[column_tree(plan.schema.unit)]))
-    query = exp.select(alias(counted, TOUCHED)).from_(relation.copy(), copy=False)
-    blocks = [
-        conjunction(
-            [
-                *([] if block.where is None else [block.where.copy()]),
-                *(is_declared(group.tree, group.values or ()) for group in block.groups),
-            ]
-        )
-        for block in plan.blocks
-    ]
-    tests = [wrap(test) for test in blocks if test is not None]
-    return query if len(tests) < len(blocks) else query.where(connect(tests, exp.Or), copy=False)
+    tests: list[exp.Expression] = []
+    for block in plan.blocks:
+        declared = (is_declared(group.tree, group.values or ()) for group in block.groups)
+        met = conjunction([*([] if block.where is None else [block.where.copy()]), *declared])
+        tests += [] if met is None else [wrap(met)]
+    touched = connect(tests, exp.Or) if len(tests) == len(plan.blocks) else None
+    return select_from(relation.copy(), alias(counted, TOUCHED), where=touched)
 
 
-def _per_unit(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+def joint_unit_query(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
+    """Return the query for one row per individual, with what they contribute to all blocks."""
     return _fields_beside(plan, relation) if is_wide(plan) else _texts_beside(plan, relation)
 
 
@@ -130,14 +109,8 @@ def _fields_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
                 assert isinstance(field, Tally)
                 tree = field.tree(plan.schema.max_rows_per_unit, inside)
                 columns.append(alias(_rename(tree, at), f"{prefix(at)}{layout.columns(field, number)[0]}"))
-    query = exp.select(*rows).from_(relation.copy(), copy=False)
-    if common is not None:
-        query = query.where(common.copy(), copy=False)
-    return (
-        exp.select(*columns)
-        .from_(query.subquery("unit_rows", copy=False), copy=False)
-        .group_by(exp.column(UNIT), copy=False)
-    )
+    query = select_from(relation.copy(), *rows, where=None if common is None else common.copy())
+    return select_from(query.subquery("unit_rows", copy=False), *columns, group=[exp.column(UNIT)])
 
 
 def _met(block: QueryPlan, common: exp.Expression | None) -> exp.Expression | None:
@@ -175,14 +148,11 @@ def _texts_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
     texts: exp.Select | exp.Union | None = None
     columns: list[exp.Expression] = [exp.column(UNIT)]
     for at, block in enumerate(plan.blocks):
-        numbered = exp.select(exp.column(UNIT), alias(exp.Literal.number(at), BLOCK), exp.column(ENTRIES))
-        found = numbered.from_(
-            as_texts(Layout(block, False, {}), relation).subquery(f"block_{at}", copy=False), copy=False
-        )
+        own = as_texts(Layout(block, False, {}), relation).subquery(f"block_{at}", copy=False)
+        found = select_from(own, exp.column(UNIT), alias(exp.Literal.number(at), BLOCK), exp.column(ENTRIES))
         texts = found if texts is None else exp.Union(this=texts, expression=found, distinct=False)
         here = exp.EQ(this=exp.column(BLOCK), expression=exp.Literal.number(at))
         text = exp.Max(this=exp.Case(ifs=[exp.If(this=here, true=exp.column(ENTRIES))]))
         columns += [alias(text, name) for name in list_columns(plan, at)]
     assert texts is not None
-    tall = exp.Subquery(this=texts, alias=exp.TableAlias(this=exp.to_identifier("texts")))
-    return exp.select(*columns).from_(tall, copy=False).group_by(exp.column(UNIT), copy=False)
+    return select_from(texts.subquery("texts", copy=False), *columns, group=[exp.column(UNIT)])

@@ -21,12 +21,12 @@ from dosimeter.html import Private
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.observed_keys import observe_keys
 from dosimeter.influence.profiles import ExposedSearch, JointProfile, Profile
-from dosimeter.influence.rows.row_profile import Measured, measure_answer, share_epsilon
+from dosimeter.influence.rows.row_profile import Measured, gather, measure_answer
 from dosimeter.influence.units.joint_queries import (
     TOUCHED,
     is_wide,
     joint_profile_query,
-    joint_units_query,
+    joint_unit_query,
     list_columns,
     prefix,
     touched_query,
@@ -40,10 +40,11 @@ from dosimeter.influence.units.unit_queries import (
     find_countable,
     find_near,
     lay_out,
+    matching_units_query,
+    per_unit_query,
     undeclared_query,
     unit_fields,
     unit_profile_query,
-    units_query,
 )
 from dosimeter.influence.units.unit_rows import BY, GROUP, count_groups, observed_groups_query, unit_rows
 from dosimeter.measures import Entries, NearValues, UnitField, Values, WholeNumbers
@@ -114,28 +115,19 @@ class UnitProfile(Private):
 
     def alike_query(self, relation: exp.Expression, row: int, count: int) -> exp.Select:
         """Return the query for up to ``count`` of the individuals whom this row of the profile stands for."""
-        return units_query(self.layout, relation, self.identity(row), count)
+        return matching_units_query(per_unit_query(self.layout, relation), self.identity(row), count)
 
     def contributions(self, n: int, norm: Norm) -> Contributions:
         plan = self.plan
         weights = plan.weights(norm)
         changes = np.zeros((len(self.group), len(plan.measures)))
-        owners, everything = self.owners, self.entries
+        everything = self.entries
         for at, measure in enumerate(plan.measures):
             changes[:, at] = measure.unit_effects(everything) * weights[at]
         shares = np.zeros_like(changes)
         for at, rank in plan.ranks.items():
             shares[:, at] = rank.unit_shares(everything)
-        return Contributions.of_entries(
-            changes,
-            owners=owners,
-            group=self.group,
-            groups=len(self.keys),
-            people=self.people,
-            attributes=self.attributes,
-            slots=n,
-            shares=share_epsilon(plan, changes, shares) if plan.ranks or plan.is_part else None,
-        )
+        return gather(self, changes, shares, self.owners, n)
 
     def measure_answer(self, rows: Rows) -> Measured:
         return _add_up_answer(self) or measure_answer(self.plan, rows)
@@ -161,7 +153,7 @@ class JointUnitProfile(JointProfile[UnitProfile]):
 
     def alike_query(self, relation: exp.Expression, row: int, count: int) -> exp.Select:
         """Return the query for up to ``count`` of the individuals whom this row of the profile stands for."""
-        return joint_units_query(self.plan, relation, self.parts[0].identity(row), count)
+        return matching_units_query(joint_unit_query(self.plan, relation), self.parts[0].identity(row), count)
 
     def find_exposed(self, search: ExposedSearch) -> list[ExposedRecord]:
         from dosimeter.influence.most_exposed import find_units

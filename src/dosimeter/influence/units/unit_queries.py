@@ -28,13 +28,13 @@ from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import (
     alias,
     as_text,
+    by_truth,
     column_tree,
     concatenated,
     conjunction,
     connect,
     is_not_null,
     listed_text,
-    literal,
     same_keys,
     select_from,
 )
@@ -127,40 +127,35 @@ def unit_profile_query(
     the ``--by`` column) people outside the WHERE are profiled too, with NULL in all these columns. ``everybody``: the
     rows that attributes are read from, if not those of ``relation``.
     """
-    per_unit = _per_unit(layout, relation)
-    names = layout.identity_columns()
-    if attributes is None:
-        return count_alike_query(per_unit.subquery("per_unit", copy=False), names)
-    source = with_attributes(layout.plan, everybody or relation, per_unit, names, attributes)
-    return count_alike_query(source, [*names, *attributes])
+    per_unit = per_unit_query(layout, relation)
+    return count_alike_query(layout.plan, everybody or relation, per_unit, layout.identity_columns(), attributes)
 
 
-def count_alike_query(source: exp.Subquery, names: Sequence[str]) -> exp.Select:
-    """Return the query for the distinct values of these columns, and how many rows (individuals) have each."""
-    keys = [exp.column(name) for name in names]
+def count_alike_query(
+    plan: QueryPlan,
+    relation: exp.Expression,
+    per_unit: exp.Select,
+    names: Sequence[str],
+    attributes: Mapping[str, exp.Expression] | None,
+) -> exp.Select:
+    """Return the query for the distinct values of these columns of ``per_unit``, and how many individuals have each.
+
+    ``attributes``: if given, everybody in ``relation`` is counted, and told apart by these too.
+    """
+    source = per_unit.subquery("per_unit", copy=False)
+    if attributes is not None:
+        source = _with_attributes(plan, relation, source, names, attributes)
+    keys = [exp.column(name) for name in (*names, *(attributes or ()))]
     return select_from(source, *keys, alias(exp.Count(this=exp.Star()), PEOPLE), group=keys)
 
 
-def units_query(
-    layout: Layout, relation: exp.Expression, identity: Mapping[str, int | str | None], limit: int
-) -> exp.Select:
-    """Return the query for up to ``limit`` individuals whose contribution is ``identity``.
-
-    ``identity``: a value for each of ``Layout.identity_columns``. The query names individuals: only for a controller
-    who asked to reveal them.
-    """
-    return matching_units_query(_per_unit(layout, relation), identity, limit)
-
-
 def matching_units_query(per_unit: exp.Select, identity: Mapping[str, int | str | None], limit: int) -> exp.Select:
-    """Return the query for up to ``limit`` individuals whose row of ``per_unit`` has exactly these values."""
-    tests: list[exp.Expression] = [
-        exp.Is(this=exp.column(name), expression=exp.Null())
-        if value is None
-        else exp.EQ(this=exp.column(name), expression=literal(value))
-        for name, value in identity.items()
-    ]
-    chosen = select_from(per_unit.subquery("per_unit", copy=False), exp.column(UNIT), where=conjunction(tests))
+    """Return the query for up to ``limit`` individuals whose row of ``per_unit`` has exactly these values.
+
+    The query names individuals: only for a controller who asked to reveal them.
+    """
+    same = conjunction(equals(exp.column(name), value) for name, value in identity.items())
+    chosen = select_from(per_unit.subquery("per_unit", copy=False), exp.column(UNIT), where=same)
     return chosen.order_by(exp.column(UNIT), copy=False).limit(limit, copy=False)
 
 
@@ -178,7 +173,7 @@ def unit_fields(plan: QueryPlan) -> list[UnitField]:
 # ---------------------------------------------------------------- one row per individual
 
 
-def _per_unit(layout: Layout, relation: exp.Expression) -> exp.Select:
+def per_unit_query(layout: Layout, relation: exp.Expression) -> exp.Select:
     """Return the query for one row per individual who has a row that meets the WHERE and is in a declared group."""
     if not layout.plan.groups:
         return _per_entry(layout, relation)
@@ -197,15 +192,11 @@ def as_texts(layout: Layout, relation: exp.Expression) -> exp.Select:
     joined: exp.Expression = as_text(exp.column(GROUP)) if grouped else exp.Literal.string("0")
     for field in unit_fields(layout.plan):
         joined = concatenated(joined, exp.Literal.string(":"), as_text(exp.column(field.name)))
+    entries = _per_entry(layout, relation).subquery("per_entry", copy=False)
     if not grouped:
-        entries = _per_entry(layout, relation).subquery("per_entry", copy=False)
-        return exp.select(exp.column(UNIT), alias(joined, ENTRIES)).from_(entries, copy=False)
-    listed = listed_text(joined, exp.column(GROUP), ";")
-    return (
-        exp.select(exp.column(UNIT), alias(listed, ENTRIES))
-        .from_(_per_entry(layout, relation).subquery("per_entry", copy=False), copy=False)
-        .group_by(exp.column(UNIT), copy=False)
-    )
+        return select_from(entries, exp.column(UNIT), alias(joined, ENTRIES))
+    listed = alias(listed_text(joined, exp.column(GROUP), ";"), ENTRIES)
+    return select_from(entries, exp.column(UNIT), listed, group=[exp.column(UNIT)])
 
 
 def _all_groups_beside(layout: Layout, relation: exp.Expression) -> exp.Select:
@@ -335,11 +326,11 @@ def undeclared_query(plan: QueryPlan, relation: exp.Expression, *, everywhere: b
 # ---------------------------------------------------------------- attributes of individuals
 
 
-def with_attributes(
+def _with_attributes(
     plan: QueryPlan,
     relation: exp.Expression,
-    per_unit: exp.Select,
-    names: list[str],
+    per_unit: exp.Subquery,
+    names: Sequence[str],
     attributes: Mapping[str, exp.Expression],
 ) -> exp.Subquery:
     """Return one row per individual of ``relation``: their attributes, and the columns ``names`` of ``per_unit``.
@@ -352,20 +343,11 @@ def with_attributes(
         value = _agreed_value(tree, plan.table_schema) if name == BY else _holds_once(tree)
         columns.append(alias(value, name))
     everybody = select_from(relation.copy(), *columns, group=[exp.Literal.number(1)])
-    joined = (
-        exp.select(
-            *[alias(exp.column(name, table="everybody"), name) for name in attributes],
-            *[alias(exp.column(name, table="per_unit"), name) for name in names],
-        )
-        .from_(everybody.subquery("everybody", copy=False), copy=False)
-        .join(
-            per_unit.subquery("per_unit", copy=False),
-            on=same_keys([UNIT], "everybody", "per_unit"),
-            join_type="left",
-            copy=False,
-        )
-    )
-    return joined.subquery("individuals", copy=False)
+    shown = [(name, "everybody") for name in attributes] + [(name, "per_unit") for name in names]
+    found = [alias(exp.column(name, table=table), name) for name, table in shown]
+    joined = select_from(everybody.subquery("everybody", copy=False), *found)
+    same = same_keys([UNIT], "everybody", "per_unit")
+    return joined.join(per_unit, on=same, join_type="left", copy=False).subquery("individuals", copy=False)
 
 
 def _holds_once(condition: exp.Expression) -> exp.Expression:
@@ -377,9 +359,7 @@ def _agreed_value(tree: exp.Expression, schema: Schema) -> exp.Expression:
     value = tree.copy()
     is_flag = isinstance(tree, exp.Column) and schema.columns[tree.name].type is ColumnType.BOOLEAN
     if is_flag:  # PostgreSQL has no MIN of booleans
-        truth = [exp.If(this=tree.copy(), true=exp.Literal.number(1))]
-        false = [exp.If(this=exp.Not(this=tree.copy()), true=exp.Literal.number(0))]
-        value = exp.Case(ifs=[*truth, *false])
+        value = by_truth(value, exp.Literal.number(1), exp.Literal.number(0))
     agree = conjunction(
         [
             exp.EQ(this=exp.Count(this=tree.copy()), expression=exp.Count(this=exp.Star())),

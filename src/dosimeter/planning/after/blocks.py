@@ -27,11 +27,10 @@ def name_released(block: int) -> str:
 def try_after(plan: QueryPlan) -> None:
     """Run what comes after the noise on made-up numbers, and raise QueryError if it cannot be computed.
 
-    This trial comes before anything is charged. Public tables take part in it with their own rows, or without rows if
-    no engine has read them yet.
+    The plan must have a query after the noise. This trial comes before anything is charged. Public tables take part in
+    it with their own rows, or without rows if no engine has read them yet.
     """
-    if plan.after.query is None:
-        return
+    assert plan.after.query is not None
     tables = {name_released(at): _make_up(block) for at, block in enumerate(plan.blocks)}
     tables |= {each.name: dict(each.content()) for each in plan.after.public}
     try:

@@ -21,12 +21,12 @@ from dosimeter.sql import (
     MOST_ROWS,
     ROW_FUNCTIONS,
     Scope,
-    as_double,
     check_expression,
     clause_of,
     connect,
     expect_only,
     flatten_connector,
+    quotient,
     refusal,
     wrap,
 )
@@ -206,8 +206,7 @@ class ExpressionWriter:
         expect_only(node, *_OF_TWO)
         left, right = self.write(node.this), self.write(node.expression)
         if isinstance(node, exp.Div):
-            divisor = exp.Nullif(this=as_double(right), expression=as_double(exp.Literal.number(0)))
-            return exp.Div(this=as_double(left), expression=divisor, typed=False, safe=False)
+            return quotient(left, right)
         divisor = exp.Nullif(this=right, expression=exp.Literal.number(0))
         return type(node)(this=wrap(left), expression=divisor)
 
@@ -306,7 +305,7 @@ def limit_length(tree: exp.Expression, lengths: Mapping[str, int], node: exp.Exp
     """
     length = _length(tree, lengths)
     if length > MAX_LENGTH:
-        raise QueryError(f"{clause_of(node)} could become too long a text. Join fewer parts.", clause=clause_of(node))
+        raise refusal(node, f"{clause_of(node)} could become too long a text. Join fewer parts.")
     return length
 
 

@@ -33,13 +33,13 @@ from dosimeter.schema import JoinTable
 from dosimeter.sql import (
     Scope,
     Type,
-    check_expression,
+    alias,
+    check_total,
     clause_of,
     column_tree,
     count_nodes,
     drop_cuts,
     expect_only,
-    make_total,
     refusal,
     wrap,
 )
@@ -162,8 +162,8 @@ class Clauses:
 
         If ``cell`` is given, it is also the last column of the SELECT and the last term of its ORDER BY.
         """
-        shown = [_named(tree.copy(), name) for name, tree in self.items]
-        query = exp.select(*shown, *([] if cell is None else [_named(cell.copy(), CELL)]))
+        shown = [*self.items, *([] if cell is None else [(CELL, cell)])]
+        query = exp.select(*(alias(tree.copy(), name, quoted=True) for name, tree in shown))
         query = query if source is None else query.from_(source)
         query.set("joins", list(joins) or None)
         if self.where is not None:
@@ -203,10 +203,6 @@ class Clauses:
             if item == tree:
                 return exp.Literal.number(at)
         return tree
-
-
-def _named(tree: exp.Expression, name: str) -> exp.Expression:
-    return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True))
 
 
 def read_rows(clause: exp.Expression | None, word: str) -> int | None:
@@ -280,15 +276,15 @@ class MeasuringSelect:
                 "COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM … GROUP BY city.",
             )
         write_out_windows(select)
-        clauses, fields = Clauses(distinct=read_distinct(select)), []
-        for item in select.expressions:
-            each = self._field(item, clauses)
-            fields.append(each)
-        having, qualify = select.args.get("having"), select.args.get("qualify")
-        clauses.where = None if having is None else self._condition(having)
-        clauses.qualify = None if qualify is None else self._condition(qualify)
-        if select.args.get("order") is not None:
-            clauses.order = self._order(select.args["order"], clauses)
+        clauses = Clauses(distinct=read_distinct(select))
+        fields = tuple([self._field(item, clauses) for item in select.expressions])
+        having, qualify, order = (select.args.get(name) for name in ("having", "qualify", "order"))
+        writer = self._writer(aliases_first=True)
+        clauses.where = None if having is None else writer.write(having.this)
+        clauses.qualify = None if qualify is None else writer.write(qualify.this)
+        if order is not None:
+            expect_only(order, "expressions")
+            clauses.order = write_order(order, writer, clauses)
         clauses.limit = read_rows(select.args.get("limit"), "LIMIT")
         clauses.offset = read_rows(select.args.get("offset"), "OFFSET")
         if not self.aggregates.found_any:
@@ -300,7 +296,7 @@ class MeasuringSelect:
                  + (("HAVING",) if having is not None else ()) + clauses.steps())  # fmt: skip
         return Relation(
             query=query,
-            fields=tuple(fields),
+            fields=fields,
             rows=self.cells if clauses.limit is None else min(self.cells, clauses.limit),
             traced=traced,
             steps=steps,
@@ -308,7 +304,7 @@ class MeasuringSelect:
         )
 
     def _field(self, item: exp.Expression, clauses: Clauses) -> Field:
-        node, alias = unaliased(item), item.alias if isinstance(item, exp.Alias) else None
+        node, written = unaliased(item), item.alias if isinstance(item, exp.Alias) else None
         if isinstance(node, (exp.Star, exp.Columns)) or (isinstance(node, exp.Column) and node.name == "*"):
             raise refusal(node, NO_STAR)
         taken = [name for name, _ in clauses.items]
@@ -316,14 +312,14 @@ class MeasuringSelect:
         if position is not None:
             group = self.groups[position]
             plain = group.name if isinstance(drop_cuts(group.tree), exp.Column) else f"group{position + 1}"
-            name = free_name(alias or plain, taken)
+            name = free_name(written or plain, taken)
             tree: exp.Expression = exp.column(f"g{position}")
             length = max((len(str(value)) for value in group.values or ()), default=SHORT)
             found = Field(name, tree, position, length, group.type)
         else:
             tree = self._writer(aliases_first=False).write(node)
             default = self.aggregates.default_name(node) or f"column{len(taken) + 1}"
-            name = free_name(alias or default, taken)
+            name = free_name(written or default, taken)
             found = Field(name, tree if reads_own_cell(tree) else None, None, limit_length(tree, {}, node))
         clauses.items.append((name, tree))
         self.named[name.lower()] = tree
@@ -347,7 +343,11 @@ class MeasuringSelect:
             case exp.Placeholder() if node.name in self.scalars:
                 return self.scalars[node.name].copy()
             case exp.Column():
-                raise self._not_grouped(node)
+                self.scope.resolve(node)
+                raise refusal(
+                    node,
+                    f"{clause_of(node)} is neither an aggregate nor in the GROUP BY. Add it there, or leave it out.",
+                )
             case exp.Grouping():
                 return self._grouping(node)
             case exp.Subquery() | exp.Select() | exp.SetOperation() | exp.Exists():
@@ -384,28 +384,11 @@ class MeasuringSelect:
             return None
         count_nodes(node)  # it is checked here, and again where a part of it may be a group
         try:
-            tree = make_total(check_expression(node, self.scope).tree, self.scope.schema)
+            tree = check_total(node, self.scope)
         except QueryError:
             return None
         whole = drop_cuts(tree)
         return next((at for at, group in enumerate(self.groups) if drop_cuts(group.tree) == whole), None)
-
-    def _not_grouped(self, node: exp.Expression) -> QueryError:
-        if isinstance(node, exp.Column):
-            self.scope.resolve(node)
-        elif isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation, exp.Exists)):
-            return refusal(node, NO_SUBQUERIES)
-        return refusal(
-            node, f"{clause_of(node)} is neither an aggregate nor in the GROUP BY. Add it there, or leave it out."
-        )
-
-    def _condition(self, clause: exp.Expression) -> exp.Expression:
-        return self._writer(aliases_first=True).write(clause.this)
-
-    def _order(self, clause: exp.Expression, clauses: Clauses) -> list[exp.Expression]:
-        expect_only(clause, "expressions")
-        writer = self._writer(aliases_first=True)
-        return write_order(clause, writer, clauses)
 
 
 def write_order(clause: exp.Expression, writer: ExpressionWriter, clauses: Clauses) -> list[exp.Expression]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -26,7 +27,14 @@ from dosimeter.planning.after.measuring_select import (
 )
 from dosimeter.planning.after.public_tables import join_by_key, refuse_join, select_public
 from dosimeter.planning.rows.named_windows import write_out_windows
-from dosimeter.planning.rows.parsing import NO_SUBQUERIES, UNION, read_whole_number, unaliased
+from dosimeter.planning.rows.parsing import (
+    NO_SUBQUERIES,
+    UNION,
+    expect_plain_star,
+    is_star,
+    read_whole_number,
+    unaliased,
+)
 from dosimeter.schema import Schema
 from dosimeter.sql import clause_of, conjunction, count_nodes, expect_only, refusal, wrap
 
@@ -102,8 +110,8 @@ class OuterSelect:
 
     def _fields(self, item: exp.Expression, writer: ExpressionWriter, clauses: Clauses) -> Iterable[Field]:
         node = unaliased(item)
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            expect_only(node if isinstance(node, exp.Star) else node.this)
+        if is_star(node):
+            expect_plain_star(node)
             yield from self._star(node, clauses)
             return
         tree = writer.write(node)
@@ -193,24 +201,13 @@ class OuterSelect:
 
     def _equal(self, joined: str, key: exp.Expression) -> exp.Expression:
         here = self._find(exp.column(key.name, table=joined))
-        before = [name for name in self.sources if name != joined]
-        there = next(
-            (
-                (name, each)
-                for name in before
-                for each in self.sources[name].fields
-                if each.name.lower() == key.name.lower()
-            ),
-            None,
-        )
-        if there is None:
+        there = [found for found in seek_column(exp.column(key.name), self.sources) if found[0] != joined]
+        if not there:
             raise refusal(key, f"USING ({key.name}): both sides need a column {key.name}.")
-        return exp.EQ(this=self._reference(*there), expression=self._reference(*here))
+        return exp.EQ(this=self._reference(*there[0]), expression=self._reference(*here))
 
     def _count_rows(self, select: exp.Select, clauses: Clauses, grouped: bool) -> int:
-        rows = 1
-        for relation in self.sources.values():
-            rows *= max(relation.rows, 1)
+        rows = math.prod(max(relation.rows, 1) for relation in self.sources.values())
         if rows > MAX_ROWS:
             raise refusal(select, f"Joining these could give {rows:,} rows; at most {MAX_ROWS:,} are supported.")
         if grouped and not clauses.group:
@@ -245,9 +242,7 @@ class OuterSelect:
         def leaf(part: exp.Expression) -> exp.Expression | None:
             if isinstance(part, exp.Column):
                 known = seek_column(part, self.sources)
-                if not known:
-                    raise _OtherCells
-                formula = known[0][1].formula
+                formula = known[0][1].formula if known else None
                 if formula is None:
                     raise _OtherCells
                 count_nodes(formula)  # each level may write the formula below it several times

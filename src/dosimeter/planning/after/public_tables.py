@@ -104,9 +104,8 @@ def join_by_key(
     if left[1].type is None:
         raise refuse_join(join, table, f"{left[1].name} is neither a column of the GROUP BY nor a public one")
     if left[1].type is not key.type:
-        raise QueryError(
-            f"{left[1].name} is {left[1].type} and {table.name}.{key.name} is {key.type}: they cannot be equal.",
-            clause=clause_of(join),
+        raise refusal(
+            join, f"{left[1].name} is {left[1].type} and {table.name}.{key.name} is {key.type}: they cannot be equal."
         )
     fields = tuple(_pick_field(each, each is key and not kinds[0], relation, left[1]) for each in relation.fields)
     return left, key, replace(relation, fields=fields)
@@ -170,8 +169,7 @@ def add_public(plan: QueryPlan, schema: Schema) -> QueryPlan:
 
     Formulas then read their columns as p0, p1 …; ``after.lookups`` says what each stands for.
     """
-    if plan.after.query is None:
-        return plan
+    assert plan.after.query is not None
     tables = _list_tables(plan.after.query, schema)
     if not tables:
         return plan

@@ -35,14 +35,15 @@ from dosimeter.sql import (
     Type,
     check_condition,
     check_expression,
+    check_total,
     clause_of,
     conjunction,
+    constant_tree,
     expect_only,
     is_not_null,
     limit_text,
     make_total,
     refusal,
-    whole_number,
     wrap,
 )
 
@@ -284,7 +285,7 @@ class AggregateCollector:
         sides = (call.node.this, call.node.expression)
         if any(side is None for side in sides):
             raise QueryError(f"{call.label} takes two columns.", clause=call.label)
-        trees = [make_total(check_expression(side, self.scope).tree, self.schema) for side in sides]
+        trees = [check_total(side, self.scope) for side in sides]
         x, y = (self._take_beside(call, written, other) for written, other in zip(sides, reversed(trees), strict=True))
         product = exp.Mul(this=exp.Paren(this=_centre(x)), expression=exp.Paren(this=_centre(y)))
         largest, unit = x.argument.width * y.argument.width, x.argument.unit * y.argument.unit / 4
@@ -356,7 +357,7 @@ def _declared_list(tree: exp.Expression, schema: Schema) -> tuple[int | None, ex
         return len(values), exp.In(this=tree.copy(), expressions=values)
     if column.type is ColumnType.INTEGER and column.bounds is not None:
         low, high = (int(bound) for bound in cast("tuple[Decimal, Decimal]", column.bounds))
-        return high - low + 1, exp.Between(this=tree.copy(), low=whole_number(low), high=whole_number(high))
+        return high - low + 1, exp.Between(this=tree.copy(), low=constant_tree(low), high=constant_tree(high))
     return None, None
 
 

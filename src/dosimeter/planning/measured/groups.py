@@ -6,7 +6,6 @@ Knows no data.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, combinations, product
 from typing import cast
@@ -18,7 +17,7 @@ from dosimeter.options import StudiedGroups
 from dosimeter.planning.after.expressions import finds_aggregate
 from dosimeter.planning.query_plan import Group
 from dosimeter.planning.rows.declared_groups import group_values, require_shareable
-from dosimeter.planning.rows.parsing import NO_STAR, read_whole_number, unaliased
+from dosimeter.planning.rows.parsing import NO_STAR, dereference, unaliased
 from dosimeter.sql import (
     Checked,
     Scope,
@@ -116,10 +115,10 @@ def plan_groups(select: exp.Select, scope: Scope, mode: StudiedGroups) -> Groupi
 
 def _require_few(total: int, clause: exp.Expression) -> None:
     if total > MAX_GROUPS:
-        raise QueryError(
+        raise refusal(
+            clause,
             f"The GROUP BY has {total:,} declared groups or more; at most {MAX_GROUPS:,} are supported. "
             "Group by fewer columns or by a coarser expression.",
-            clause=clause_of(clause),
         )
 
 
@@ -202,26 +201,6 @@ def _ungrouped_items(select: exp.Select) -> list[exp.Expression]:
     """Return what GROUP BY ALL stands for: the items of the SELECT list that hold no aggregate and no window."""
     items = [unaliased(item) for item in select.expressions]
     return [item for item in items if not finds_aggregate(item) and item.find(exp.Window) is None]
-
-
-def dereference(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Expression:
-    """Return the SELECT item that GROUP BY 1 or GROUP BY alias stands for; otherwise the node itself.
-
-    A name that is also a column means the column. Refuses a position that is not in the SELECT list.
-    """
-    if isinstance(node, exp.Literal) and not node.is_string:
-        position = read_whole_number(node)
-        if position is None or not 1 <= position <= len(select.expressions):
-            raise refusal(node, f"GROUP BY {clause_of(node)} does not name an item of the SELECT list.")
-        return unaliased(select.expressions[position - 1])
-    if isinstance(node, exp.Column) and not node.table:
-        with suppress(QueryError):
-            scope.resolve(node)
-            return node
-        for item in select.expressions:
-            if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
-                return unaliased(item)
-    return node
 
 
 def _group_name(node: exp.Expression, select: exp.Select) -> str:

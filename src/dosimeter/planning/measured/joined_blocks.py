@@ -34,7 +34,11 @@ def join_blocks(blocks: Sequence[QueryPlan], clauses: Sequence[exp.Expression]) 
         raise OptionError("Observed groups reproduce the paper, which has one SELECT. Use declared groups.")
     for block, clause in zip(blocks, clauses, strict=True):
         _require_same_rows(first, block, clause)
-    require_few([(len(block.group_keys or ()), len(block.measures)) for block in blocks])
+    if sum(len(block.group_keys or ()) * len(block.measures) for block in blocks) > MAX_NUMBERS:
+        raise QueryError(
+            f"The SELECTs of this query measure more than {MAX_NUMBERS:,} numbers together. Ask for fewer aggregates "
+            "or fewer groups, or several queries."
+        )
     used = {name for block in blocks for name in block.columns}
     return replace(
         first,
@@ -62,19 +66,3 @@ def _require_same_rows(first: QueryPlan, block: QueryPlan, clause: exp.Expressio
             "EXISTS), others do not or do it differently. Read the same subquery in each (WITH people AS (…) SELECT … "
             "FROM people UNION ALL SELECT … FROM people), or ask each SELECT as a query of its own.",
         )
-
-
-def require_few(sizes: Sequence[tuple[int, int]]) -> None:
-    """Refuse a query that measures too many numbers. ``sizes``: each block's number of groups and of measures."""
-    if sum(groups * measures for groups, measures in sizes) <= MAX_NUMBERS:
-        return
-    if len(sizes) == 1:
-        groups, measures = sizes[0]
-        raise QueryError(
-            f"The query measures {measures:,} numbers in each of {groups:,} groups; at most {MAX_NUMBERS:,} in all "
-            "are supported. Ask for fewer aggregates or fewer groups."
-        )
-    raise QueryError(
-        f"The SELECTs of this query measure more than {MAX_NUMBERS:,} numbers together. Ask for fewer aggregates or "
-        "fewer groups, or several queries."
-    )

@@ -7,13 +7,12 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dosimeter.errors import OptionError, QueryError
+from dosimeter.errors import QueryError
 from dosimeter.measures import CountIndividuals, Measure
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import StudiedGroups
 from dosimeter.planning.measured.aggregate_collector import AggregateCollector
 from dosimeter.planning.query_plan import Group, QueryPlan, Threshold
-from dosimeter.problems import Option, for_controller, leave_out
+from dosimeter.problems import for_controller, leave_out
 from dosimeter.schema import Schema
 from dosimeter.sql import column_tree, conjunction
 
@@ -21,28 +20,6 @@ MEMORY = 2 * 2**30  # bytes that the groups of the data may take while noise is 
 GROUP_BYTES, NUMBER_BYTES = 120, 40  # of one group, and of each of its columns and measures
 MAX_LOOKED = 2_000_000  # groups whose risks can be looked at
 MAX_COLLECTED = 1_000_000  # groups whose numbers the engine cannot add up: all are held at once
-_THRESHOLDED = Option("groups", "thresholded")
-
-
-def check_thresholding(
-    groups: StudiedGroups, group_delta: float | None, min_rows: int | None, sensitivity: float | None
-) -> None:
-    """Refuse options that do not go together: thresholded groups need a δ, and no other groups have one.
-
-    Thresholded groups also go with neither ``min_rows`` nor a sensitivity given by hand.
-    """
-    if groups != "thresholded":
-        if group_delta is not None:
-            raise OptionError(Option("group_delta"), " goes with ", _THRESHOLDED, ".")
-        return
-    if group_delta is None:
-        raise OptionError(_THRESHOLDED, " needs ", Option("group_delta", text="D"), ": it is charged as δ.")
-    if min_rows is not None:
-        raise OptionError(
-            "How many rows a group has at least is not known of groups that nobody declared.", leave_out("min_rows")
-        )
-    if sensitivity is not None:
-        raise OptionError("A sensitivity given by hand is for study, without thresholds.", leave_out("sensitivity"))
 
 
 def limit_observed(groups: tuple[Group, ...], schema: Schema) -> int:

@@ -32,11 +32,14 @@ from dosimeter.sql import (
     as_double,
     check_condition,
     check_expression,
+    check_total,
     clause_of,
+    double,
     expect_only,
     limit_text,
     make_total,
     measure_text,
+    plain_quotient,
     refusal,
     require_short,
     wrap,
@@ -114,7 +117,7 @@ def _read_numbers(
             if windowed:
                 raise refusal(node, f"{clause_of(node)}: MEDIAN has no OVER on every engine. Use GROUP BY.")
             gridded = _gridded(bare, condition, scope)
-            doubled = exp.Mul(this=as_double(apply(exp.Median(this=gridded.tree))), expression=_double(2))
+            doubled = exp.Mul(this=as_double(apply(exp.Median(this=gridded.tree))), expression=double(2))
             return _number(doubled, 2 * gridded.lower, 2 * gridded.upper, gridded.unit / 2, node, gridded.stride)
         case _:
             return _extreme(bare, condition, scope, apply)
@@ -130,7 +133,7 @@ def read_value(node: exp.Expression, scope: Scope, *, clamped: bool = False) -> 
         gridded = put_on_grid(checked.tree, scope.schema, clause_of(node))
         number = _number(gridded.tree, gridded.lower, gridded.upper, gridded.unit, node)
         return _passing_marks(_listing(number, checked, gridded, scope), checked.tree, scope)
-    return OwnValue(hand_on(checked, scope, node), _facts(node, checked, scope))
+    return OwnValue(hand_on(checked, scope, node), read_facts(node, checked, scope))
 
 
 def hand_on(checked: Checked, scope: Scope, node: exp.Expression) -> exp.Expression:
@@ -142,11 +145,6 @@ def hand_on(checked: Checked, scope: Scope, node: exp.Expression) -> exp.Express
     if checked.type is Type.TEXT and not (isinstance(tree, exp.Column) and tree.name == scope.schema.unit):
         tree = require_short(limit_text(tree.copy(), scope.schema), scope.schema, node)
     return make_total(tree, scope.schema)
-
-
-def read_key(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
-    """Return the public facts (type, bounds …) of a GROUP BY expression. Its values are not clamped (C5)."""
-    return _facts(node, checked, scope)
 
 
 def _passing_marks(value: OwnValue, tree: exp.Expression, scope: Scope) -> OwnValue:
@@ -219,12 +217,12 @@ def _count(
         counted: exp.Expression = exp.Star() if condition is None else _only_where(one, condition)
         return OwnValue(as_bigint(apply(exp.Count(this=counted))), column)
     if not isinstance(argument, exp.Distinct):
-        tree = make_total(check_expression(argument, scope).tree, scope.schema)
+        tree = check_total(argument, scope)
         return OwnValue(as_bigint(apply(exp.Count(this=_only_where(tree, condition)))), column)
     expect_only(argument, "expressions")
     if len(argument.expressions) != 1 or windowed:
         raise refusal(node, f"{clause_of(node)}: COUNT(DISTINCT) takes one column, and GROUP BY instead of OVER.")
-    tree = make_total(check_expression(argument.expressions[0], scope).tree, scope.schema)
+    tree = check_total(argument.expressions[0], scope)
     different = exp.Distinct(expressions=[_only_where(tree, condition)])
     return OwnValue(as_bigint(apply(exp.Count(this=different))), column)
 
@@ -257,9 +255,9 @@ def _mean(gridded: Gridded, rows: int, apply: Apply, node: exp.Expression) -> Ow
     _require_countable(max(abs(gridded.lower), abs(gridded.upper)) * max(rows, finer), node)
     total, count = (as_double(apply(kind(this=gridded.tree.copy()))) for kind in (exp.Sum, exp.Count))
     # A power of two times a whole number is exact, and quotients of doubles are rounded alike on every engine.
-    present = exp.Nullif(this=count, expression=_double(0))
-    quotient = exp.Div(this=exp.Mul(this=total, expression=_double(finer)), expression=present, typed=False, safe=False)
-    rounded = exp.Floor(this=exp.Add(this=wrap(quotient), expression=_double("0.5")))
+    present = exp.Nullif(this=count, expression=double(0))
+    quotient = plain_quotient(exp.Mul(this=total, expression=double(finer)), present)
+    rounded = exp.Floor(this=exp.Add(this=wrap(quotient), expression=double("0.5")))
     return _number(as_bigint(rounded), gridded.lower * finer, gridded.upper * finer, gridded.unit / finer, node)
 
 
@@ -282,7 +280,7 @@ def _extreme(node: exp.Expression, condition: exp.Expression | None, scope: Scop
         number = _number(apply(kind(this=gridded.tree)), gridded.lower, gridded.upper, gridded.unit, node)
         return _listing(number, checked, gridded, scope)
     tree = _only_where(hand_on(checked, scope, node), condition)
-    return OwnValue(apply(kind(this=tree)), _facts(node.this, checked, scope))
+    return OwnValue(apply(kind(this=tree)), read_facts(node.this, checked, scope))
 
 
 # ---------------------------------------------------------------- facts
@@ -308,8 +306,8 @@ def _number(
     # The quotient of two whole numbers is the double nearest to the value, as a literal is.
     steps: exp.Expression = as_double(tree)
     if unit.numerator != 1:
-        steps = exp.Mul(this=steps, expression=_double(unit.numerator))
-    quotient = exp.Div(this=wrap(steps), expression=_double(unit.denominator), typed=False, safe=False)
+        steps = exp.Mul(this=steps, expression=double(unit.numerator))
+    quotient = plain_quotient(wrap(steps), double(unit.denominator))
     column = Column("", ColumnType.DECIMAL, bounds, resolution=_exact(unit), listed=listed)
     return OwnValue(exp.Paren(this=quotient), column)
 
@@ -354,12 +352,11 @@ def _exact(value: Fraction) -> Decimal:
     return exact
 
 
-def _double(value: int | str) -> exp.Expression:
-    return as_double(exp.Literal.number(value))
+def read_facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
+    """Return the public facts of an expression of one row; without bounds or values if none follow from the schema.
 
-
-def _facts(node: exp.Expression, checked: Checked, scope: Scope) -> Column:
-    """Return the public facts of an expression of one row; without bounds or values if none follow from the schema."""
+    Values of the expression are not clamped (C5).
+    """
     plain = isinstance(checked.tree, exp.Column)
     column = scope.schema.columns[checked.tree.name] if plain else _made_facts(node, checked, scope)
     if checked.type is Type.TEXT and column.values is None:

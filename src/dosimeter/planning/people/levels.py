@@ -24,7 +24,6 @@ from dosimeter.planning.people.rewriting import (
     GroupedLevel,
     WindowedLevel,
     short_digest,
-    total_tree,
     written_column,
 )
 from dosimeter.planning.people.stage import (
@@ -36,19 +35,27 @@ from dosimeter.planning.people.stage import (
     PersonStage,
     PersonTable,
 )
-from dosimeter.planning.rows.joins import JoinedSources, resolve_joins
+from dosimeter.planning.rows.joins import resolve_joins
 from dosimeter.planning.rows.named_windows import write_out_distinct_on, write_out_windows
+from dosimeter.planning.rows.parsing import (
+    dereference,
+    expect_plain_star,
+    is_plain_table,
+    is_star,
+    read_table_name,
+    unaliased,
+)
 from dosimeter.planning.rows.singling_out import find_singled_out
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema, unit_schema
 from dosimeter.sql import (
     COLUMN_TYPES,
     Scope,
     check_condition,
+    check_total,
     clause_of,
     column_tree,
     conjunction,
-    expect_only,
-    flatten_connector,
+    list_conditions,
     refusal,
 )
 
@@ -104,12 +111,8 @@ class PersonLevels:
         origin = select.args.get("from_")
         return self.stages.get(origin.this.name) if origin is not None and isinstance(origin.this, exp.Table) else None
 
-    def facts(self, select: exp.Select) -> Schema:
-        """Return the schema of what stands in FROM, with the tables and subqueries that may be joined to it."""
-        stage = self.stage_of(select)
-        return self._with_tables(self.declared if stage is None else stage.schema)
-
-    def _with_tables(self, schema: Schema) -> Schema:
+    def with_joined(self, schema: Schema) -> Schema:
+        """Return a schema of what stands in FROM, with the subqueries too that may be joined to it."""
         return replace(schema, tables={**schema.tables, **self.joined}) if self.joined else schema
 
     # ------------------------------------------------------------ joined subqueries
@@ -130,23 +133,20 @@ class PersonLevels:
                 f"joined subquery speaks of each individual's own rows: SELECT {unit}, COUNT(*) AS n FROM … GROUP BY "
                 f"{unit}.",
             )
-        scope, table, stage = self._first(query)
-        sources = resolve_joins(query, scope)
-        self._remember_tested(query, sources)
+        rows, scope = self._read_rows(query)
         found: dict[str, OwnValue] = {}
-        for item in _without_stars(query.expressions, sources):
+        for item in _without_stars(query.expressions, rows):
             name = item.alias_or_name
             if not name or name.lower() in {other.lower() for other in found}:
                 raise refusal(item, f"{clause_of(item)}: give every column of the subquery a name of its own by AS.")
-            found[name] = read_value(item.this if isinstance(item, exp.Alias) else item, sources.scope)
-        own = [name for name, value in found.items() if _is_named(value.tree, sources.schema.unit)]
+            found[name] = read_value(unaliased(item), scope)
+        own = [name for name, value in found.items() if _is_named(value.tree, rows.schema.unit)]
         if not own:
-            raise refusal(written, f"{clause_of(written)}: add {sources.schema.unit} to the subquery, and join on it.")
+            raise refusal(written, f"{clause_of(written)}: add {rows.schema.unit} to the subquery, and join on it.")
         columns = {name: replace(value.column, name=name) for name, value in found.items()}
-        many = sources.schema.max_rows_per_unit
-        schema = replace(sources.schema, columns=columns, unit=own[0], row_key=None)
+        many = rows.schema.max_rows_per_unit
+        schema = replace(rows.schema, columns=columns, unit=own[0], row_key=None)
         step = OwnColumns(tuple((name, value.tree) for name, value in found.items()))
-        rows = PersonRows(table, stage, sources.joins, sources.schema, self._where(query, sources))
         name, taken = alias or "subquery", {*self.declared.tables, *self.joined, self.declared.table}
         while name.lower() in {other.lower() for other in taken}:
             name += "'"
@@ -194,7 +194,7 @@ class PersonLevels:
         A stage that adds these columns takes the place of what stands in FROM.
         """
         scope, table, stage = self._first(select)
-        level = resolve_joins(select, scope).scope
+        level, _ = resolve_joins(select, scope)
         flags: dict[str, tuple[str, PersonRows, str]] = {}
         for mark in marks:
             position, outer = mark.expressions
@@ -221,9 +221,8 @@ class PersonLevels:
         stage, clause = self._stage(select), select.args.get("where")
         if stage is None or not stage.numbered or clause is None:
             return
-        level = resolve_joins(select, self._first(select)[0]).scope
-        parts = flatten_connector(clause.this) if isinstance(clause.this, exp.And) else [clause.this]
-        limits = [(part, _read_limit(part, level, stage.numbered)) for part in parts]
+        level = self._scope(select)
+        limits = [(part, _read_limit(part, level, stage.numbered)) for part in list_conditions(clause.this)]
         known = [limit for _, limit in limits if limit is not None]
         condition = conjunction(part.copy() for part, limit in limits if limit is not None)
         if condition is None or min(known) >= stage.schema.max_rows_per_unit:
@@ -249,28 +248,23 @@ class PersonLevels:
         The flag says whether an individual is among these rows. Refuses a query that reads other people's rows, or does
         not give individuals. ``written``: the condition, for messages.
         """
-        unit, table_name = self.declared.unit, self.declared.table
+        unit, table = self.declared.unit, self.declared.table
         if any(value for name, value in query.args.items() if name not in _ROW_WISE):
             raise refusal(
                 written,
                 f"{clause_of(written)} would read other people's rows, so that one person could move everybody. Group "
-                f"by the individual: {unit} IN (SELECT {unit} FROM {table_name} GROUP BY {unit} HAVING …).",
+                f"by the individual: {unit} IN (SELECT {unit} FROM {table} GROUP BY {unit} HAVING …).",
             )
-        scope, table, stage = self._first(query)
-        sources = resolve_joins(query, scope)
-        self._remember_tested(query, sources)
-        item = query.expressions[0] if len(query.expressions) == 1 else None
-        node = item.this if isinstance(item, exp.Alias) else item
+        rows, scope = self._read_rows(query)
         unit = scope.schema.unit
-        bare = node.unnest() if node is not None else None
-        if not isinstance(bare, exp.Column) or sources.scope.resolve(bare).name != unit:
+        bare = unaliased(query.expressions[0]).unnest() if len(query.expressions) == 1 else None
+        if not isinstance(bare, exp.Column) or scope.resolve(bare).name != unit:
             raise refusal(
                 written,
                 f"{clause_of(written)}: the subquery must give the individuals: SELECT {unit} FROM … WHERE ….",
             )
-        rows = PersonRows(table, stage, sources.joins, sources.schema, self._where(query, sources))
         form = f"{rows.table} {rows.stage} {rows.joins} {rows.where and rows.where.sql(dialect='duckdb')}"
-        return f"in {self.declared.table if table is None else table.name} {short_digest(form)}", rows, unit
+        return f"in {table if rows.table is None else rows.table.name} {short_digest(form)}", rows, unit
 
     # ------------------------------------------------------------ GROUP BY unit and OVER (PARTITION BY unit)
 
@@ -308,9 +302,9 @@ class PersonLevels:
             return
         if self.declared.unit == "row":
             raise refusal(written, _NO_UNIT.format(clause=clause_of(written)))
-        sources = resolve_joins(select, self._first(select)[0])
-        unit = sources.schema.unit
-        if not any(_is_column(node, unit, sources.scope) for node in chosen):
+        scope = self._scope(select)
+        unit = scope.schema.unit
+        if not any(_is_column(node, unit, scope) for node in chosen):
             raise refusal(
                 written,
                 f"{clause_of(written)} would choose among different people's rows. Choose among each individual's own: "
@@ -324,31 +318,28 @@ class PersonLevels:
         becomes WHERE; SELECT DISTINCT counts as grouping by its items. None if the SELECT does not group by the unit,
         or if its FROM does not begin with the name of a table or a stage.
         """
-        found = self._first(select) if self._is_known(select) else None
-        if found is None:
+        origin = select.args.get("from_")
+        if origin is None or not is_plain_table(origin.this):
             return None
-        scope, table, stage = found
-        sources = resolve_joins(select, scope)
-        unit = sources.schema.unit
-        nodes = _group_nodes(select, sources.scope)
-        if not any(_is_column(node, unit, sources.scope) for node in nodes):
+        scope = self._scope(select)
+        nodes = _group_nodes(select, scope)
+        if not any(_is_column(node, scope.schema.unit, scope) for node in nodes):
             return None
         if any(node.parent_select is select for node in select.find_all(exp.ArgMax, exp.ArgMin)):
             return self._lower_groups(self._lower_windows(select, keys=nodes))
         self._require_read(select)
-        self._remember_tested(select, sources)
-        level = GroupedLevel(sources.scope)
+        rows, scope = self._read_rows(select)
+        level = GroupedLevel(scope)
         for node in nodes:
             level.add_key(node)
-        if any(_is_star(item) for item in select.expressions):
+        if any(is_star(item) for item in select.expressions):
             raise refusal(select, "SELECT * stands beside GROUP BY: list the columns.")
         items = [level.rewrite_item(item) for item in select.expressions]
         conditions = [select.args.get("having"), select.args.get("qualify")]
         having, qualify = (None if clause is None else level.rewrite(clause.this, items) for clause in conditions)
-        rows = PersonRows(table, stage, sources.joins, sources.schema, self._where(select, sources))
         columns = {name: replace(value.column, name=name) for name, value in level.columns.items()}
-        many = sources.schema.max_rows_per_unit if len(level.keys) > 1 else 1
-        schema = replace(sources.schema, columns=columns, max_rows_per_unit=many, row_key=None)
+        many = rows.schema.max_rows_per_unit if len(level.keys) > 1 else 1
+        schema = replace(rows.schema, columns=columns, max_rows_per_unit=many, row_key=None)
         step = OwnAggregates(
             tuple((name, level.columns[name].tree) for name in level.keys),
             tuple((name, value.tree) for name, value in level.columns.items() if name not in level.keys),
@@ -366,13 +357,11 @@ class PersonLevels:
 
         ``keys``: what the level groups by. It then still groups, and only its ARG_MAX and ARG_MIN become columns.
         """
-        scope, table, stage = self._first(select)
-        sources = resolve_joins(select, scope)
         self._require_read(select)
-        self._remember_tested(select, sources)
-        ties = self._ties(sources.schema)
-        level = WindowedLevel(sources.scope, ties) if keys is None else ChosenLevel(sources.scope, ties, keys)
-        items = [level.rewrite_item(item) for item in _without_stars(select.expressions, sources)]
+        rows, scope = self._read_rows(select)
+        ties = self._ties(rows.schema)
+        level = WindowedLevel(scope, ties) if keys is None else ChosenLevel(scope, ties, keys)
+        items = [level.rewrite_item(item) for item in _without_stars(select.expressions, rows)]
         lowered = exp.Select(expressions=items, from_=select.args["from_"].copy())
         for name in ("having", "qualify"):
             clause = select.args.get(name)
@@ -384,12 +373,11 @@ class PersonLevels:
             grouped = [level.rewrite(node, ()) for node in keys if not isinstance(node, exp.Literal)]
             lowered.set("group", exp.Group(expressions=grouped))
         columns = {name: replace(value.column, name=name) for name, value in level.columns.items()}
-        rows = PersonRows(table, stage, sources.joins, sources.schema, self._where(select, sources))
-        schema = replace(sources.schema, columns={**sources.schema.columns, **columns})
+        schema = replace(rows.schema, columns={**rows.schema.columns, **columns})
         step = OwnWindows(tuple((name, value.tree) for name, value in level.columns.items()))
         numbered = {name for name, tree in step.columns if _is_row_number(tree)}
-        if stage is not None and not sources.joins:
-            numbered |= stage.numbered
+        if rows.stage is not None and not rows.joins:
+            numbered |= rows.stage.numbered
         self._put_stage_in_from(lowered, PersonStage(rows, step, schema, frozenset(numbered)))
         return lowered
 
@@ -403,19 +391,14 @@ class PersonLevels:
         """
         origin = select.args.get("from_")
         node = origin.this if origin is not None else None
-        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        if not is_plain_table(node):
             raise refusal(select, f"A subquery about individuals reads a table. The table is {self.declared.table}.")
-        expect_only(node, "this", "db", "alias")
-        alias = node.args.get("alias")
-        if alias is not None:
-            expect_only(alias, "this")
-        names = frozenset({node.name.lower(), *([alias.name.lower()] if alias is not None else [])})
-        written = f"{node.db}.{node.name}" if node.db else node.name
+        written, names = read_table_name(node), frozenset({node.name.lower(), node.alias_or_name.lower()})
         stage = self.stages.get(node.name)
         if stage is not None:
-            return Scope(self._with_tables(stage.schema), names), None, stage
+            return Scope(self.with_joined(stage.schema), names), None, stage
         if written.lower() == self.declared.table.lower():
-            return Scope(self._with_tables(self.declared), names), None, None
+            return Scope(self.with_joined(self.declared), names), None, None
         for name, table in self.declared.tables.items():
             if name.lower() != written.lower():
                 continue
@@ -425,23 +408,28 @@ class PersonLevels:
                     f"{name} is public and has no individuals: join it, JOIN {name} ON … = {name}.{table.key}, and "
                     "test its columns in WHERE.",
                 )
-            return Scope(self._with_tables(unit_schema(table, table.unit, self.declared)), names), table, None
+            return Scope(self.with_joined(unit_schema(table, table.unit, self.declared)), names), table, None
         known = ", ".join([self.declared.table, *(name for name, each in self.declared.tables.items() if each.unit)])
         raise refusal(node, f"There is no table {written}. The tables with individuals are {known}.")
 
-    def _where(self, select: exp.Select, sources: JoinedSources) -> exp.Expression | None:
-        clause = select.args.get("where")
-        return check_condition(clause.this, sources.scope) if clause is not None else None
+    def _scope(self, select: exp.Select) -> Scope:
+        """Return what names mean in the rows that a level reads."""
+        return resolve_joins(select, self._first(select)[0])[0]
 
-    def _remember_tested(self, select: exp.Select, sources: JoinedSources) -> None:
-        """Remember in ``singled_out`` which identifying columns a level tests, as in name = 'Yusuf Demir'.
+    def _read_rows(self, select: exp.Select) -> tuple[PersonRows, Scope]:
+        """Return the rows that a level reads, and what names mean in them.
 
-        The unit and the row key count as identifying.
+        Remembers in ``singled_out`` which identifying columns the level tests, as in name = 'Yusuf Demir'. The unit and
+        the row key count as identifying.
         """
-        watched = {name for name, column in sources.schema.columns.items() if column.identifying}
-        keys = {sources.schema.unit, *([sources.schema.row_key] if sources.schema.row_key else [])}
-        found = find_singled_out(select, sources.scope, watched | keys)
-        self.singled_out = {**dict(found), **self.singled_out}
+        first, table, stage = self._first(select)
+        scope, joins = resolve_joins(select, first)
+        schema, clause = scope.schema, select.args.get("where")
+        watched = {name for name, column in schema.columns.items() if column.identifying}
+        keys = {schema.unit, *([schema.row_key] if schema.row_key else [])}
+        self.singled_out = {**dict(find_singled_out(select, scope, watched | keys)), **self.singled_out}
+        where = check_condition(clause.this, scope) if clause is not None else None
+        return PersonRows(table, stage, joins, schema, where), scope
 
     def _require_read(self, select: exp.Select) -> None:
         for name, value in select.args.items():
@@ -480,13 +468,6 @@ class PersonLevels:
             }
             others = [name for name in others if name not in own or name.lower().rsplit(".", 1)[-1] in mentioned]
         return [*keys, *others] or [schema.unit]
-
-    def _is_known(self, select: exp.Select) -> bool:
-        """Return whether FROM begins with a name, of a table or a stage, and not with a subquery or a function."""
-        origin = select.args.get("from_")
-        return (
-            origin is not None and isinstance(origin.this, exp.Table) and isinstance(origin.this.this, exp.Identifier)
-        )
 
 
 def _refuse_compared_numbers(select: exp.Select) -> None:
@@ -532,13 +513,9 @@ def _is_named(tree: exp.Expression, name: str) -> bool:
     return isinstance(tree, exp.Column) and tree.name == name
 
 
-def _is_star(item: exp.Expression) -> bool:
-    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
-
-
 def _is_column(node: exp.Expression, name: str, scope: Scope) -> bool:
     with suppress(QueryError):
-        return _is_named(total_tree(node, scope), name)
+        return _is_named(check_total(node, scope), name)
     return False
 
 
@@ -549,7 +526,7 @@ def _group_nodes(select: exp.Select, scope: Scope) -> list[exp.Expression]:
     DISTINCT, and if an item of a SELECT DISTINCT holds an aggregate, a window or ``*``.
     """
     group, distinct = select.args.get("group"), select.args.get("distinct")
-    items = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
+    items = [unaliased(item) for item in select.expressions]
     plain = [item for item in items if item.find(exp.AggFunc, exp.Window, exp.Star) is None]
     if group is None:
         return plain if distinct is not None and not distinct.args.get("on") and len(plain) == len(items) else []
@@ -557,38 +534,19 @@ def _group_nodes(select: exp.Select, scope: Scope) -> list[exp.Expression]:
         return plain
     if any(value for name, value in group.args.items() if name != "expressions") or distinct is not None:
         return []
-    return [_meant_item(node, items, select.expressions, scope) for node in group.expressions]
+    return [
+        node if isinstance(node, exp.Literal) and not node.is_int else dereference(node, select, scope)
+        for node in group.expressions
+    ]
 
 
-def _meant_item(
-    node: exp.Expression, items: Sequence[exp.Expression], written: Sequence[exp.Expression], scope: Scope
-) -> exp.Expression:
-    """Return what one element of a level's GROUP BY means: an item of the SELECT list for 1 or an alias, else itself.
-
-    ``written``: the SELECT list. ``items``: the same without aliases.
-    """
-    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdigit():
-        position = int(node.this)
-        if not 1 <= position <= len(items):
-            raise refusal(node, f"GROUP BY {clause_of(node)} does not name an item of the SELECT list.")
-        return items[position - 1]
-    if isinstance(node, exp.Column) and not node.table:
-        with suppress(QueryError):
-            scope.resolve(node)
-            return node
-        for item, meant in zip(written, items, strict=True):
-            if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
-                return meant
-    return node
-
-
-def _without_stars(items: Iterable[exp.Expression], sources: JoinedSources) -> Iterator[exp.Expression]:
+def _without_stars(items: Iterable[exp.Expression], rows: PersonRows) -> Iterator[exp.Expression]:
     """Yield the SELECT list with `*` written out. Refuses `*` over joined tables."""
     for item in items:
-        if not _is_star(item):
+        if not is_star(item):
             yield item
             continue
-        expect_only(item if isinstance(item, exp.Star) else item.this)
-        if sources.joins:
+        expect_plain_star(item)
+        if rows.joins:
             raise refusal(item, f"{clause_of(item)}: list the columns by name.")
-        yield from (written_column(name) for name in sources.schema.columns)
+        yield from (written_column(name) for name in rows.schema.columns)

@@ -11,7 +11,8 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.planning.after.expressions import finds_aggregate
-from dosimeter.sql import clause_of, conjunction, expect_only, flatten_connector, refusal
+from dosimeter.planning.rows.parsing import list_sources
+from dosimeter.sql import clause_of, conjunction, expect_only, list_conditions, refusal
 
 
 def read_member(node: exp.Expression, unit: str) -> tuple[exp.Expression, exp.Select]:
@@ -38,11 +39,11 @@ def _read_exists(node: exp.Expression, unit: str) -> tuple[exp.Expression, exp.S
         raise refusal(node, f"{clause_of(node)}: write EXISTS (SELECT 1 FROM … AS o WHERE o.{unit} = …).")
     _refuse_whole_aggregate(node, found, unit)
     select = found.copy()
-    inside = _list_names(select)
+    inside = {table.alias_or_name.lower() for table in list_sources(select)}  # an alias hides the table's own name
     clause = select.args.get("where")
     pair: tuple[exp.Expression, exp.Expression] | None = None
     kept: list[exp.Expression] = []
-    for part in _list_conditions(clause.this) if clause is not None else ():
+    for part in list_conditions(cast(exp.Expression, clause.this.unnest())) if clause is not None else ():
         sides = _read_pair(part, inside)
         if sides is not None and pair is None:
             pair = sides
@@ -74,18 +75,6 @@ def _refuse_whole_aggregate(node: exp.Expression, select: exp.Select, unit: str)
             f"says nothing. Write EXISTS (SELECT 1 FROM … AS o WHERE o.{unit} = …), or for a number of rows {unit} IN "
             f"(SELECT {unit} FROM … GROUP BY {unit} HAVING COUNT(*) > 1).",
         )
-
-
-def _list_conditions(condition: exp.Expression) -> list[exp.Expression]:
-    bare = cast(exp.Expression, condition.unnest())
-    return flatten_connector(bare) if isinstance(bare, exp.And) else [bare]
-
-
-def _list_names(select: exp.Select) -> set[str]:
-    """Return the names by which a query calls its own tables, in lower case: the alias hides a table's own name."""
-    origin = select.args.get("from_")
-    tables = [*([origin.this] if origin is not None else []), *(join.this for join in select.args.get("joins") or [])]
-    return {table.alias_or_name.lower() for table in tables}
 
 
 def _read_pair(condition: exp.Expression, inside: set[str]) -> tuple[exp.Expression, exp.Expression] | None:

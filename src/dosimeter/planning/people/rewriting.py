@@ -15,11 +15,13 @@ from contextlib import suppress
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.planning.people.columns import OwnValue, hand_on, is_own_aggregate, read_aggregate, read_key
+from dosimeter.planning.people.columns import OwnValue, hand_on, is_own_aggregate, read_aggregate, read_facts
 from dosimeter.planning.people.windows import read_choice, read_window, refuse_chosen
+from dosimeter.planning.rows.parsing import find_item, unaliased
 from dosimeter.sql import (
     Scope,
     check_expression,
+    check_total,
     clause_of,
     column_tree,
     count_nodes,
@@ -41,11 +43,6 @@ def written_column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=re.fullmatch(r"[A-Za-z_]\w*", name) is None))
 
 
-def total_tree(node: exp.Expression, scope: Scope) -> exp.Expression:
-    """Return an expression of one row, checked, and rewritten so that it cannot fail for any row (``make_total``)."""
-    return make_total(check_expression(node, scope).tree, scope.schema)
-
-
 class Level(ABC):
     """The rewriting of one level (one SELECT): aggregates or windows become new columns, which the rest then reads.
 
@@ -61,7 +58,7 @@ class Level(ABC):
 
     def rewrite_item(self, item: exp.Expression) -> exp.Expression:
         """Return an item of the SELECT list, written over the new columns and with its old name."""
-        node = item.this if isinstance(item, exp.Alias) else item
+        node = unaliased(item)
         rewritten = self._replace(node, str(item.alias)) or self.rewrite(node, ())
         if not item.alias_or_name:
             return rewritten
@@ -138,14 +135,6 @@ class Level(ABC):
         return name
 
 
-def _find_item(node: exp.Column, items: Iterable[exp.Expression]) -> exp.Expression | None:
-    """Return what a bare name in HAVING or QUALIFY stands for in the SELECT list; None if no item has that alias."""
-    for item in items:
-        if not node.table and isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
-            return exp.Paren(this=item.this.copy())
-    return None
-
-
 class GroupedLevel(Level):
     """The rewriting of a level that groups by the unit: its GROUP BY expressions and aggregates become columns.
 
@@ -164,7 +153,7 @@ class GroupedLevel(Level):
         if tree in self._grouped.values():
             return
         name = self._take_name(tree.name if isinstance(tree, exp.Column) else "", self._plain(node))
-        self.columns[name] = OwnValue(hand_on(checked, self.scope, node), read_key(node, checked, self.scope))
+        self.columns[name] = OwnValue(hand_on(checked, self.scope, node), read_facts(node, checked, self.scope))
         self._grouped[name] = tree
         self.keys.append(name)
 
@@ -180,7 +169,7 @@ class GroupedLevel(Level):
             return None
         count_nodes(node)  # it is checked here, and again where a part of it may be a key
         with suppress(QueryError):
-            tree = total_tree(node, self.scope)
+            tree = check_total(node, self.scope)
             for key, grouped in self._grouped.items():
                 if grouped == tree:
                     return written_column(key)
@@ -199,9 +188,9 @@ class GroupedLevel(Level):
         return copied
 
     def _column(self, node: exp.Column, items: Sequence[exp.Expression]) -> exp.Expression:
-        found = _find_item(node, items)
+        found = find_item(node, items)
         if found is not None:
-            return found
+            return exp.Paren(this=found.copy())
         name = self.scope.resolve(node).name
         raise refusal(
             node,
@@ -230,8 +219,8 @@ class WindowedLevel(Level):
     def _column(self, node: exp.Column, items: Sequence[exp.Expression]) -> exp.Expression:
         with suppress(QueryError):
             return written_column(self.scope.resolve(node).name)
-        found = _find_item(node, items)
-        return written_column(self.scope.resolve(node).name) if found is None else found
+        found = find_item(node, items)
+        return written_column(self.scope.resolve(node).name) if found is None else exp.Paren(this=found.copy())
 
 
 class ChosenLevel(WindowedLevel):

@@ -16,7 +16,7 @@ from sqlglot import exp
 from dosimeter.planning.query_plan import Join, QueryPlan
 from dosimeter.planning.rows.joins import joined_relation
 from dosimeter.schema import JoinTable, Schema
-from dosimeter.sql import column_tree
+from dosimeter.sql import alias, column_tree, group_by_first
 
 MEMBER = "dosimeter_member"
 
@@ -150,6 +150,16 @@ def list_trees(plan: QueryPlan) -> Iterator[tuple[Schema, exp.Expression]]:
             yield from ((each.rows.schema, tree) for _, tree in each.step.columns)
 
 
+def list_block_trees(plan: QueryPlan) -> Iterator[tuple[Schema, exp.Expression]]:
+    """Yield a pair for each WHERE, group and argument of a plan's blocks: the schema of its rows, and the tree.
+
+    In these the analyst may have written a value.
+    """
+    for block in plan.blocks:
+        trees = [block.where, *(group.tree for group in block.groups), *(each.tree for each in block.arguments)]
+        yield from ((block.schema, tree) for tree in trees if tree is not None)
+
+
 def person_relation(stage: PersonStage, tables: Tables) -> exp.Subquery:
     """Return the rows that a stage gives, as a subquery for FROM. ``tables`` gives the rows of a declared table."""
     match stage.step:
@@ -158,7 +168,7 @@ def person_relation(stage: PersonStage, tables: Tables) -> exp.Subquery:
         case OwnWindows():
             return _windowed(stage.rows, stage.step, tables)
         case OwnColumns():
-            chosen = [_named(tree, name) for name, tree in stage.step.columns]
+            chosen = [alias(tree.copy(), name, quoted=True) for name, tree in stage.step.columns]
             return _select(chosen, stage.rows, tables).subquery("own_columns")
         case Memberships():
             return _flagged(stage.rows, stage.step, tables)
@@ -182,15 +192,14 @@ def _select(columns: list[exp.Expression], rows: PersonRows, tables: Tables) -> 
 
 
 def _aggregated(rows: PersonRows, step: OwnAggregates, tables: Tables) -> exp.Subquery:
-    columns = [_named(tree, name) for name, tree in (*step.keys, *step.columns)]
+    columns = [alias(tree.copy(), name, quoted=True) for name, tree in (*step.keys, *step.columns)]
     query = _select(columns, rows, tables)
-    query.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(len(step.keys))]))
-    return query.subquery("per_person")
+    return group_by_first(query, len(step.keys)).subquery("per_person")
 
 
 def _windowed(rows: PersonRows, step: OwnWindows, tables: Tables) -> exp.Subquery:
     columns: list[exp.Expression] = [column_tree(name) for name in rows.schema.columns]
-    columns += [_named(tree, name) for name, tree in step.columns]
+    columns += [alias(tree.copy(), name, quoted=True) for name, tree in step.columns]
     return _select(columns, rows, tables).subquery("own_windows")
 
 
@@ -200,21 +209,12 @@ def _flagged(rows: PersonRows, step: Memberships, tables: Tables) -> exp.Subquer
     Written with left joins, never with IN: a single NULL in the other query would make NOT IN hold for nobody (N4).
     """
     own = exp.select(exp.Star()).from_(_relation(rows, tables)).subquery("own")
-    query = exp.select(*[_named(_column("own", name), name) for name in rows.schema.columns]).from_(own)
+    query = exp.select(*[alias(column_tree(name, "own"), name, quoted=True) for name in rows.schema.columns]).from_(own)
     for at, (name, others, unit) in enumerate(step.flags):
-        alias = f"member{at}"
-        members = _select([_named(column_tree(unit), MEMBER)], others, tables)
-        members.set("group", exp.Group(expressions=[exp.Literal.number(1)]))
-        same = exp.EQ(this=_column("own", rows.schema.unit), expression=_column(alias, MEMBER))
-        absent = exp.Is(this=_column(alias, MEMBER), expression=exp.Null())
+        place = f"member{at}"
+        members = group_by_first(_select([alias(column_tree(unit), MEMBER, quoted=True)], others, tables), 1)
+        same = exp.EQ(this=column_tree(rows.schema.unit, "own"), expression=column_tree(MEMBER, place))
+        absent = exp.Is(this=column_tree(MEMBER, place), expression=exp.Null())
         flag = exp.Case(ifs=[exp.If(this=absent, true=exp.Boolean(this=False))], default=exp.Boolean(this=True))
-        query = query.join(members.subquery(alias), on=same, join_type="left").select(_named(flag, name))
+        query = query.join(members.subquery(place), on=same, join_type="left").select(alias(flag, name, quoted=True))
     return query.subquery("with_members")
-
-
-def _named(tree: exp.Expression, name: str) -> exp.Expression:
-    return exp.Alias(this=tree.copy(), alias=exp.to_identifier(name, quoted=True))
-
-
-def _column(table: str, name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table=table)

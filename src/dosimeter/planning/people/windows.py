@@ -25,14 +25,13 @@ from dosimeter.sql import (
     Scope,
     as_bigint,
     case,
-    check_expression,
+    check_total,
     clause_of,
     column_tree,
     connect,
     count_nodes,
     expect_only,
     is_not_null,
-    make_total,
     refusal,
 )
 
@@ -52,7 +51,7 @@ def read_window(node: exp.Window, scope: Scope, ties: Sequence[str]) -> OwnValue
     """
     expect_only(node, "this", "partition_by", "order", "spec", "over")
     function, unit = node.this, scope.schema.unit
-    partition = [_tree(part, scope) for part in node.args.get("partition_by") or []]
+    partition = [check_total(part, scope) for part in node.args.get("partition_by") or []]
     if not any(isinstance(tree, exp.Column) and tree.name == unit for tree in partition):
         raise refusal(
             node,
@@ -120,7 +119,7 @@ def read_choice(node: exp.Expression, scope: Scope, keys: Sequence[exp.Expressio
     """
     bare, condition = unfilter(node, scope)
     expect_only(bare, "this", "expression")
-    value, place = read_value(bare.this, scope, clamped=True), _tree(bare.expression, scope)
+    value, place = read_value(bare.this, scope, clamped=True), check_total(bare.expression, scope)
     counts = connect(
         [is_not_null(value.tree), is_not_null(place), *([] if condition is None else [condition])], exp.And
     )
@@ -128,13 +127,9 @@ def read_choice(node: exp.Expression, scope: Scope, keys: Sequence[exp.Expressio
     first = exp.Ordered(this=case((counts, place)), desc=descending, nulls_first=False)
     chosen = exp.FirstValue(this=case((counts.copy(), value.tree.copy())))
     order = [first, *(_ascending(name) for name in ties)]
-    window = _over(chosen, [_tree(key, scope) for key in keys], order, _ALL_ROWS)
+    window = _over(chosen, [check_total(key, scope) for key in keys], order, _ALL_ROWS)
     count_nodes(window)  # value and condition are written several times
     return OwnValue(window, value.column)
-
-
-def _tree(node: exp.Expression, scope: Scope) -> exp.Expression:
-    return make_total(check_expression(node, scope).tree, scope.schema)
 
 
 def _over(
@@ -162,7 +157,7 @@ def _read_order(node: exp.Window, scope: Scope) -> list[exp.Ordered]:
         if isinstance(term.this, (exp.Literal, exp.Var)):
             raise refusal(node, f"{clause_of(node)}: ORDER BY takes columns inside OVER.")
         descending, first = bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
-        terms.append(exp.Ordered(this=_tree(term.this, scope), desc=descending, nulls_first=first))
+        terms.append(exp.Ordered(this=check_total(term.this, scope), desc=descending, nulls_first=first))
     return terms
 
 

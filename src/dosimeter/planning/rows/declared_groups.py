@@ -27,6 +27,7 @@ from dosimeter.sql import (
     find_date_part,
     gives_null,
     make_total,
+    refusal,
 )
 
 MAX_POINTS = 1_000_000
@@ -76,18 +77,18 @@ def declared_values(source: exp.Expression, checked: Checked, schema: Schema) ->
         if listed is not None:
             return _at_least_one(listed, source)
     if checked.type is Type.NUMBER and on_grid is None:
-        raise QueryError(
+        raise refusal(
+            source,
             f"GROUP BY {clause_of(source)} gives fractions, which have no fixed list of values. "
             "Use whole numbers: // instead of /, FLOOR, ROUND, or CASE.",
-            clause=clause_of(source),
         )
     domains = {name: _domain(column, source, bare) for name, column in columns.items()}
     points = math.prod(counts.values())
     if points > MAX_POINTS:
-        raise QueryError(
+        raise refusal(
+            source,
             f"GROUP BY {clause_of(source)} would have to be evaluated over {int(points):,} combinations of declared "
             f"values; at most {MAX_POINTS:,} are supported. Narrow the bounds or group by fewer columns.",
-            clause=clause_of(source),
         )
     if isinstance(bare, exp.Column):
         known = columns[bare.name].values or columns[bare.name].listed
@@ -104,7 +105,7 @@ def _plain(value: Scalar) -> Scalar:
 
 def _at_least_one(values: tuple[Scalar, ...], source: exp.Expression) -> tuple[Scalar, ...]:
     if not values:
-        raise QueryError(f"GROUP BY {clause_of(source)} is always NULL, so it has no groups.", clause=clause_of(source))
+        raise refusal(source, f"GROUP BY {clause_of(source)} is always NULL, so it has no groups.")
     return values
 
 
@@ -202,10 +203,10 @@ def _domain(column: Column, source: exp.Expression, tree: exp.Expression, *, nul
     if math.isinf(count):
         raise _undeclared(column, source)
     if count > MAX_POINTS:
-        raise QueryError(
+        raise refusal(
+            source,
             f"GROUP BY {clause_of(source)}: {column.name} has {int(count) - 1:,} declared values; at most "
             f"{MAX_POINTS:,} can be listed.",
-            clause=clause_of(source),
         )
     if column.listed is not None:
         known = [constant_tree(value).sql(dialect="duckdb") for value in (*column.listed, *([None] if null else []))]
@@ -272,10 +273,10 @@ def require_shareable(source: exp.Expression, checked: Checked, schema: Schema) 
 
 
 def _identifies(column: Column, source: exp.Expression) -> QueryError:
-    return QueryError(
+    return refusal(
+        source,
         f"GROUP BY {clause_of(source)}: {column.name} identifies people, so it cannot be a group. "
         "Group by something that many people share.",
-        clause=clause_of(source),
     )
 
 

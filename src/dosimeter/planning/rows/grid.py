@@ -26,7 +26,6 @@ from dosimeter.planning.rows.steps import (
     clamped,
     divide,
     divide_whole,
-    number,
     round_steps,
     take_remainder,
     whole,
@@ -44,9 +43,12 @@ from dosimeter.sql import (
     clause_of,
     column_tree,
     constant_tree,
+    double,
     evaluate_row,
     find_date_part,
+    literal,
     make_total,
+    plain_quotient,
     refusal,
     round_places,
     wrap,
@@ -152,7 +154,7 @@ def _column(column: Column, aggregate: str) -> Gridded:
     lower, upper = cast(tuple[Decimal, Decimal], column.bounds)
     raw = column_tree(column.name)
     if column.type is ColumnType.INTEGER:
-        whole_steps = clamped(raw, (number(lower), number(upper)), as_bigint(raw.copy()), (int(lower), int(upper)))
+        whole_steps = clamped(raw, (literal(lower), literal(upper)), as_bigint(raw.copy()), (int(lower), int(upper)))
         apart = [int(cast(int, value)) - int(lower) for value in column.listed or ()]
         return replace(whole_steps, stride=math.gcd(*apart)) if apart else whole_steps
     if column.resolution is None:
@@ -166,9 +168,9 @@ def _column(column: Column, aggregate: str) -> Gridded:
     if max(abs(low), abs(high)) >= LARGEST_SNAPPED:
         raise OverflowError
     # S8: one rounding rule on every engine.
-    quotient = exp.Div(this=as_double(raw), expression=as_double(number(column.resolution)), typed=False, safe=False)
-    half_up = exp.Floor(this=exp.Add(this=wrap(quotient), expression=as_double(exp.Literal.number("0.5"))))
-    ends = (as_double(number(lower)), as_double(number(upper)))
+    steps = plain_quotient(as_double(raw), as_double(literal(column.resolution)))
+    half_up = exp.Floor(this=exp.Add(this=wrap(steps), expression=double("0.5")))
+    ends = (as_double(literal(lower)), as_double(literal(upper)))
     return clamped(raw, ends, as_bigint(half_up), (low, high), step)
 
 

@@ -15,10 +15,20 @@ from sqlglot import exp
 
 from dosimeter.errors import QueryError
 from dosimeter.planning.query_plan import Join, QueryPlan
-from dosimeter.planning.rows.parsing import NO_SUBQUERIES
+from dosimeter.planning.rows.parsing import NO_SUBQUERIES, is_plain_table, read_table_name
 from dosimeter.problems import Hint, for_controller
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema
-from dosimeter.sql import COLUMN_TYPES, Scope, clause_of, conjunction, expect_only, flatten_connector, refusal
+from dosimeter.sql import (
+    COLUMN_TYPES,
+    Scope,
+    alias,
+    clause_of,
+    column_tree,
+    conjunction,
+    expect_only,
+    list_conditions,
+    refusal,
+)
 
 MOST_JOINED = 100_000  # rows that joins may make of one individual's rows; an engine could fail for whoever has most
 
@@ -58,13 +68,6 @@ class JoinedScope(Scope):
     def _column(self, name: str) -> Column | None:
         lowered = name.lower()
         return next((column for key, column in self.schema.columns.items() if key.lower() == lowered), None)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedSources:
-    scope: Scope
-    joins: tuple[Join, ...]
-    schema: Schema
 
 
 def scope_of(plan: QueryPlan) -> Scope:
@@ -157,30 +160,25 @@ def resolve_table(select: exp.Select, schema: Schema) -> Scope:
     table = origin.this
     if isinstance(table, exp.Subquery):
         raise refusal(table, NO_SUBQUERIES)
-    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+    if not is_plain_table(table):
         raise refusal(table, f"Only a plain table can stand in FROM. The table is {schema.table}.")
     if table.args.get("joins"):
         raise refusal(table, f"{clause_of(table)}: write joins one after the other, without parentheses.")
-    expect_only(table, "this", "db", "alias")
-    written = f"{table.db}.{table.name}" if table.db else table.name
+    written = read_table_name(table)
     if written.lower() != schema.table.lower():
         raise refusal(table, f"There is no table {written}. The table is {schema.table}.")
-    alias = table.args.get("alias")
-    if alias is not None:
-        expect_only(alias, "this")
-    names = {table.name.lower(), *([alias.name.lower()] if alias is not None else [])}
-    return Scope(schema=schema, names=frozenset(names))
+    return Scope(schema, frozenset({table.name.lower(), table.alias_or_name.lower()}))
 
 
-def resolve_joins(select: exp.Select, base: Scope) -> JoinedSources:
-    """Return the joins of a SELECT, what names mean in the joined rows, and the schema of these rows.
+def resolve_joins(select: exp.Select, base: Scope) -> tuple[Scope, tuple[Join, ...]]:
+    """Return what names mean in the joined rows of a SELECT, with the schema of these rows, and its joins.
 
     ``base``: the scope of the first table. Refuses a join that could multiply an individual's rows beyond what the
     schema bounds.
     """
     written = select.args.get("joins") or []
     if not written:
-        return JoinedSources(base, (), base.schema)
+        return base, ()
     schema = base.schema
     prefixes = dict.fromkeys(sorted(base.names), "")
     merged: set[str] = set()
@@ -197,7 +195,7 @@ def resolve_joins(select: exp.Select, base: Scope) -> JoinedSources:
         prefixes |= dict.fromkeys(names, f"{table.name}.")
         if node.args.get("using"):
             merged |= {f"{table.name}.{right}".lower() for _, right in pairs}
-    return JoinedSources(JoinedScope(schema, base.names, prefixes, frozenset(merged)), tuple(joins), schema)
+    return JoinedScope(schema, base.names, prefixes, frozenset(merged)), tuple(joins)
 
 
 def write_commas_as_joins(select: exp.Select) -> exp.Select:
@@ -209,7 +207,7 @@ def write_commas_as_joins(select: exp.Select) -> exp.Select:
     where = select.args.get("where")
     if not bare or where is None:
         return select
-    rest = flatten_connector(where.this) if isinstance(where.this, exp.And) else [where.this]
+    rest = list_conditions(where.this)
     for join in bare:
         names = {join.this.name.lower(), join.this.alias_or_name.lower()}
         tests = [test for test in rest if _compares_tables(test, names)]
@@ -267,16 +265,12 @@ def _join_table(node: exp.Expression, schema: Schema) -> tuple[JoinTable, list[s
     if str(node.args.get("side") or "").upper() not in ("", "LEFT"):
         raise refusal(node, f"{clause_of(node)}: only [INNER] JOIN and LEFT JOIN are supported.")
     target = node.this
-    if not isinstance(target, exp.Table) or not isinstance(target.this, exp.Identifier):
+    if not is_plain_table(target):
         raise refusal(node, f"{clause_of(node)}: only a table that the schema declares can be joined.")
-    expect_only(target, "this", "db", "alias")
-    alias = target.args.get("alias")
-    if alias is not None:
-        expect_only(alias, "this")
-    written = f"{target.db}.{target.name}" if target.db else target.name
+    written = read_table_name(target)
     for name, table in schema.tables.items():
         if name.lower() == written.lower():
-            return table, list(dict.fromkeys([target.name.lower(), (target.alias or target.name).lower()]))
+            return table, list(dict.fromkeys([target.name.lower(), target.alias_or_name.lower()]))
     if written.lower() == schema.table.lower():
         raise refusal(node, f"{clause_of(node)}: a table cannot be joined with itself, {_explain_self_join(schema)}")
     raise refusal(
@@ -311,7 +305,7 @@ def _pairs(node: exp.Expression, table: JoinTable, names: list[str], scope: Join
         return
     if on is None:
         raise refusal(node, f"{clause_of(node)} joins every row with every row. Say on which column: USING (column).")
-    for condition in flatten_connector(on) if isinstance(on, exp.And) else [on]:
+    for condition in list_conditions(on):
         test = condition.unnest()
         sides = [test.this.unnest(), test.expression.unnest()] if isinstance(test, exp.EQ) else []
         columns = [side for side in sides if isinstance(side, exp.Column)]
@@ -350,10 +344,10 @@ def _pair(left: exp.Column, right: str, table: JoinTable, scope: JoinedScope) ->
         raise QueryError(f"The table {table.name} has no column {right} in the schema.", clause=right)
     column = scope.resolve(left)
     if COLUMN_TYPES[column.type] is not COLUMN_TYPES[table.columns[found].type]:
-        raise QueryError(
+        raise refusal(
+            left,
             f"{column.name} is {column.type} and {table.name}.{found} is {table.columns[found].type}: "
             "they cannot be equal.",
-            clause=clause_of(left),
         )
     return column.name, found
 
@@ -406,28 +400,20 @@ def joined_relation(
     """
     added = {f"{join.table.name}.{name}" for join in joins for name in join.table.columns}
     own = [name for name in schema.columns if name not in added]
-    query = exp.select(*[_column_as("base", name, name) for name in own]).from_(_aliased(base, "base"))
-    places = {name: ("base", name) for name in own}
+    query = exp.select(*[alias(column_tree(name, "base"), name, quoted=True) for name in own]).from_(
+        _aliased(base, "base")
+    )
+    columns = {name: column_tree(name, "base") for name in own}
     for number, join in enumerate(joins):
-        alias = f"joined{number}"
-        tests = [
-            exp.EQ(this=_column_of(*places[left]), expression=_column_of(alias, right)) for left, right in join.pairs
-        ]
+        place = f"joined{number}"
+        tests = [exp.EQ(this=columns[left].copy(), expression=column_tree(right, place)) for left, right in join.pairs]
         kind = "left" if join.left else "inner"
-        query = query.join(_aliased(others[join.table.name], alias), on=conjunction(tests), join_type=kind)
+        query = query.join(_aliased(others[join.table.name], place), on=conjunction(tests), join_type=kind)
         for name in join.table.columns:
             full = f"{join.table.name}.{name}"
-            places[full] = (alias, name)
-            query = query.select(_column_as(alias, name, full))
+            columns[full] = column_tree(name, place)
+            query = query.select(alias(columns[full].copy(), full, quoted=True))
     return query.subquery("joined")
-
-
-def _column_of(table: str, name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table=table)
-
-
-def _column_as(table: str, name: str, alias: str) -> exp.Expression:
-    return exp.Alias(this=_column_of(table, name), alias=exp.to_identifier(alias, quoted=True))
 
 
 def _aliased(relation: exp.Expression, alias: str) -> exp.Expression:

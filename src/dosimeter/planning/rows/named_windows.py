@@ -6,11 +6,10 @@ Later passes then meet only windows that are written in full.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from sqlglot import exp
 
-from dosimeter.planning.rows.parsing import read_whole_number, unaliased
+from dosimeter.planning.rows.parsing import find_item, read_whole_number, unaliased
 from dosimeter.sql import clause_of, refusal
 
 
@@ -81,8 +80,4 @@ def _meant(node: exp.Expression, select: exp.Select) -> exp.Expression:
     position = read_whole_number(node)
     if position is not None and 1 <= position <= len(select.expressions):
         return unaliased(select.expressions[position - 1]).copy()
-    if isinstance(node, exp.Column) and not node.table:
-        for item in select.expressions:
-            if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
-                return cast(exp.Expression, item.this.copy())
-    return node.copy()
+    return (find_item(node, select.expressions) or node).copy()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar, cast
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import ClassVar, TypeGuard, cast
 
 import sqlglot
 from sqlglot import TokenType, exp
@@ -12,7 +14,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.duckdb import DuckDBParser
 
 from dosimeter.errors import QueryError
-from dosimeter.sql import clause_of, expect_only, name_to_char, refusal
+from dosimeter.sql import Scope, clause_of, expect_only, name_to_char, refusal
 
 MAX_SQL = 100_000
 MAX_DEPTH = 50
@@ -129,7 +131,8 @@ def _parse_query(sql: str) -> exp.Expression:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise QueryError("The SQL does not parse. Ask for example: SELECT COUNT(*) FROM table.") from None
     statements = [statement for statement in statements if not isinstance(statement, exp.Semicolon)]
-    statements = [statement.transform(name_to_char, copy=False) for statement in statements]
+    for node in [node for statement in statements for node in statement.find_all(exp.ToChar)]:
+        node.replace(name_to_char(node))
     if len(statements) != 1:
         raise QueryError(_ONE_STATEMENT)
     statement = statements[0]
@@ -258,6 +261,69 @@ def read_whole_number(node: exp.Expression) -> int | None:
     return int(node.this)
 
 
+# ---------------------------------------------------------------- the parts of a SELECT
+
+
 def unaliased(item: exp.Expression) -> exp.Expression:
     """Return an item of a SELECT list without its alias."""
     return cast(exp.Expression, item.this) if isinstance(item, exp.Alias) else item
+
+
+def is_star(item: exp.Expression) -> bool:
+    """Return whether an item of a SELECT list is ``*`` or ``table.*``."""
+    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
+
+
+def expect_plain_star(item: exp.Expression) -> None:
+    """Refuse a ``*`` with options, such as EXCLUDE."""
+    expect_only(item if isinstance(item, exp.Star) else item.this)
+
+
+def find_item(node: exp.Expression, items: Iterable[exp.Expression]) -> exp.Expression | None:
+    """Return what a bare name in another clause stands for in the SELECT list; None if no item has that alias."""
+    if isinstance(node, exp.Column) and not node.table:
+        for item in items:
+            if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
+                return unaliased(item)
+    return None
+
+
+def dereference(node: exp.Expression, select: exp.Select, scope: Scope) -> exp.Expression:
+    """Return the SELECT item that GROUP BY 1 or GROUP BY alias stands for; otherwise the node itself.
+
+    A name that is also a column means the column. Refuses a position that is not in the SELECT list.
+    """
+    if isinstance(node, exp.Literal) and not node.is_string:
+        position = read_whole_number(node)
+        if position is None or not 1 <= position <= len(select.expressions):
+            raise refusal(node, f"GROUP BY {clause_of(node)} does not name an item of the SELECT list.")
+        return unaliased(select.expressions[position - 1])
+    if isinstance(node, exp.Column) and not node.table:
+        with suppress(QueryError):
+            scope.resolve(node)
+            return node
+    return find_item(node, select.expressions) or node
+
+
+def list_sources(select: exp.Select) -> list[exp.Expression]:
+    """Return what stands in FROM and in the JOINs of a SELECT, in order."""
+    origin = select.args.get("from_")
+    return [*([] if origin is None else [origin.this]), *(join.this for join in select.args.get("joins") or [])]
+
+
+def is_plain_table(node: exp.Expression | None) -> TypeGuard[exp.Table]:
+    """Return whether a name of a table stands here, and no subquery or function."""
+    return isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
+
+
+def expect_alias(node: exp.Expression, *parts: str) -> None:
+    """Refuse a table or subquery of FROM with other options than ``parts`` and a plain alias."""
+    expect_only(node, *parts, "alias")
+    if node.args.get("alias") is not None:
+        expect_only(node.args["alias"], "this")
+
+
+def read_table_name(node: exp.Table) -> str:
+    """Return the name of a table of FROM as it is written, with its schema if that is written, too."""
+    expect_alias(node, "this", "db")
+    return f"{node.db}.{node.name}" if node.db else node.name

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, cast
 
@@ -24,7 +23,11 @@ from dosimeter.sql import (
     case,
     clamp,
     count_nodes,
+    double,
     is_not_null,
+    literal,
+    plain_quotient,
+    quotient,
     wrap,
 )
 
@@ -74,15 +77,9 @@ class Gridded:
         return self.lower == self.upper and self.stride == 0
 
 
-def number(value: Decimal) -> exp.Expression:
-    """Return a number as a tree, with its sign."""
-    literal: exp.Expression = exp.Literal.number(format(abs(value), "f"))
-    return exp.Neg(this=literal) if value < 0 else literal
-
-
 def whole(value: int) -> exp.Expression:
     """Return a whole number as a tree, cast to 64 bits."""
-    return as_bigint(number(Decimal(value)))
+    return as_bigint(literal(value))
 
 
 def clamped(
@@ -124,15 +121,11 @@ def round_to_candidates(value: Gridded, step: int) -> Gridded:
     raw = (
         exp.Cast(this=value.tree, to=exp.DataType.build("DECIMAL(38, 0)")) if high - low >= LARGEST // 2 else value.tree
     )
-    moved = exp.Paren(this=exp.Add(this=wrap(raw.copy()), expression=wrap(_whole(step // 2 - low))))
-    below = exp.Paren(this=exp.Sub(this=moved, expression=exp.Mod(this=moved.copy(), expression=_whole(step))))
-    rounded = as_bigint(exp.Paren(this=exp.Add(this=below, expression=wrap(_whole(low)))))
-    beyond = exp.GT(this=wrap(value.tree.copy()), expression=_whole(last + (high - last) // 2))
+    moved = exp.Paren(this=exp.Add(this=wrap(raw.copy()), expression=wrap(literal(step // 2 - low))))
+    below = exp.Paren(this=exp.Sub(this=moved, expression=exp.Mod(this=moved.copy(), expression=literal(step))))
+    rounded = as_bigint(exp.Paren(this=exp.Add(this=below, expression=wrap(literal(low)))))
+    beyond = exp.GT(this=wrap(value.tree.copy()), expression=literal(last + (high - last) // 2))
     return Gridded(case((beyond, whole(high)), default=rounded), low, high, value.unit)
-
-
-def _whole(value: int) -> exp.Expression:
-    return number(Decimal(value))
 
 
 # ---------------------------------------------------------------- quotients
@@ -147,7 +140,7 @@ def divide(left: Gridded, right: Gridded) -> Gridded:
         return _divide_by_one_value(left, right)
     low, high = _quotient_ends(left, right)
     ratio = left.unit / right.unit
-    value = _scaled(_quotient(left, right), ratio)
+    value = _scaled(quotient(left.tree.copy(), right.tree.copy()), ratio)
     return _rounded(value, low * ratio, high * ratio)
 
 
@@ -174,23 +167,20 @@ def _quotient_ends(left: Gridded, right: Gridded) -> tuple[Fraction, Fraction]:
     return min(corners), max(corners)
 
 
-def _quotient(left: Gridded, right: Gridded) -> exp.Expression:
-    divisor = exp.Nullif(this=as_double(right.tree.copy()), expression=as_double(exp.Literal.number(0)))
-    return exp.Div(this=as_double(left.tree.copy()), expression=divisor, typed=False, safe=False)
-
-
 def divide_whole(left: Gridded, right: Gridded) -> Gridded:
     """Return a // b of two values on the same grid: the quotient rounded towards 0."""
     _expect_exact(left, right)
     low, high = _quotient_ends(left, right)
-    return Gridded(_towards_zero(_quotient(left, right)), math.trunc(low), math.trunc(high), Fraction(1))
+    return Gridded(
+        _towards_zero(quotient(left.tree.copy(), right.tree.copy())), math.trunc(low), math.trunc(high), Fraction(1)
+    )
 
 
 def take_remainder(left: Gridded, right: Gridded) -> Gridded:
     """Return a % b of two values on the same grid: the remainder of a // b, with the sign of a."""
     _expect_exact(left, right)
     _quotient_ends(left, right)
-    multiple = exp.Mul(this=wrap(right.tree), expression=_towards_zero(_quotient(left, right)))
+    multiple = exp.Mul(this=wrap(right.tree), expression=_towards_zero(quotient(left.tree.copy(), right.tree.copy())))
     tree = exp.Sub(this=wrap(left.tree), expression=multiple)
     most = min(max(abs(left.lower), abs(left.upper)), max(abs(right.lower), abs(right.upper)) - 1)
     return Gridded(tree, -most if left.lower < 0 else 0, most if left.upper > 0 else 0, left.unit)
@@ -202,7 +192,7 @@ def _expect_exact(*parts: Gridded) -> None:
 
 
 def _towards_zero(value: exp.Expression) -> exp.Expression:
-    negative = exp.LT(this=wrap(value), expression=as_double(exp.Literal.number(0)))
+    negative = exp.LT(this=wrap(value), expression=double(0))
     return case((negative, as_bigint(exp.Ceil(this=value.copy()))), default=as_bigint(exp.Floor(this=value.copy())))
 
 
@@ -246,7 +236,7 @@ def _round(kind: type[exp.Expression], value: exp.Expression) -> exp.Expression:
         return as_bigint(exp.Anonymous(this="ROUND_EVEN", expressions=[value, exp.Literal.number(0)]))
     if kind is not exp.Round:
         return as_bigint(kind(this=value))
-    half = as_double(exp.Literal.number(_BELOW_HALF))
+    half = double(_BELOW_HALF)
     size = as_bigint(exp.Floor(this=exp.Add(this=exp.Abs(this=value), expression=half)))
     return exp.Mul(this=as_bigint(exp.Sign(this=value.copy())), expression=size)
 
@@ -293,7 +283,7 @@ def _rounded(value: exp.Expression, low: Fraction, high: Fraction) -> Gridded:
     steps = (math.floor(low / unit), math.ceil(high / unit))
     if max(abs(step) for step in steps) >= LARGEST_SNAPPED:
         raise OverflowError
-    half = as_double(exp.Literal.number("0.5"))
+    half = double("0.5")
     nearest = exp.Floor(this=exp.Add(this=wrap(_scaled(value, 1 / unit)), expression=half))
     ends = (_double(low), _double(high))
     return clamped(wrap(value), ends, as_bigint(nearest), steps, unit)
@@ -310,7 +300,7 @@ def _floor_log2(value: Fraction) -> int:
 
 
 def _double(value: Fraction) -> exp.Expression:
-    size = as_double(exp.Literal.number(repr(float(abs(value)))))
+    size = double(repr(float(abs(value))))
     return exp.Neg(this=size) if value < 0 else size
 
 
@@ -322,6 +312,5 @@ def _scaled(value: exp.Expression, factor: Fraction) -> exp.Expression:
     if factor.numerator != 1:
         result = exp.Mul(this=wrap(result), expression=_double(Fraction(factor.numerator)))
     if factor.denominator != 1:
-        divisor = _double(Fraction(factor.denominator))
-        result = exp.Div(this=wrap(result), expression=divisor, typed=False, safe=False)
+        result = plain_quotient(wrap(result), _double(Fraction(factor.denominator)))
     return exp.Paren(this=result) if result is not value else result

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dosimeter.planning.people.levels import PersonLevels
-from dosimeter.planning.rows.parsing import as_select
+from dosimeter.planning.rows.parsing import as_select, expect_alias, expect_plain_star, is_star, unaliased
 from dosimeter.sql import MAX_NODES, clause_of, conjunction, expect_only, is_row_wise, refusal
 
 MAX_NESTING = 10
@@ -25,22 +25,19 @@ _ONE_ROW_EACH = (
 )
 
 
-def inline_subqueries(
-    select: exp.Select, columns: Iterable[str] = (), people: PersonLevels | None = None
-) -> exp.Select:
+def inline_subqueries(select: exp.Select, people: PersonLevels) -> exp.Select:
     """Return the same query as one SELECT over tables, with its subqueries and CTEs written in.
 
-    ``columns``: those of the table, which ``*`` stands for. ``people``: collects what is computed from each
-    individual's own rows; without it, such subqueries are refused.
+    ``people``: collects what is computed from each individual's own rows.
     """
-    _refuse_shadowing(select, {name.lower() for name in columns})
+    _refuse_shadowing(select, {name.lower() for name in people.declared.columns})
     return _Inlining(people).inline(select.copy(), {}, 0)
 
 
 def _refuse_shadowing(select: exp.Select, columns: Set[str]) -> None:
     """Refuse `SELECT *, … AS cost` where the table has a column cost: engines differ in which one a name means."""
     for inner in select.find_all(exp.Select):
-        if inner is select or not any(_is_star(item) for item in inner.expressions):
+        if inner is select or not any(is_star(item) for item in inner.expressions):
             continue
         for item in inner.expressions:
             if isinstance(item, exp.Alias) and item.alias.lower() in columns:
@@ -49,7 +46,7 @@ def _refuse_shadowing(select: exp.Select, columns: Set[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Inlining:
-    people: PersonLevels | None
+    people: PersonLevels
 
     def inline(self, select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> exp.Select:
         """Return a SELECT over a table, with the subqueries and CTEs that its FROM names written in.
@@ -62,16 +59,14 @@ class _Inlining:
         select.set("with_", None)
         for join in select.args.get("joins") or []:
             self._name_joined(join, named, depth)
-        if self.people is not None:
-            self.people.set_aside(select, lambda query: self.inline(query, named, depth + 1))
+        self.people.set_aside(select, lambda query: self.inline(query, named, depth + 1))
         origin = select.args.get("from_")
         found = self._inner_query(origin.this, named, depth) if origin is not None else None
         if found is not None:
             inner, alias = found
             _require_row_wise(inner)
             select = _write_in(select, inner, alias, depth)
-        if self.people is not None:
-            self.people.settle(select)
+        self.people.settle(select)
         return select
 
     def _read_ctes(self, select: exp.Select, known: Mapping[str, exp.Select], depth: int) -> dict[str, exp.Select]:
@@ -87,31 +82,21 @@ class _Inlining:
         is_cte = isinstance(source, exp.Table) and not source.db and source.name.lower() in named
         if not isinstance(source, exp.Subquery) and not is_cte:
             return None
-        expect_only(source, "this", "alias")
-        if source.args.get("alias") is not None:
-            expect_only(source.args["alias"], "this")
+        expect_alias(source, "this")
         if is_cte:
-            return self._lower(named[source.name.lower()].copy()), (source.alias or source.name).lower()
+            return self.people.lower(named[source.name.lower()].copy()), source.alias_or_name.lower()
         if not isinstance(source.this, exp.Select):
             raise refusal(source, "Only a plain SELECT can stand as a subquery in FROM.")
-        return self._lower(self.inline(source.this.copy(), named, depth + 1)), source.alias.lower()
+        return self.people.lower(self.inline(source.this.copy(), named, depth + 1)), source.alias.lower()
 
     def _name_joined(self, join: exp.Expression, named: Mapping[str, exp.Select], depth: int) -> None:
         """Replace a joined subquery or CTE about individuals by a table that stands for it."""
         target = join.this
         is_cte = isinstance(target, exp.Table) and not target.db and target.name.lower() in named
-        if is_cte and self.people is None:
-            raise refusal(join, f"{clause_of(join)}: a CTE cannot be joined. Join the table itself.")
         is_query = isinstance(target, exp.Subquery) and isinstance(target.this, exp.Select)
-        if self.people is None or not (is_cte or is_query):
-            return
-        found = self._inner_query(target, named, depth)
-        assert found is not None
-        query, alias = found
-        join.set("this", self.people.join(query, alias, join))
-
-    def _lower(self, select: exp.Select) -> exp.Select:
-        return select if self.people is None else self.people.lower(select)
+        found = self._inner_query(target, named, depth) if is_cte or is_query else None
+        if found is not None:
+            join.set("this", self.people.join(*found, join))
 
 
 def read_ctes(select: exp.Select) -> dict[str, exp.Select]:
@@ -138,7 +123,7 @@ def _require_row_wise(inner: exp.Select) -> None:
         if name not in _ROW_WISE and value:
             raise refusal(inner, _ONE_ROW_EACH)
     for item in inner.expressions:
-        if _is_star(item):
+        if is_star(item):
             continue
         for node in item.walk():
             if isinstance(node, (exp.AggFunc, exp.Window)):
@@ -149,10 +134,6 @@ def _require_row_wise(inner: exp.Select) -> None:
                     f"{clause_of(node)} is not supported in a subquery or CTE. Use columns, arithmetic, CASE, "
                     "COALESCE, comparisons and date parts there.",
                 )
-
-
-def _is_star(item: exp.Expression) -> bool:
-    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
 
 
 @dataclass(slots=True)
@@ -288,8 +269,8 @@ def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
     star = False
     mentioned = {node.name.lower() for part in inner.expressions for node in part.find_all(exp.Column)}
     for item in inner.expressions:
-        if _is_star(item):
-            expect_only(item if isinstance(item, exp.Star) else item.this)
+        if is_star(item):
+            expect_plain_star(item)
             if not isinstance(item, exp.Star) and inner.args.get("joins"):
                 raise refusal(item, f"{clause_of(item)}: list the columns by name.")
             star = True
@@ -299,7 +280,7 @@ def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
             raise refusal(item, "Name this expression with AS, so that the outer query can use it.")
         if name in columns:
             raise refusal(item, f"The subquery has two columns called {name}. Give them different names.")
-        columns[name] = item.this if isinstance(item, exp.Alias) else item
+        columns[name] = unaliased(item)
     for name, item in columns.items() if star else ():
         renamed = not isinstance(item, exp.Column) or item.name.lower() != name
         if renamed and name in mentioned:
@@ -310,10 +291,10 @@ def _read_items(inner: exp.Select) -> tuple[dict[str, exp.Expression], bool]:
 def _expanded(items: Iterable[exp.Expression], meaning: _Meaning) -> Iterable[exp.Expression]:
     """Yield the SELECT list with `*` replaced by the columns of the subquery, not those of its table."""
     for item in items:
-        if not _is_star(item):
+        if not is_star(item):
             yield item
             continue
-        expect_only(item if isinstance(item, exp.Star) else item.this)
+        expect_plain_star(item)
         if meaning.joined or (isinstance(item, exp.Column) and item.table.lower() != meaning.alias):
             raise refusal(item, f"{clause_of(item)}: list the columns by name.")
         if meaning.star:
