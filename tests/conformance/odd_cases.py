@@ -104,16 +104,20 @@ class Case:
     @property
     def sql(self) -> str:
         groups = [group.sql for group in find_groupings(self.group, self.subject)]
-        joined = {
-            "none": "",
-            "sites": " JOIN sites ON t.site = sites.site",
-            "rates": f" JOIN rates ON t.{self.column} = rates.rate",
-            "rates, left": f" LEFT JOIN rates ON t.{self.column} = rates.rate",
-            "labs": f" JOIN labs ON t.{MODES[self.mode].unit} = labs.{MODES[self.mode].unit}",
-        }[self.join]
+        joined = "" if self.join == "none" else self.join_clause("LEFT JOIN" if self.join.endswith("left") else "JOIN")
         where = "" if self.where == "none" else f" WHERE {find_condition(self.where, self.subject).sql}"
         by = f" GROUP BY {', '.join(groups)}" if groups else ""
         return f"SELECT {', '.join([*groups, self.aggregates.sql])} FROM t{joined}{where}{by}"
+
+    def join_clause(self, kind: str) -> str:
+        """Return what stands after t in FROM."""
+        name = self.join.split(",")[0]
+        left, right = self._keys(name)
+        return f" {kind} {name} ON t.{left} = {name}.{right}"
+
+    def _keys(self, name: str) -> tuple[str, str]:
+        unit = MODES[self.mode].unit
+        return {"sites": ("site", "site"), "rates": (self.column, "rate"), "labs": (unit, unit)}[name]
 
     # ------------------------------------------------------------ what it means
 
@@ -135,8 +139,7 @@ class Case:
             yield from rows
             return
         name = self.join.split(",")[0]
-        unit = MODES[self.mode].unit
-        left, right = {"sites": ("site", "site"), "rates": (self.column, "rate"), "labs": (unit, unit)}[name]
+        left, right = self._keys(name)
         for row in rows:
             found = [other for other in others[name] if row[left] is not None and other[right] == row[left]]
             if not found and self.join.endswith("left"):
