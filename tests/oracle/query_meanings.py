@@ -342,6 +342,14 @@ def power(term: Term, exponent: int, rows: Sequence[Row]) -> Fraction:
     return sum(((value - term.middle) ** exponent for value in term.of(rows)), Fraction(0))
 
 
+def total(term: Term, rows: Sequence[Row]) -> Fraction:
+    return sum(term.of(rows), Fraction(0))
+
+
+def mean_with_floor(term: Term, floor: int, rows: Sequence[Row]) -> Fraction:
+    return term.middle + power(term, 1, rows) / max(len(term.of(rows)), floor)  # S2
+
+
 def filtered(term: Term, test: Condition | None) -> Term:
     return term if test is None else choose(test, term, None)
 
@@ -385,7 +393,7 @@ def make_count_distinct(column: str, test: Condition | None, most_rows: int = 1)
 def make_sum(term: Term, test: Condition | None) -> Aggregate:
     inner = filtered(term, test)
     delta = max(abs(inner.low), abs(inner.high))
-    part = Part(f"sum {inner.sql}", lambda rows: sum(inner.of(rows), Fraction(0)), each_row(delta))
+    part = Part(f"sum {inner.sql}", partial(total, inner), each_row(delta))
     return Aggregate(f"SUM({term.sql})" + suffix(test), (part,))
 
 
@@ -416,14 +424,11 @@ def make_moments(kind: str, term: Term, test: Condition | None, options: PlanOpt
         return Aggregate(sql, (Part(sql, measures[kind], lambda m, groups: (by_hand, by_hand)),))
     if kind == "AVG" and floor is not None:
 
-        def bounded(rows: Sequence[Row]) -> Fraction:
-            return inner.middle + power(inner, 1, rows) / max(len(inner.of(rows)), floor)  # S2
-
         def deltas(m: int, groups: int) -> tuple[Fraction, Fraction]:
             delta = m * inner.width / (floor + (m if groups == 1 else 1))
             return delta, delta
 
-        return Aggregate(sql, (Part(sql, bounded, deltas),))
+        return Aggregate(sql, (Part(sql, partial(mean_with_floor, inner, floor), deltas),))
     names = ["count", "centred"] if kind == "AVG" else ["count", "centred", "squares"]
     return Aggregate(
         sql,

@@ -146,19 +146,19 @@ def test_all_numbers_share_epsilon(query: int, source: str) -> None:
 def test_the_most_exposed_are_explained_in_every_block() -> None:
     rows = [
         {**dict.fromkeys(COLUMNS), "pid": pid, "vid": at, "ward": ward, "sick": sick}
-        for at, (pid, ward, sick) in enumerate([("ann", "A", True), ("ann", "B", True), ("bob", "A", False)])
+        for at, (pid, ward, sick) in enumerate([("ann", "A", True), ("ann", "Öst", True), ("bob", "A", False)])
     ]
     sql = (
         "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward UNION ALL SELECT 'sick', COUNT(*) FROM visits WHERE sick"
     )
     with replace(draw_tables(1), visits=rows, m=2).open() as dataset:
         (first,) = dataset.risk(sql).list_people(1, reveal=True)
-        assert first.why == "A: n from 2 to 1; B: n from 1 to 0; n from 2 to 0"
+        assert first.why == "A: n from 2 to 1; Öst: n from 1 to 0; n from 2 to 0"
         assert first.columns == {"pid": "ann"}
     with Tables(rows, [], None, 1).open() as dataset:
         people = dataset.risk(sql).list_people(5, columns=["vid"])
         assert [(person.why, person.columns["vid"]) for person in people] == [
             ("A: n from 2 to 1; n from 2 to 1", 0),
-            ("B: n from 1 to 0; n from 2 to 1", 1),
+            ("Öst: n from 1 to 0; n from 2 to 1", 1),
             ("A: n from 2 to 1", 2),
         ]

@@ -33,7 +33,7 @@ def rows_of(tables: Tables) -> dict[str, list[Row]]:
 
 
 def clamp(x: int | None) -> int:
-    return 0 if x is None else min(max(x, 0), 6)
+    return 0 if x is None else min(max(x, -2), 6)
 
 
 def place(*cells: Any) -> tuple[Any, ...]:
