@@ -79,7 +79,7 @@ class PersonQuery:
 def draw_query(seed: int) -> PersonQuery:
     """Draw a query of one of the person stage's forms."""
     chance = random.Random(seed)
-    forms = [_grouped, _grouped, _windowed, _windowed, _chosen, _nested, _one_row, _joined, _with_tables]
+    forms = [_grouped, _grouped, _windowed, _windowed, _chosen, _nested, _one_row, _joined]
     text, groups = chance.choice(forms)(chance)
     full = text
     for mark, last_word in LAST_WORDS.items():
@@ -191,21 +191,19 @@ FULL_JOINS = {
 }
 OFFERED = {
     "visits": (["SUM(x)", "COUNT(visits.cost)"], ["ward", "sick"], ["ward = 'A'", "x > 90"]),
-    "clinics": (["SUM(beds)", "COUNT(DISTINCT region)"], ["region"], ["region <> 'north'", "beds IS NULL"]),
+    "clinics": (["SUM(LEAST(beds, 9))", "COUNT(DISTINCT region)"], ["region"], ["region <> 'north'", "beds IS NULL"]),
     "labs": (["SUM(score)", "COUNT(DISTINCT lab)"], ["kind"], ["score IS NULL", "kind <> 'u' OR x < 3"]),
 }
 
 
-def _with_tables(chance: random.Random) -> tuple[str, int]:
-    """Join whole tables: public ones by their keys, private ones by individual."""
-    source, names = chance.choice(list(FULL_JOINS.items()))
+def draw_join(seed: int, source: str, names: str) -> PersonQuery:
+    """Draw a query of whole tables that are joined: public ones by their keys, private ones by individual."""
+    chance = random.Random(seed)
     asked, keys, tests = (
         [each for name in ("visits", *names.split()) for each in OFFERED[name][kind]] for kind in range(3)
     )
-    where = chance.choice(["", f" WHERE {chance.choice(tests)}"])
-    origin = f"FROM {source.format(chance.choice(['JOIN', 'LEFT JOIN']))}{where}"
+    origin = f"FROM {source}{chance.choice(['', f' WHERE {chance.choice(tests)}'])}"
     measured = ", ".join(["COUNT(*)", *chance.sample(asked, 2)])
     group = chance.choice([None, *keys])
-    return (
-        (f"SELECT {measured} {origin}", 0) if group is None else (f"SELECT {group}, {measured} {origin} GROUP BY 1", 1)
-    )
+    sql = f"SELECT {measured} {origin}" if group is None else f"SELECT {group}, {measured} {origin} GROUP BY 1"
+    return PersonQuery(sql, sql, int(group is not None))

@@ -466,7 +466,11 @@ def draw_kinds(options: PlanOptions, most_rows: int = 1) -> dict[str, st.SearchS
     }
 
 
-KINDS = tuple(draw_kinds(PlanOptions()))
+CHOSEN = {
+    **{f"{kind} by hand": (kind, PlanOptions(quantiles="noise", sensitivity=0.75)) for kind in MOMENTS},
+    "AVG of many": ("AVG", PlanOptions(quantiles="noise", min_rows=3)),
+}
+KINDS = (*draw_kinds(PlanOptions()), *CHOSEN)
 
 
 # ---------------------------------------------------------------- groups with their meaning
@@ -589,6 +593,8 @@ def queries(draw: st.DrawFn, *, by_unit: bool = False, kind: str | None = None) 
     """Draw a query, of rows or individuals with up to five; ``kind``: what its first aggregate is."""
     m = draw(st.integers(1, 5)) if by_unit else None
     options = draw(st.sampled_from(BY_UNIT if by_unit else BY_ROW))
+    if kind in CHOSEN:
+        kind, options = CHOSEN[kind]
     kinds = draw_kinds(options, m or 1)
     more = draw(st.lists(st.one_of(*kinds.values()), min_size=0 if kind else 1, max_size=2 if kind else 3))
     aggregates = [draw(kinds[kind]), *more] if kind else more

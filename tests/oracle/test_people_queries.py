@@ -24,36 +24,53 @@ from dosimeter.influence.rows.row_profile import RowProfile
 from dosimeter.influence.units.unit_profile import UnitProfile
 from dosimeter.sql import column_tree
 from tests.oracle.leaving_out import assert_same_people, check_deletion, expand
-from tests.oracle.people_tables import WARDS, draw_tables
-from tests.oracle.person_queries import draw_query
+from tests.oracle.people_tables import WARDS, Tables, draw_tables
+from tests.oracle.person_queries import FULL_JOINS, PersonQuery, draw_join, draw_query
 
 EXAMPLES = settings().max_examples // 2
 SEEDS = st.integers(0, 2**32)
 
 
-@given(table=SEEDS, query=SEEDS)
-@settings(max_examples=EXAMPLES)
-def test_the_exact_answer_is_duckdbs_own(table: int, query: int) -> None:
-    tables, asked = draw_tables(table), draw_query(query)
+def check_exact(tables: Tables, asked: PersonQuery) -> None:
     with tables.open() as dataset:
-        risk = dataset.risk(asked.sql, quantiles="noise")
-        measured = risk.measured()
-    found = dict(zip(measured.keys, measured.values, strict=True))
+        measured = dataset.risk(asked.sql, quantiles="noise").measured()
     judged = {tuple(row[: asked.groups]): row[asked.groups :] for row in tables.ask_duckdb(asked.plain)}
-    for key, values in found.items():
-        theirs = judged.get(key, (0,) * len(values))
-        expected = [float(value or 0) for value in theirs]
+    for key, values in zip(measured.keys, measured.values, strict=True):
+        expected = [float(value or 0) for value in judged.get(key, (0,) * len(values))]
         np.testing.assert_allclose([float(value) for value in values], expected, rtol=0, atol=1e-4, err_msg=asked.sql)
 
 
-@given(table=SEEDS, query=SEEDS, mechanism=st.sampled_from(["laplace", "gaussian"]))
-@settings(max_examples=EXAMPLES)
-def test_nobody_moves_the_answer_by_more_than_its_sensitivity(table: int, query: int, mechanism: Any) -> None:
-    """Really deleting each person, also where the data are not what the schema says."""
-    tables, asked = draw_tables(table, odd=True), draw_query(query)
+def check_left(tables: Tables, asked: PersonQuery, mechanism: Any) -> None:
+    """Really delete each person."""
     with ExitStack() as opened:
         whole, *fewer = (opened.enter_context(each.open()) for each in (tables, *tables.delete_each()))
         check_deletion(whole.risk(asked.sql, mechanism=mechanism, quantiles="noise"), fewer)
+
+
+MECHANISMS = st.sampled_from(["laplace", "gaussian"])
+
+
+@given(table=SEEDS, query=SEEDS)
+@settings(max_examples=EXAMPLES)
+def test_the_exact_answer_is_duckdbs_own(table: int, query: int) -> None:
+    check_exact(draw_tables(table), draw_query(query))
+
+
+@given(table=SEEDS, query=SEEDS, mechanism=MECHANISMS)
+@settings(max_examples=EXAMPLES)
+def test_nobody_moves_the_answer_by_more_than_its_sensitivity(table: int, query: int, mechanism: Any) -> None:
+    """Also where the data are not what the schema says."""
+    check_left(draw_tables(table, odd=True), draw_query(query), mechanism)
+
+
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
+@pytest.mark.parametrize("source", FULL_JOINS)
+@given(table=SEEDS, query=SEEDS, mechanism=MECHANISMS)
+@settings(max_examples=EXAMPLES // 3)
+def test_joined_tables_too(source: str, kind: str, table: int, query: int, mechanism: Any) -> None:
+    asked = draw_join(query, source.format(kind), FULL_JOINS[source])
+    check_exact(draw_tables(table), asked)
+    check_left(draw_tables(table, odd=True), asked, mechanism)
 
 
 @given(table=SEEDS, query=SEEDS)

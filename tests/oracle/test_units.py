@@ -391,6 +391,13 @@ def test_more_individuals_than_declared_are_all_counted() -> None:
         assert visits.risk("SELECT COUNT(*) FROM visits WHERE unit = 'p0'").sensitivities.counts.tolist() == [SLOTS, 1]
 
 
+def test_of_few_declared_values_only_these_are_different_ones() -> None:
+    rows = [visit("ann", key, grp=grp) for key, grp in enumerate(["Bonn", "Nowhere", "Elsewhere", "Köln"])]
+    with open_visits(rows, 4) as visits:
+        risk = visits.risk("SELECT COUNT(DISTINCT grp) FROM visits")
+        assert (risk.measured().values, risk.sensitivity) == (((2,),), len(GROUPS))
+
+
 def test_observed_groups_are_refused() -> None:
     with open_visits([visit("ann", 1)], 1) as visits, pytest.raises(OptionError, match="declared groups"):
         visits.risk("SELECT grp, COUNT(*) FROM visits GROUP BY grp", groups="observed")
