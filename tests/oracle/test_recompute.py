@@ -58,8 +58,8 @@ def test_deletion_by_hand() -> None:
     plan = plan_query("SELECT team, MEDIAN(score) FROM people GROUP BY team", SMALL_SCHEMA)
     found = recompute_contributions(plan, whole_table(engine), 6, 1, processes=1)
     middle = 2.0  # of [-5, 9]
-    expected = [[2.5 - 4, 0, 0, 0], [2.5 - 1, 0, 0, 0], [0, 9 - middle, 0, 0], [0] * 4, [0] * 4, [0] * 4]
-    assert_same_people(expand(found), [tuple(map(float, vector)) for vector in expected])
+    expected = [(2.5 - 4, 0, 0, 0), (2.5 - 1, 0, 0, 0), (0, 9 - middle, 0, 0), *[(0.0,) * 4] * 3]
+    assert_same_people(expand(found), expected)
     bounded = plan_query("SELECT AVG(score) FROM people WHERE team = 'a'", SMALL_SCHEMA, PlanOptions(min_rows=5))
     found = recompute_contributions(bounded, whole_table(engine), 4, 1, processes=1)
     assert_same_people(expand(found), [((1 - middle) / 5,), ((4 - middle) / 5,), (0.0,), (0.0,)])

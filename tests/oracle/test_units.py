@@ -29,6 +29,7 @@ from dosimeter.errors import DataError, OptionError
 from dosimeter.influence.units import unit_profile as unit_sensitivity
 from dosimeter.influence.units import unit_queries
 from dosimeter.influence.units.unit_profile import UnitProfile
+from dosimeter.planning import PlanOptions
 from dosimeter_paper.recompute import recompute_risk
 from tests.oracle.leaving_out import assert_same_people, bound, everybody_there, expand, size_of
 from tests.oracle.query_meanings import (
@@ -37,6 +38,7 @@ from tests.oracle.query_meanings import (
     GROUPINGS,
     GROUPS,
     KINDS,
+    MOMENTS,
     SLOTS,
     TABLES,
     TESTS,
@@ -46,10 +48,12 @@ from tests.oracle.query_meanings import (
     Row,
     Vector,
     X,
+    draw_rows,
     kept_rows,
     make_count,
     make_count_distinct,
     make_count_star,
+    make_moments,
     make_sum,
     open_visits,
     queries,
@@ -81,8 +85,22 @@ def test_contributions_are_those_of_deletion(kind: str, data: st.DataObject, row
     """Each aggregate in turn, alone or beside others, in columns and in texts."""
     query = data.draw(queries(by_unit=True, kind=kind))
     mechanism: Any = data.draw(st.sampled_from(["laplace", "gaussian"]))
+    with allow_columns(data.draw(st.sampled_from([64, 5, 0]))):
+        check_individuals(rows, query, mechanism)
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+@pytest.mark.parametrize("kind", MOMENTS)
+def test_moments_in_a_study_are_those_of_deletion(kind: str, seed: int) -> None:
+    """S7: with a sensitivity given by hand they are one number each."""
+    rows = next(rows for rows in map(draw_rows, range(100 * seed, 100 * seed + 99)) if len(rows) == 14)
+    options = PlanOptions(quantiles="noise", sensitivity=0.75)
+    check_individuals(rows, Query((make_moments(kind, X, None, options),), None, (), options, m=3), "laplace")
+
+
+def check_individuals(rows: list[Row], query: Query, mechanism: Any) -> None:
     kept, keys = kept_rows(rows, query.m or 1), query.keys(rows)
-    with open_visits(rows, query.m or 1) as visits, allow_columns(data.draw(st.sampled_from([64, 5, 0]))):
+    with open_visits(rows, query.m or 1) as visits:
         risk = ask(visits, query, mechanism=mechanism)
         norm = risk.mechanism.norm
         left = query.leave_out(kept, norm)
