@@ -32,7 +32,7 @@ pytest.register_assert_rewrite(
     "tests.corpus.harmless",
     "tests.corpus.plain_answers",
     "tests.oracle.recompute_tables",
-    "tests.oracle.unit_oracle",
+    "tests.oracle.leaving_out",
     "tests.unit.release_stays",
 )
 

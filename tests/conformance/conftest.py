@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -33,6 +33,7 @@ from dosimeter.schema import Schema
 from dosimeter.schema.toml import read_schema
 from tests.conformance import group_tables
 from tests.conformance.engine_cases import SERVERS
+from tests.conformance.odd_worlds import Worlds
 
 ROWS = 240
 NAMES = [
@@ -272,6 +273,18 @@ def grouped_in(open_in: OpenIn) -> Callable[[str, bool], Dataset]:
         return open_in(engine, facts, tables, group_tables.POSTGRES)
 
     return find
+
+
+@pytest.fixture(scope="module")
+def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
+    """Tables with odd cells, opened as cases ask for them. Servers start when a case first asks for one."""
+
+    def connect() -> Any:
+        return psycopg.connect(request.getfixturevalue("postgres_url"))
+
+    folder = tmp_path_factory.mktemp("odd")
+    with closing(Worlds(folder, connect, lambda: request.getfixturevalue("spark_session"))) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session", params=SERVERS)

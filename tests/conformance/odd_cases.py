@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from tests.conformance.odd_meanings import (
@@ -14,20 +15,15 @@ from tests.conformance.odd_meanings import (
     GROUPS_BY_KIND,
     MIN_ROWS,
     Aggregates,
-    Condition,
-    Part,
     Subject,
-    Term,
     clamp,
-    count,
     find_aggregates,
     find_condition,
     find_groupings,
-    lift,
     list_conditions,
-    total,
 )
 from tests.conformance.odd_tables import SOURCES, OddColumn, Row, columns_of
+from tests.oracle.query_meanings import Condition, Measure, Term, lift, power, total
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class Case:
         if name is None:
             return found
         joined = Term(name, lift(clamp(0, 9), lambda row: row[name]), Fraction(0), Fraction(9))
-        parts: tuple[Part, ...] = (*found.parts, count(joined), total(joined))
+        parts: tuple[Measure, ...] = (*found.parts, partial(power, joined, 0), partial(total, joined))
         return Aggregates(f"{found.sql}, COUNT({name}), SUM({name})", parts, found.min_rows)
 
     @property
@@ -104,16 +100,20 @@ class Case:
     @property
     def sql(self) -> str:
         groups = [group.sql for group in find_groupings(self.group, self.subject)]
-        joined = {
-            "none": "",
-            "sites": " JOIN sites ON t.site = sites.site",
-            "rates": f" JOIN rates ON t.{self.column} = rates.rate",
-            "rates, left": f" LEFT JOIN rates ON t.{self.column} = rates.rate",
-            "labs": f" JOIN labs ON t.{MODES[self.mode].unit} = labs.{MODES[self.mode].unit}",
-        }[self.join]
+        joined = "" if self.join == "none" else self.join_clause("LEFT JOIN" if self.join.endswith("left") else "JOIN")
         where = "" if self.where == "none" else f" WHERE {find_condition(self.where, self.subject).sql}"
         by = f" GROUP BY {', '.join(groups)}" if groups else ""
         return f"SELECT {', '.join([*groups, self.aggregates.sql])} FROM t{joined}{where}{by}"
+
+    def join_clause(self, kind: str) -> str:
+        """Return what stands after t in FROM."""
+        name = self.join.split(",")[0]
+        left, right = self._keys(name)
+        return f" {kind} {name} ON t.{left} = {name}.{right}"
+
+    def _keys(self, name: str) -> tuple[str, str]:
+        unit = MODES[self.mode].unit
+        return {"sites": ("site", "site"), "rates": (self.column, "rate"), "labs": (unit, unit)}[name]
 
     # ------------------------------------------------------------ what it means
 
@@ -126,17 +126,16 @@ class Case:
         members: dict[tuple[Any, ...], list[Row]] = {key: [] for key in keys}
         for row in self._joined(rows, others):
             key = tuple(group.value(row) for group in groups)
-            if (test is None or test.holds(row)) and key in members:
+            if (test is None or test.value(row) is True) and key in members:
                 members[key].append(row)
-        return [[part(own) for part in self.aggregates.parts] for own in members.values()]
+        return [[Fraction(part(own)) for part in self.aggregates.parts] for own in members.values()]
 
     def _joined(self, rows: Sequence[Row], others: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
         if self.join == "none":
             yield from rows
             return
         name = self.join.split(",")[0]
-        unit = MODES[self.mode].unit
-        left, right = {"sites": ("site", "site"), "rates": (self.column, "rate"), "labs": (unit, unit)}[name]
+        left, right = self._keys(name)
         for row in rows:
             found = [other for other in others[name] if row[left] is not None and other[right] == row[left]]
             if not found and self.join.endswith("left"):
@@ -158,7 +157,7 @@ class WideCase(Case):
 
     @property
     def aggregates(self) -> Aggregates:
-        written, parts = [], list[Part]()
+        written, parts = [], list[Measure]()
         for column in self.declared:
             subject = Subject(f"t.{column.name}", column.name, column.kind)
             names = {">", "NOT >", "=", "IS NULL"} & set(list_conditions(column.kind))
@@ -169,8 +168,8 @@ class WideCase(Case):
         return Aggregates(", ".join(written), tuple(parts))
 
 
-def _count_where(test: Condition) -> Part:
-    return lambda rows: Fraction(sum(test.holds(row) for row in rows))
+def _count_where(test: Condition) -> Measure:
+    return lambda rows: Fraction(sum(test.value(row) is True for row in rows))
 
 
 def make_wide(source: str, mode: str, removed: str) -> WideCase:

@@ -59,7 +59,7 @@ def write_source(source: str, tables: Tables, folder: Path, connect: Callable[[]
             return _files(paths, source, {"delimiter": ","} if "spark" not in source else {})
         case "parquet by pyarrow" | "parquet by polars" | "parquet by duckdb" | "spark parquet":
             paths = {
-                name: _write_parquet(source, folder / f"{name}.parquet", as_arrow(rows, columns))
+                name: write_parquet(source, folder / f"{name}.parquet", as_arrow(rows, columns))
                 for name, (rows, columns) in tables.items()
             }
             return _files(paths, source, {})
@@ -95,7 +95,7 @@ def _write_csv(path: Path, rows: Sequence[Row]) -> str:
     return str(path)
 
 
-def _write_parquet(source: str, path: Path, table: pa.Table) -> str:
+def write_parquet(source: str, path: Path, table: pa.Table) -> str:
     """Several row groups, with statistics; DuckDB writes none that are smaller than its vectors, so it gets one."""
     if source == "parquet by polars":
         import polars as pl

@@ -270,9 +270,9 @@ TYPED = (
     OddColumn("born", "date", DAYS, LAST_DAY, FIRST_DAY, ODD_DAYS, "date32", "DATE", "date"),
     _moment_column("at_us", "timestamp[us]", "TIMESTAMP", "timestamp", 10**6),
     _moment_column("at_tz", "timestamp[us, UTC]", "TIMESTAMPTZ", "timestamptz", 10**6),
-    _moment_column("at_ms", "timestamp[ms]", "TIMESTAMP_MS", None, 10**3, 10**17, -(10**17)),
-    _moment_column("at_tz_ms", "timestamp[ms, UTC]", None, None, 10**3, 10**17, -(10**17)),
-    _moment_column("at_s", "timestamp[s]", "TIMESTAMP_S", None, 1, 10**15, -(10**15)),
+    _moment_column("at_ms", "timestamp[ms]", "TIMESTAMP_MS", None, 10**3, 10**17, -(2**63)),
+    _moment_column("at_tz_ms", "timestamp[ms, UTC]", None, None, 10**3, -(10**17), -(2**63)),
+    _moment_column("at_s", "timestamp[s]", "TIMESTAMP_S", None, 1, -(10**15), -(2**63)),
     _moment_column("at_ns", "timestamp[ns]", "TIMESTAMP_NS", None, 10**9),
 )  # fmt: skip
 TEXTUAL = (

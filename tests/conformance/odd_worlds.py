@@ -7,15 +7,13 @@ and it moves by no more than Δ in either norm.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psycopg
 import pytest
 
 from dosimeter import Dataset, Ledger
@@ -101,6 +99,7 @@ class Worlds:
 
     folder: Path
     connect: Callable[[], Any]
+    start_spark: Callable[[], object]
     written: dict[Any, Written] = field(default_factory=dict)
     ledgers: dict[Any, Path] = field(default_factory=dict)
     datasets: dict[Any, tuple[Dataset, Ledger]] = field(default_factory=dict)
@@ -109,6 +108,8 @@ class Worlds:
         joined = case.join.split(",")[0]
         key = (case.source, tuple(column.name for column in case.declared), case.mode, joined, removed)
         if key not in self.datasets:
+            if case.source in SPARK:
+                self.start_spark()
             rates = case.odd if joined == "rates" else None
             written = self.write(case.source, removed, MODES[case.mode].unit, rates)
             facts = declare_case(case)
@@ -138,17 +139,6 @@ class Worlds:
                 source, list_tables(populate(source, unit, removed), rates), place, self.connect
             )
         return self.written[key]
-
-
-@contextmanager
-def open_worlds(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> Iterator[Worlds]:
-    """Give the worlds of one test module. PostgreSQL starts when a case first asks for it."""
-
-    def connect() -> Any:
-        return psycopg.connect(request.getfixturevalue("postgres_url"))
-
-    with closing(Worlds(factory.mktemp("odd"), connect)) as worlds:
-        yield worlds
 
 
 def mark(case: Case, *more: pytest.MarkDecorator) -> Any:
@@ -209,7 +199,7 @@ Vector = list[list[Fraction]]
 Numbers = Sequence[Sequence[Fraction]]
 
 
-def release(dataset: Dataset, ledger: Ledger, case: Case) -> tuple[QueryPlan, Measured]:
+def release(dataset: Dataset, ledger: Ledger, sql: str, min_rows: int | None) -> tuple[QueryPlan, Measured]:
     """Release an answer, and return the exact vector that got the noise."""
     seen: list[tuple[QueryPlan, Measured]] = []
 
@@ -217,34 +207,35 @@ def release(dataset: Dataset, ledger: Ledger, case: Case) -> tuple[QueryPlan, Me
         seen.append((plan, measure_exactly(plan, tables, profile, late=late)))
         return seen[-1][1]
 
-    with pytest.MonkeyPatch.context() as patch, noise_for_quantiles():
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dosimeter.release.ways.fixed.measure_exactly", measure)
         answer = dataset.release(
-            case.sql,
-            ledger=ledger,
-            epsilon=0.5,
-            policy="budget:1000000",
-            min_rows=case.min_rows,
-            again=True,
+            sql, ledger=ledger, epsilon=0.5, policy="budget:1000000", min_rows=min_rows, again=True
         )
-    assert answer.status == "released", case.sql
+    assert answer.status == "released", sql
     assert len(seen) == 1
     return seen[0]
 
 
 def check_neighbours(worlds: Worlds, case: Case) -> None:
     """Both tables are answered, the oracle gives the same vectors, and the two are at most Δ apart."""
-    plan, everybody = release(*worlds.open(case, None), case)
-    other, fewer = release(*worlds.open(case, case.removed), case)
+    with noise_for_quantiles():
+        (plan, everybody), (other, fewer) = (
+            release(*worlds.open(case, removed), case.sql, case.min_rows) for removed in (None, case.removed)
+        )
     assert fewer.keys == everybody.keys
     assert everybody.keys
     assert not any(value is None for key in everybody.keys for value in key)
     assert [other.sensitivity(1), other.sensitivity(2)] == [plan.sensitivity(1), plan.sensitivity(2)]
     check_oracle(case, everybody.keys, [[list(row) for row in found.values] for found in (everybody, fewer)])
+    check_distance(plan, everybody.values, fewer.values)
+
+
+def check_distance(plan: QueryPlan, first: Numbers, second: Numbers) -> None:
+    """Compare how far neighbours are apart with Δ, in both norms."""
     norms: tuple[Norm, ...] = (1, 2)
     for norm in norms:
-        moved = distance(plan, everybody.values, fewer.values, norm)
-        assert moved <= plan.sensitivity(norm) * (1 + 1e-9), (norm, moved, plan.sensitivity(norm), case.sql)
+        assert distance(plan, first, second, norm) <= plan.sensitivity(norm) * (1 + 1e-9), norm
 
 
 def choose_rows(case: Case, rows: list[Row]) -> list[Row]:

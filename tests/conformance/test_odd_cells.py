@@ -40,58 +40,26 @@ from tests.conformance.odd_worlds import (
     list_tables,
     mark,
     marks_of,
-    open_worlds,
     populate,
 )
 
-
-@pytest.fixture(scope="module")
-def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
-    with open_worlds(request, tmp_path_factory) as opened:
-        yield opened
-
-
+SMOKE = pytest.mark.smoke
 MAIN = cover_pairs(OTHERS, MAIN_PAIRS)
 IN_SPARK = cover_pairs(SPARK, SPARK_PAIRS)
+AT_LENGTH = [case for case in cover_pairs(OTHERS, ALL_PAIRS) if case not in MAIN]
+AT_LENGTH += [case for case in cover_pairs(SPARK, ALL_PAIRS) if case not in IN_SPARK]
 
 
-@pytest.mark.parametrize("case", [mark(case) for case in MAIN])
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(mark(case) for case in MAIN),
+        *(mark(case, *([pytest.mark.long] if at % 5 else [])) for at, case in enumerate(IN_SPARK)),
+        *(mark(make_wide(source, "person", "odd"), *([] if source == "spark csv" else [SMOKE])) for source in SOURCES),
+        *(mark(case, pytest.mark.long) for case in AT_LENGTH),
+    ],
+)
 def test_neighbours(worlds: Worlds, case: Case) -> None:
-    check_neighbours(worlds, case)
-
-
-@pytest.mark.usefixtures("spark_session")
-@pytest.mark.parametrize(
-    "case", [mark(case, *([pytest.mark.long] if at % 5 else [])) for at, case in enumerate(IN_SPARK)]
-)
-def test_neighbours_in_spark(worlds: Worlds, case: Case) -> None:
-    check_neighbours(worlds, case)
-
-
-@pytest.mark.parametrize("case", [mark(make_wide(source, "person", "odd"), pytest.mark.smoke) for source in OTHERS])
-def test_all_columns_at_once(worlds: Worlds, case: Case) -> None:
-    check_neighbours(worlds, case)
-
-
-@pytest.mark.usefixtures("spark_session")
-@pytest.mark.parametrize(
-    "case", [mark(make_wide(s, "person", "odd"), *[pytest.mark.smoke] * (s == "spark parquet")) for s in SPARK]
-)
-def test_all_columns_at_once_in_spark(worlds: Worlds, case: Case) -> None:
-    check_neighbours(worlds, case)
-
-
-# ---------------------------------------------------------------- everything, in long runs
-
-
-@pytest.mark.parametrize("case", [mark(case, pytest.mark.long) for case in cover_pairs(OTHERS, ALL_PAIRS)])
-def test_all_pairs(worlds: Worlds, case: Case) -> None:
-    check_neighbours(worlds, case)
-
-
-@pytest.mark.usefixtures("spark_session")
-@pytest.mark.parametrize("case", [mark(case, pytest.mark.long) for case in cover_pairs(SPARK, ALL_PAIRS)])
-def test_all_pairs_in_spark(worlds: Worlds, case: Case) -> None:
     check_neighbours(worlds, case)
 
 
@@ -114,12 +82,9 @@ def list_queries(source: str, column: str, mode: str) -> Iterator[Case]:
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("source", "column"), [(source, c.name) for source in OTHERS for c in columns_of(source)])
-def test_whole_product(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, source: str, column: str, mode: str
-) -> None:
-    with open_worlds(request, tmp_path_factory) as opened:
-        for case in list_queries(source, column, mode):
-            check_neighbours(opened, case)
+def test_whole_product(worlds: Worlds, source: str, column: str, mode: str) -> None:
+    for case in list_queries(source, column, mode):
+        check_neighbours(worlds, case)
 
 
 # ---------------------------------------------------------------- the tables are what they say

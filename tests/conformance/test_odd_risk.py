@@ -17,17 +17,11 @@ import pytest
 from dosimeter.assessment import Risk
 from tests.conformance.odd_cases import MODES, Case, cover_pairs
 from tests.conformance.odd_tables import Row
-from tests.conformance.odd_worlds import OTHERS, SPARK, Worlds, choose_rows, distance, mark, open_worlds, populate
+from tests.conformance.odd_worlds import OTHERS, SPARK, Worlds, choose_rows, distance, mark, populate
 
 CASES = cover_pairs(OTHERS, (("source", "kind"), ("kind", "bundle"), ("kind", "mode"), ("kind", "join")), seed=11)
 MORE = cover_pairs(OTHERS, (("source", "column"), ("column", "mode"), ("column", "join"), ("kind", "where")), seed=12)
 IN_SPARK = cover_pairs(SPARK, (("source", "kind"),), seed=11)
-
-
-@pytest.fixture(scope="module")
-def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
-    with open_worlds(request, tmp_path_factory) as opened:
-        yield opened
 
 
 def leave_out(case: Case, risk: Risk) -> list[float]:
@@ -60,15 +54,6 @@ def sizes(risk: Risk) -> list[float]:
     return sorted(size for size in np.repeat(norms, risk.contributions.people).tolist() if size > 1e-9)
 
 
-def check_risk(worlds: Worlds, case: Case) -> None:
-    dataset, _ = worlds.open(case, None)
-    mechanism: Literal["laplace", "gaussian"] = "gaussian" if case.removed == "high" else "laplace"
-    risk = dataset.risk(case.sql, mechanism=mechanism, min_rows=case.min_rows, quantiles="noise")
-    assert float(risk.sensitivities.values.max()) <= risk.sensitivity * (1 + 1e-9)
-    assert sizes(risk) == pytest.approx(leave_out(case, risk), rel=1e-9, abs=1e-9)
-    check_people(case, risk)
-
-
 def check_people(case: Case, risk: Risk) -> None:
     """Whoever is shown has NULL where their cell is odd; and ``by`` counts them in the group of NULL."""
     for shown in risk.list_people(40, reveal=True):
@@ -88,13 +73,17 @@ def is_ordinary(cell: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    "case", [*(mark(case) for case in CASES), *(mark(case, pytest.mark.long) for case in MORE if case not in CASES)]
+    "case",
+    [
+        *(mark(case) for case in CASES),
+        *(mark(case, pytest.mark.long) for case in MORE if case not in CASES),
+        *(mark(case, *([pytest.mark.long] if at else [])) for at, case in enumerate(IN_SPARK)),
+    ],
 )
 def test_risk(worlds: Worlds, case: Case) -> None:
-    check_risk(worlds, case)
-
-
-@pytest.mark.usefixtures("spark_session")
-@pytest.mark.parametrize("case", [mark(case, *([pytest.mark.long] if at else [])) for at, case in enumerate(IN_SPARK)])
-def test_risk_in_spark(worlds: Worlds, case: Case) -> None:
-    check_risk(worlds, case)
+    dataset, _ = worlds.open(case, None)
+    mechanism: Literal["laplace", "gaussian"] = "gaussian" if case.removed == "high" else "laplace"
+    risk = dataset.risk(case.sql, mechanism=mechanism, min_rows=case.min_rows, quantiles="noise")
+    assert float(risk.sensitivities.values.max()) <= risk.sensitivity * (1 + 1e-9)
+    assert sizes(risk) == pytest.approx(leave_out(case, risk), rel=1e-9, abs=1e-9)
+    check_people(case, risk)

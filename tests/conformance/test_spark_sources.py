@@ -133,31 +133,6 @@ def test_latin_1_and_gzip(tmp_path: Path) -> None:
     assert read_rows(engine, PEOPLE) == [(1, "Köln")]
 
 
-@pytest.mark.parametrize(
-    ("facts", "good", "bad"),
-    [
-        ({"type": "integer"}, "-12", "12.5"),
-        ({"type": "integer"}, "+7", SECRET),
-        ({"type": "integer"}, "9223372036854775807", "9223372036854775808"),
-        ({"type": "decimal"}, "-1.5e3", "1.5d"),
-        ({"type": "decimal"}, ".5", "1.2.3"),
-        ({"type": "boolean"}, "true", "perhaps"),
-        ({"type": "date"}, "2024-02-29", "2023-02-29"),
-        ({"type": "date"}, "2024-02-29", "2024"),
-        ({"type": "timestamp"}, "2024-02-29 12:30:00.5", "12:30"),
-        ({"type": "timestamp"}, "2024-02-29", "yesterday"),
-    ],
-)
-def test_csv_cells_without_their_type_are_null(tmp_path: Path, facts: dict[str, Any], good: str, bad: str) -> None:
-    """DuckDB takes what Spark takes, and for both the rest is NULL."""
-    schema = read_schema({"table": "t", "columns": {"n": {"type": "integer"}, "v": facts}})
-    fine = write(tmp_path / "t.csv", f"n,v\n1,{good}\n2,\n")
-    assert read_rows(open_spark(fine), schema) == read_rows(open_duckdb(fine), schema)
-    broken = write(tmp_path / "u.csv", f"n,v\n1,{good}\n2,{bad}\n")
-    assert read_rows(open_spark(broken), schema) == read_rows(open_duckdb(broken), schema)
-    assert read_rows(open_spark(broken), schema) == read_rows(open_spark(fine), schema)
-
-
 @pytest.mark.parametrize("row", ["1", "1,a,b"])
 def test_malformed_rows_fail_even_where_their_cells_are_not_needed(tmp_path: Path, row: str) -> None:
     path = write(tmp_path / "t.csv", f"n,s\n2,{SECRET}\n{row}\n")

@@ -1,7 +1,7 @@
 """Individuals with many rows, and joins: on every engine the same rows count, the same people move the same numbers.
 
-DuckDB is the reference, which `tests/oracle/` compares with deletion; which rows are kept is checked here once more on
-every engine against plain Python. Units differ in case, accents, normal form and signs.
+DuckDB is the reference, which `tests/oracle/` compares with deletion; which rows are kept is checked on every engine by
+test_rows_that_count.py. Units differ in case, accents, normal form and signs.
 """
 
 from __future__ import annotations
@@ -165,21 +165,6 @@ def test_public_tables_after_the_noise_agree(visits_in: Callable[[str], Dataset]
 def test_bounded_mean_agrees(visits_in: Callable[[str], Dataset], engine: str) -> None:
     sql = "SELECT ward, AVG(cost) FROM visits GROUP BY ward"
     compare(visits_in(engine).risk(sql, min_rows=8), visits_in("duckdb").risk(sql, min_rows=8))
-
-
-@pytest.mark.parametrize("engine", EVERY_ENGINE)
-@pytest.mark.parametrize(("unit", "key"), [("pid", "vid"), ("number", "vid")])
-def test_the_rows_that_count_are_kept(opener: Callable[..., Dataset], engine: str, unit: str, key: str) -> None:
-    dataset = opener(engine, TABLES, {**FACTS, "unit": unit, "row_key": key})
-    kept = rows_that_count(TABLES["visits"].to_pylist(), FACTS["columns"], unit, M)
-    assert max(Counter(row[unit] for row in TABLES["visits"].to_pylist()).values()) > M
-    found = dataset.risk("SELECT COUNT(*), COUNT(x) FROM visits WHERE x > 1 OR ward = 'A'").measured().values[0]
-    expected = [row for row in kept if (row["x"] or 0) > 1 or row["ward"] == "A"]
-    assert [*found] == [len(expected), sum(row["x"] is not None for row in expected)]
-    days = dataset.risk("SELECT day, COUNT(*) FROM visits GROUP BY day").measured()
-    assert dict(zip([key for (key,) in days.keys], [v for (v,) in days.values], strict=True)) == {
-        day: sum(row["day"] == day for row in kept) for (day,) in days.keys
-    }
 
 
 PREFERENCES = [

@@ -21,7 +21,7 @@ from tests.corpus.harmless import expect_harmless
 from tests.corpus.plain_answers import answer_without_noise, ask_plainly, assert_same_answer
 from tests.corpus.reading import Entry, answered
 from tests.corpus.tables import ROWS, find_schema, find_source
-from tests.oracle.exact_answers import measure_weighted
+from tests.oracle.leaving_out import measure_weighted
 
 OPTIONS = {
     "noise": PlanOptions(quantiles="noise"),

@@ -7,114 +7,10 @@ The two differ only in that the second has the last word on order written out (t
 from __future__ import annotations
 
 import random
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-
-from dosimeter import Dataset
-from tests.oracle.unit_oracle import Row, kept_rows
-from tests.shared_duckdb import ask_plain_duckdb
-
-SLOTS = 9
-WARDS = ("A", "B", "O'C")
-FIRST_DAY = date(2024, 1, 1)
-FACTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("people.toml").read_text(encoding="utf-8"))
-LABS, CLINICS = (FACTS["tables"][name] for name in ("labs", "clinics"))
-del FACTS["tables"]  # each drawn table adds them, with limits of its own
-VISITS_ARROW = pa.schema(
-    [
-        ("pid", pa.string()), ("vid", pa.int64()), ("ward", pa.string()), ("x", pa.int64()), ("cost", pa.float64()),
-        ("d", pa.date32()), ("sick", pa.bool_()), ("clinic_id", pa.int64()),
-    ]
-)  # fmt: skip
-LABS_ARROW = pa.schema([("pid", pa.string()), ("lab", pa.int64()), ("score", pa.int64()), ("kind", pa.string())])
-CLINICS_TABLE = pa.table({"clinic_id": [1, 2, 3], "region": ["north", "south", "north"]})
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Two private tables of the same people."""
-
-    visits: list[Row]
-    labs: list[Row]
-    m: int
-    n: int
-
-    def open(self) -> Dataset:
-        schema = {**FACTS, "max_rows_per_unit": self.m}
-        schema["tables"] = {"labs": {**LABS, "max_rows_per_unit": self.n}, "clinics": CLINICS}
-        return Dataset.open(
-            pa.Table.from_pylist(self.visits, schema=VISITS_ARROW),
-            schema=schema,
-            table="visits",
-            tables={"labs": pa.Table.from_pylist(self.labs, schema=LABS_ARROW), "clinics": CLINICS_TABLE},
-        )
-
-    def without(self, person: str) -> Tables:
-        """Really delete somebody, from both tables."""
-        visits, labs = ([row for row in rows if row["pid"] != person] for rows in (self.visits, self.labs))
-        return Tables(visits, labs, self.m, self.n)
-
-    @property
-    def people(self) -> list[str]:
-        return sorted({row["pid"] for row in self.visits if row["pid"] is not None})
-
-    def ask_duckdb(self, sql: str) -> list[tuple[Any, ...]]:
-        """Ask DuckDB, as it is, about the rows that count, which are found here by the rule of math.md."""
-        visits = kept_rows(self.visits, self.m, FACTS["columns"], "pid")
-        labs = kept_rows(self.labs, self.n, LABS["columns"], "pid")
-        tables = {
-            "visits": pa.Table.from_pylist(visits, schema=VISITS_ARROW),
-            "labs": pa.Table.from_pylist(labs, schema=LABS_ARROW),
-        }
-        with ask_plain_duckdb(**tables, clinics=CLINICS_TABLE) as plain:
-            return plain.execute(sql).fetchall()
-
-
-def draw_tables(seed: int, *, odd: bool = False) -> Tables:
-    """Up to 16 visits of up to 5 people. Odd: cells out of bounds, NaN, repeated row keys, rows of nobody."""
-    chance = random.Random(seed)
-    people = [f"p{at}" for at in range(chance.choice([1, 3, 4, 5]))]
-    keys = chance.sample(range(-20, 40), 24)
-
-    def some(values: Sequence[Any]) -> Any:
-        return None if chance.random() < 0.12 else chance.choice(values)
-
-    costs = [steps / 4 for steps in range(-8, 41)]
-    wild = [-(2**62), 2**62, 7, -1]
-    visits = [
-        {
-            "pid": chance.choice([*people, None] if odd else people),
-            "vid": chance.choice(keys[:5]) if odd else keys[at],
-            "ward": some([*WARDS, "Nowhere"]),
-            "x": some([*range(7), *(wild if odd else [])]),
-            "cost": some([*costs, *([float("nan"), float("inf"), -1e300, 99.13] if odd else [])]),
-            "d": some([FIRST_DAY + timedelta(days) for days in (0, 1, 1, 20, 45, 45, 200)]),
-            "sick": some([True, False]),
-            "clinic_id": some(range(1, 6)),
-        }
-        for at in range(chance.choice([0, 1, 5, 10, 16, 16]))
-    ]
-    labs = [
-        {
-            "pid": chance.choice([*people, "stranger", None]),
-            "lab": chance.choice([0, 1, 2]) if odd else at,
-            "score": some([*range(6), *(wild if odd else [])]),
-            "kind": some(["u", "v", "w"]),
-        }
-        for at in range(chance.choice([0, 3, 8]))
-    ]
-    return Tables(visits, labs, chance.choice([1, 2, 3, 5]), chance.choice([1, 2, 4]))
-
-
-# ---------------------------------------------------------------- queries
-
-CONDITIONS = ["x > 2", "ward = 'A'", "sick", "NOT sick", "cost < 3", "d >= '2024-01-15'", "x IS NULL", "ward <> 'B'"]
+CONDITIONS = ["x > 2", "ward = 'A'", "sick", "NOT sick", "cost < 3", "d >= '2024-03-01'", "x IS NULL", "ward <> 'Öst'"]
 AGGREGATES = [
     "COUNT(*)", "COUNT(x)", "COUNT(DISTINCT ward)", "COUNT_IF(x > 2)", "SUM(x)", "SUM(cost)", "SUM(x * 2 - 3)",
     "MIN(x)", "MAX(cost)", "MIN(cost)", "AVG(x)", "AVG(cost)", "MEDIAN(x)", "MEDIAN(cost)", "MAX(x) - MIN(x)",
@@ -124,7 +20,7 @@ AGGREGATES = [
     "ARG_MAX(x, {latest})", "ARG_MIN(cost, {earliest})", "MAX_BY(x * 2, {latest}) FILTER (WHERE sick)",
     "CASE WHEN ARG_MIN(sick, {earliest}) THEN 1 ELSE 0 END", "CASE WHEN ARG_MAX(ward, {latest}) = 'A' THEN 2 END",
     "CASE WHEN CAST(MAX(d) AS TIMESTAMP) - MIN(d) <= INTERVAL 44 DAY THEN 1 ELSE 0 END",
-    "CASE WHEN MIN(d) < '2024-01-10' THEN 1 ELSE 0 END", "CASE WHEN MIN(ward) = MAX(ward) THEN 1 ELSE 0 END",
+    "CASE WHEN MIN(d) < '2024-02-10' THEN 1 ELSE 0 END", "CASE WHEN MIN(ward) = MAX(ward) THEN 1 ELSE 0 END",
 ]  # fmt: skip
 KEYS = ["ward", "sick", "x > 2", "clinic_id", "YEAR(d)", "MONTH(d)"]
 ALL_ROWS = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
@@ -160,7 +56,7 @@ MEMBERS = [
     "pid NOT IN (SELECT pid FROM labs WHERE pid IS NOT NULL GROUP BY pid HAVING MAX(score) > 3)",
     "pid IN (SELECT v.pid FROM visits v JOIN clinics c ON v.clinic_id = c.clinic_id WHERE c.region = 'north')",
     "pid IN (SELECT DISTINCT pid FROM (SELECT pid, ROW_NUMBER() OVER (PARTITION BY pid ORDER BY x{t}) AS r, ward "
-    "FROM visits) f WHERE r = 1 AND ward = 'B')",
+    "FROM visits) f WHERE r = 1 AND ward = 'Öst')",
 ]
 
 
@@ -185,10 +81,15 @@ def draw_query(seed: int) -> PersonQuery:
     chance = random.Random(seed)
     forms = [_grouped, _grouped, _windowed, _windowed, _chosen, _nested, _one_row, _joined]
     text, groups = chance.choice(forms)(chance)
-    short, full = text, text
+    full = text
     for mark, last_word in LAST_WORDS.items():
-        short, full = short.replace(mark, "" if mark == "{t}" else "d"), full.replace(mark, last_word)
-    return PersonQuery(short, full, groups)
+        full = full.replace(mark, last_word)
+    return PersonQuery(shorten(text), full, groups)
+
+
+def shorten(text: str) -> str:
+    """Return a query as an analyst writes it, without the last word on order."""
+    return text.replace("{t}", "").replace("{latest}", "d").replace("{earliest}", "d")
 
 
 def _where(chance: random.Random, *, members: bool = True) -> str:
@@ -278,3 +179,31 @@ def _joined(chance: random.Random) -> tuple[str, int]:
     if chance.random() < 0.5:
         return f"SELECT v.ward, {asked} FROM {source}{where} GROUP BY v.ward", 1
     return f"SELECT {asked} FROM {source}{where}", 0
+
+
+FULL_JOINS = {
+    "visits {0} clinics USING (clinic_id)": "clinics",
+    "visits {0} clinics ON (clinics.clinic_id = visits.clinic_id)": "clinics",
+    "visits {0} labs USING (pid)": "labs",
+    "visits {0} labs ON visits.pid = labs.pid AND visits.x = labs.score": "labs",
+    "visits {0} clinics USING (clinic_id) LEFT JOIN labs USING (pid)": "clinics labs",
+    "visits JOIN labs USING (pid) {0} clinics ON labs.score = clinics.clinic_id": "clinics labs",
+}
+OFFERED = {
+    "visits": (["SUM(x)", "COUNT(visits.cost)"], ["ward", "sick"], ["ward = 'A'", "x > 90"]),
+    "clinics": (["SUM(LEAST(beds, 9))", "COUNT(DISTINCT region)"], ["region"], ["region <> 'north'", "beds IS NULL"]),
+    "labs": (["SUM(score)", "COUNT(DISTINCT lab)"], ["kind"], ["score IS NULL", "kind <> 'u' OR x < 3"]),
+}
+
+
+def draw_join(seed: int, source: str, names: str) -> PersonQuery:
+    """Draw a query of whole tables that are joined: public ones by their keys, private ones by individual."""
+    chance = random.Random(seed)
+    asked, keys, tests = (
+        [each for name in ("visits", *names.split()) for each in OFFERED[name][kind]] for kind in range(3)
+    )
+    origin = f"FROM {source}{chance.choice(['', f' WHERE {chance.choice(tests)}'])}"
+    measured = ", ".join(["COUNT(*)", *chance.sample(asked, 2)])
+    group = chance.choice([None, *keys])
+    sql = f"SELECT {measured} {origin}" if group is None else f"SELECT {group}, {measured} {origin} GROUP BY 1"
+    return PersonQuery(sql, sql, int(group is not None))

@@ -1,83 +1,109 @@
-"""Queries drawn together with their meaning, and tables to ask them of.
+"""Queries drawn together with their meaning, and tables to ask them of: everybody is a row, or has many.
 
 The oracle knows nothing of the planner: what comes out is SQL, and beside it the same query as Python functions over
-rows and exact fractions, written from the definitions (S2, S5, S8, C5–C7).
+rows and exact fractions, written from the definitions (S1–S5, S8, C5–C7). Which rows of an individual count it finds
+itself (``tests/rows_that_count.py``). Columns bear names that our own queries use inside.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from operator import add, mul, sub
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from dosimeter import Dataset
+from dosimeter.mechanisms import Norm
 from dosimeter.planning import PlanOptions
-from dosimeter.schema import Column, ColumnType, Schema
+from dosimeter.schema import read_schema
+from tests.rows_that_count import rows_that_count
 
 Row = dict[str, Any]
 Value = Callable[[Row], Any]
+Vector = tuple[float, ...]
 
-SLOTS = 15  # declared individuals: a few more than there are rows
-CITIES = ("Bonn", "Köln", "O'Hara")
+SLOTS = 15  # declared individuals: a few more than there are
+GROUPS = ("Bonn", "Köln", "O'Hara")
 FIRST, LAST = date(2020, 1, 30), date(2020, 2, 2)
-SCHEMA = Schema(
-    table="people",
-    individuals=SLOTS,
-    columns={
-        "x": Column("x", ColumnType.INTEGER, bounds=(Decimal(-3), Decimal(5))),
-        "y": Column("y", ColumnType.INTEGER, bounds=(Decimal(2), Decimal(7))),
-        "pay": Column("pay", ColumnType.DECIMAL, bounds=(Decimal("-1.5"), Decimal("2.25")), resolution=Decimal("0.05")),
-        "city": Column("city", ColumnType.CATEGORY, values=CITIES),
-        "member": Column("member", ColumnType.BOOLEAN),
-        "born": Column("born", ColumnType.DATE, bounds=(FIRST, LAST)),
-    },
-)
+UNITS = ("ann", "Änn", "a:1", "1", "", "bob\\")
+COLUMNS: dict[str, dict[str, Any]] = {
+    "unit": {"type": "text"},
+    "entries": {"type": "integer"},
+    "x": {"type": "integer", "bounds": [-3, 5]},
+    "y": {"type": "integer", "bounds": [2, 7]},
+    "n0": {"type": "decimal", "bounds": [-1.5, 2.25], "resolution": 0.05},
+    "grp": {"type": "category", "values": list(GROUPS)},
+    "infinite": {"type": "boolean"},
+    "born": {"type": "date", "bounds": [FIRST, LAST]},
+}
+DECLARED: dict[str, Sequence[Any]] = {"grp": GROUPS, "infinite": (False, True)}
+"""The columns with so few declared values that an individual may have more rows."""
+SCHEMA = read_schema({"table": "visits", "individuals": SLOTS, "columns": COLUMNS})
 ARROW = pa.schema(
     [
-        ("x", pa.int64()),
-        ("y", pa.int64()),
-        ("pay", pa.float64()),
-        ("city", pa.string()),
-        ("member", pa.bool_()),
-        ("born", pa.date32()),
+        ("unit", pa.string()), ("entries", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("n0", pa.float64()),
+        ("grp", pa.string()), ("infinite", pa.bool_()), ("born", pa.date32()),
     ]
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- the world
 
 
-def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.one_of(st.none(), values, values, values)
+def draw_rows(seed: int) -> list[Row]:
+    """Draw up to 14 rows of up to 5 individuals; the row key is unique within an individual, and repeats between them.
+
+    Values beyond the bounds, ties of the grid (0.025, 0.125 …) and duplicates are the rule here, not the exception.
+    """
+    chance = random.Random(seed)
+    units = chance.sample(UNITS, chance.choice([1, 3, 4, 5]))
+    keys = {unit: chance.sample(range(-5, 10), 15) for unit in units}
+
+    def some(*values: Any) -> Any:
+        return None if chance.random() < 0.18 else chance.choice(values)
+
+    def cells() -> Row:
+        return {
+            "x": some(*range(-6, 9)),
+            "y": some(*range(10)),
+            "n0": some(chance.randrange(-80, 120) / 40, chance.uniform(-3.0, 4.0)),
+            "grp": some(*GROUPS, *GROUPS, "Nowhere"),
+            "infinite": some(True, False),
+            "born": some(FIRST + timedelta(days=chance.randrange(-2, 6))),
+        }
+
+    kinds = [cells() for _ in range(chance.choice([2, 14, 14]))]
+    return [
+        {"unit": (unit := chance.choice(units)), "entries": keys[unit].pop(), **chance.choice(kinds)}
+        for _ in range(chance.choice([0, 1, 2, 6, 9, 12, 14, 14]))
+    ]
 
 
-# Values beyond the bounds, ties of the grid (0.025, 0.125 …) and duplicates are the rule here, not the exception.
-PAYS = st.one_of(
-    st.integers(-40, 60).map(lambda steps: steps / 20),
-    st.integers(-80, 120).map(lambda steps: steps / 40),
-    st.floats(-3.0, 4.0, allow_nan=False),
-)
-ROWS = st.fixed_dictionaries(
-    {
-        "x": maybe(st.integers(-6, 8)),
-        "y": maybe(st.integers(0, 9)),
-        "pay": maybe(PAYS),
-        "city": maybe(st.sampled_from([*CITIES, "Nowhere"])),
-        "member": maybe(st.booleans()),
-        "born": maybe(st.dates(date(2020, 1, 28), date(2020, 2, 4))),
-    }
-)
-TABLES = st.one_of(
-    st.lists(ROWS, max_size=12),
-    st.lists(ROWS, min_size=1, max_size=3).flatmap(lambda kinds: st.lists(st.sampled_from(kinds), max_size=12)),
-)
+TABLES = st.integers(0, 2**32).map(draw_rows)
+"""Dense tables, not lists that Hypothesis would rather keep short."""
+
+
+def kept_rows(rows: Iterable[Row], m: int, columns: Mapping[str, Any] = COLUMNS) -> list[Row]:
+    """Return at most m rows of each individual: those that count (N6)."""
+    return rows_that_count(rows, columns, "unit", m)
+
+
+def open_visits(rows: Sequence[Row], m: int, **facts: Any) -> Dataset:
+    """Open the rows, of which at most m of each individual count."""
+    schema = {
+        "table": "visits", "individuals": SLOTS, "unit": "unit", "max_rows_per_unit": m, "row_key": "entries",
+        "reviewed": True, "columns": COLUMNS, **facts,
+    }  # fmt: skip
+    return Dataset.open(pa.Table.from_pylist(list(rows), schema=ARROW), schema=schema, table="visits")
 
 
 # ---------------------------------------------------------------- expressions with their meaning
@@ -91,6 +117,17 @@ class Term:
     value: Value
     low: Fraction
     high: Fraction
+
+    @property
+    def middle(self) -> Fraction:
+        return (self.low + self.high) / 2
+
+    @property
+    def width(self) -> Fraction:
+        return self.high - self.low
+
+    def of(self, rows: Sequence[Row]) -> list[Fraction]:
+        return [value for row in rows if (value := self.value(row)) is not None]
 
 
 def snap(value: float | None) -> Fraction | None:
@@ -117,11 +154,9 @@ def lift(function: Callable[..., Any], *parts: Value) -> Value:
     return apply
 
 
-COLUMNS = (
-    Term("x", lambda row: clamp(row["x"], -3, 5), Fraction(-3), Fraction(5)),
-    Term("y", lambda row: clamp(row["y"], 2, 7), Fraction(2), Fraction(7)),
-    Term("pay", lambda row: snap(row["pay"]), Fraction(-3, 2), Fraction(9, 4)),
-)
+X = Term("x", lambda row: clamp(row["x"], -3, 5), Fraction(-3), Fraction(5))
+Y = Term("y", lambda row: clamp(row["y"], 2, 7), Fraction(2), Fraction(7))
+PAY = Term("n0", lambda row: snap(row["n0"]), Fraction(-3, 2), Fraction(9, 4))
 
 
 @dataclass(frozen=True)
@@ -168,16 +203,17 @@ AT_LEAST_3 = Condition("y >= 3", lift(lambda y: y >= 3, read("y")))
 AT_MOST_X = Condition("y <= x", lift(lambda y, x: y <= x, read("y"), read("x")))
 SIMPLE_TESTS = st.one_of(
     st.builds(lambda o, c: compare("x", o, c, str(c)), st.sampled_from(["=", "<>", "<", ">="]), st.integers(-6, 8)),
-    st.builds(lambda o, c: compare("pay", o, c, str(c)), st.sampled_from(["<", ">="]), st.sampled_from([0.05, 1.5])),
-    st.sampled_from([*CITIES, "Nowhere"]).map(lambda c: compare("city", "=", c, "'" + c.replace("'", "''") + "'")),
+    st.builds(lambda o, c: compare("n0", o, c, str(c)), st.sampled_from(["<", ">="]), st.sampled_from([0.05, 1.5])),
+    st.sampled_from([*GROUPS, "Nowhere"]).map(lambda c: compare("grp", "=", c, "'" + c.replace("'", "''") + "'")),
     st.sampled_from(
         [
-            Condition("member", read("member")),
-            Condition("city IS NULL", lambda row: row["city"] is None),
+            Condition("infinite", read("infinite")),
+            Condition("grp IS NULL", lambda row: row["grp"] is None),
             Condition("born >= '2020-02-01'", lift(lambda day: day >= date(2020, 2, 1), read("born"))),
             Condition("x IN (1, 2, NULL)", lift(lambda x: True if x in (1, 2) else None, read("x"))),
             Condition("y BETWEEN 3 AND x", both(AT_LEAST_3, AT_MOST_X).value),
-            Condition("city LIKE '%o%'", lift(lambda city: "o" in city, read("city"))),
+            Condition("grp LIKE '%o%'", lift(lambda grp: "o" in grp, read("grp"))),
+            Condition("entries % 2 = 0", lift(lambda key: key % 2 == 0, read("entries"))),
         ]
     ),
 )
@@ -225,8 +261,8 @@ def coalesce(a: Term, b: Term) -> Term:
 
 
 LEAVES = st.one_of(
-    st.sampled_from(COLUMNS),
-    st.sampled_from(COLUMNS),
+    st.sampled_from([X, Y, PAY]),
+    st.sampled_from([X, Y, PAY]),
     st.sampled_from(["2", "0.5", "3", "0.25"]).map(constant),
 )
 TERMS = st.recursive(
@@ -240,10 +276,15 @@ TERMS = st.recursive(
     ),
     max_leaves=3,
 ).filter(lambda term: term.low < term.high)
-SIMPLE_TERMS = st.one_of(st.sampled_from(COLUMNS), TERMS)
+SIMPLE_TERMS = st.one_of(st.sampled_from([X, Y, PAY]), TERMS)
 
 
 # ---------------------------------------------------------------- aggregates with their meaning
+
+
+Measure = Callable[[Sequence[Row]], Fraction | float]
+Deltas = Callable[[int, int], tuple[Fraction | float, Fraction | float]]
+"""From the rows of an individual that count, and the number of groups, to Δ₁ and Δ₂."""
 
 
 @dataclass(frozen=True)
@@ -251,8 +292,8 @@ class Part:
     """One measured number per group: its name (same name, same number: N3), itself, and its own Δ (S1–S3)."""
 
     name: str
-    measure: Callable[[Sequence[Row]], Fraction | float]
-    delta: Fraction | float
+    measure: Measure
+    deltas: Deltas
 
 
 @dataclass(frozen=True)
@@ -261,65 +302,52 @@ class Aggregate:
     parts: tuple[Part, ...]
 
 
-def present(value: Value, rows: Sequence[Row]) -> list[Any]:
-    return [value(row) for row in rows if value(row) is not None]
+def each_row(delta: Fraction | float) -> Deltas:
+    """Every row of an individual moves one group by as much."""
+    return lambda m, groups: (m * delta, m * delta)
 
 
-def middle(term: Term) -> Fraction:
-    return (term.low + term.high) / 2
+def each_group(delta: Callable[[int, int], Fraction | float]) -> Deltas:
+    """Whatever rows an individual has in a group, they move it by as much."""
+
+    def deltas(m: int, groups: int) -> tuple[Fraction | float, Fraction | float]:
+        moved, by = min(m, groups), delta(m, groups)
+        return moved * by, math.sqrt(moved) * by
+
+    return deltas
 
 
-def width(term: Term) -> Fraction:
-    return term.high - term.low
+def mean(term: Term, rows: Sequence[Row]) -> Fraction:
+    values = term.of(rows)
+    return sum(values, Fraction(0)) / len(values) if values else term.middle  # C6
 
 
-def mean(term: Term) -> Callable[[Sequence[Row]], Fraction]:
-    def measure(rows: Sequence[Row]) -> Fraction:
-        values = present(term.value, rows)
-        return sum(values, Fraction(0)) / len(values) if values else middle(term)  # C6
-
-    return measure
+def variance(term: Term, rows: Sequence[Row]) -> Fraction:
+    values, average = term.of(rows), mean(term, rows)
+    return sum(((value - average) ** 2 for value in values), Fraction(0)) / max(len(values), 1)  # C6
 
 
-def variance(term: Term) -> Callable[[Sequence[Row]], Fraction]:
-    def measure(rows: Sequence[Row]) -> Fraction:
-        values = present(term.value, rows)
-        if not values:
-            return Fraction(0)  # C6
-        average = sum(values, Fraction(0)) / len(values)
-        return sum(((value - average) ** 2 for value in values), Fraction(0)) / len(values)
-
-    return measure
-
-
-def mean_with_floor(term: Term, floor: int) -> Callable[[Sequence[Row]], Fraction]:
-    def measure(rows: Sequence[Row]) -> Fraction:
-        values = present(term.value, rows)
-        spread = sum((value - middle(term) for value in values), Fraction(0))
-        return middle(term) + spread / max(len(values), floor)  # S2
-
-    return measure
+def quantile(term: Term, fraction: Fraction, rows: Sequence[Row]) -> Fraction:
+    values = sorted(term.of(rows))
+    if not values:
+        return term.middle  # C6
+    place = fraction * (len(values) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(values) - 1)
+    return Fraction(values[below] + (place - below) * (values[above] - values[below]))
 
 
-def quantile(term: Term, fraction: Fraction) -> Callable[[Sequence[Row]], Fraction]:
-    def measure(rows: Sequence[Row]) -> Fraction:
-        values = sorted(present(term.value, rows))
-        if not values:
-            return middle(term)  # C6
-        place = fraction * (len(values) - 1)
-        below = math.floor(place)
-        above = min(below + 1, len(values) - 1)
-        return Fraction(values[below] + (place - below) * (values[above] - values[below]))
-
-    return measure
+def power(term: Term, exponent: int, rows: Sequence[Row]) -> Fraction:
+    """Return the sum of powers of the distances from the middle; of exponent 0 the count."""
+    return sum(((value - term.middle) ** exponent for value in term.of(rows)), Fraction(0))
 
 
-def total(value: Value) -> Callable[[Sequence[Row]], Fraction]:
-    return lambda rows: sum(present(value, rows), Fraction(0))
+def total(term: Term, rows: Sequence[Row]) -> Fraction:
+    return sum(term.of(rows), Fraction(0))
 
 
-def count(value: Value) -> Callable[[Sequence[Row]], Fraction]:
-    return lambda rows: Fraction(len(present(value, rows)))
+def mean_with_floor(term: Term, floor: int, rows: Sequence[Row]) -> Fraction:
+    return term.middle + power(term, 1, rows) / max(len(term.of(rows)), floor)  # S2
 
 
 def filtered(term: Term, test: Condition | None) -> Term:
@@ -330,31 +358,42 @@ def suffix(test: Condition | None) -> str:
     return "" if test is None else f" FILTER (WHERE {test.sql})"
 
 
-def make_count_star(test: Condition | None) -> Aggregate:
-    def measure(rows: Sequence[Row]) -> Fraction:
-        return Fraction(sum(test is None or test.value(row) is True for row in rows))
+def holding(rows: Sequence[Row], test: Condition | None) -> list[Row]:
+    return [row for row in rows if test is None or test.value(row) is True]
 
+
+def make_count_star(test: Condition | None) -> Aggregate:
     sql = "COUNT(*)" + suffix(test)
-    return Aggregate(sql, (Part(sql, measure, 1),))
+    return Aggregate(sql, (Part(sql, lambda rows: Fraction(len(holding(rows, test))), each_row(1)),))
 
 
 def make_count(term: Term, test: Condition | None) -> Aggregate:
-    name = f"count {filtered(term, test).sql}"
-    return Aggregate(f"COUNT({term.sql})" + suffix(test), (Part(name, count(filtered(term, test).value), 1),))
+    inner = filtered(term, test)
+    part = Part(f"count {inner.sql}", lambda rows: power(inner, 0, rows), each_row(1))
+    return Aggregate(f"COUNT({term.sql})" + suffix(test), (part,))
 
 
-def make_count_distinct(column: str, test: Condition | None) -> Aggregate:
+def make_count_distinct(column: str, test: Condition | None, most_rows: int = 1) -> Aggregate:
+    """Of a column with fewer declared values than rows, only these; an individual is one value (Q3)."""
+    declared = DECLARED.get(column, range(99))
+
     def measure(rows: Sequence[Row]) -> Fraction:
-        kept = [row for row in rows if test is None or test.value(row) is True]
-        return Fraction(len({row[column] for row in kept if row[column] is not None}))
+        found = {row[column] for row in holding(rows, test)} - {None}
+        return Fraction(len(found & set(declared) if len(declared) < most_rows else found))
+
+    def deltas(m: int, groups: int) -> tuple[Fraction | float, Fraction | float]:
+        most = 1 if column == "unit" else min(m, len(declared))
+        spread = [min(most, max(m - most * at, 0)) for at in range(groups)]  # as many as fit, group by group
+        return sum(spread), math.sqrt(sum(count**2 for count in spread))
 
     sql = f"COUNT(DISTINCT {column})" + suffix(test)
-    return Aggregate(sql, (Part(sql, measure, 1),))
+    return Aggregate(sql, (Part(sql, measure, deltas),))
 
 
 def make_sum(term: Term, test: Condition | None) -> Aggregate:
     inner = filtered(term, test)
-    part = Part(f"sum {inner.sql}", total(inner.value), max(abs(inner.low), abs(inner.high)))
+    delta = max(abs(inner.low), abs(inner.high))
+    part = Part(f"sum {inner.sql}", partial(total, inner), each_row(delta))
     return Aggregate(f"SUM({term.sql})" + suffix(test), (part,))
 
 
@@ -364,61 +403,74 @@ def make_quantile(
     """An order statistic: by ranks the exact answer may move by the whole width (R12), with noise it is S3."""
     inner = filtered(term, test)
     by_ranks = options is None or options.by_ranks
-    delta = (Fraction(1) if by_ranks else max(fraction, 1 - fraction)) * width(inner)
-    part = Part(f"quantile {fraction} {inner.sql}", quantile(inner, fraction), delta)
+
+    def delta(m: int, groups: int) -> Fraction:
+        return (Fraction(1) if by_ranks or m > 1 else max(fraction, 1 - fraction)) * inner.width
+
+    part = Part(f"quantile {fraction} {inner.sql}", lambda rows: quantile(inner, fraction, rows), each_group(delta))
     return Aggregate(sql.format(term.sql) + suffix(test), (part,))
 
 
 def make_moments(kind: str, term: Term, test: Condition | None, options: PlanOptions) -> Aggregate:
     """AVG, VAR_POP, STDDEV_POP: through sums, with a floor on rows, or as one number (S2, S7)."""
-    inner = filtered(term, test)
+    inner, floor, by_hand = filtered(term, test), options.min_rows, options.sensitivity
     sql = f"{kind}({term.sql})" + suffix(test)
-    if options.sensitivity is not None:
-        measures: dict[str, Callable[[Sequence[Row]], Fraction | float]] = {
-            "AVG": mean(inner),
-            "VAR_POP": variance(inner),
-            "STDDEV_POP": lambda rows: math.sqrt(variance(inner)(rows)),
+    if by_hand is not None:
+        measures: dict[str, Measure] = {
+            "AVG": lambda rows: mean(inner, rows),
+            "VAR_POP": lambda rows: variance(inner, rows),
+            "STDDEV_POP": lambda rows: math.sqrt(variance(inner, rows)),
         }
-        return Aggregate(sql, (Part(sql, measures[kind], options.sensitivity),))
-    if kind == "AVG" and options.min_rows is not None:
-        delta = width(inner) / (options.min_rows + 1)
-        return Aggregate(sql, (Part(sql, mean_with_floor(inner, options.min_rows), delta),))
-    half = width(inner) / 2
-    parts = [
-        Part(f"count {inner.sql}", count(inner.value), 1),
-        Part(f"centred {inner.sql}", total(lift(lambda v: v - middle(inner), inner.value)), half),
-    ]
-    if kind != "AVG":
-        squares = total(lift(lambda v: (v - middle(inner)) ** 2, inner.value))
-        parts.append(Part(f"squares {inner.sql}", squares, half**2))
-    return Aggregate(sql, tuple(parts))
+        return Aggregate(sql, (Part(sql, measures[kind], lambda m, groups: (by_hand, by_hand)),))
+    if kind == "AVG" and floor is not None:
 
+        def deltas(m: int, groups: int) -> tuple[Fraction, Fraction]:
+            delta = m * inner.width / (floor + (m if groups == 1 else 1))
+            return delta, delta
 
-def draw_aggregates(options: PlanOptions) -> st.SearchStrategy[Aggregate]:
-    tests = st.one_of(st.none(), st.none(), TESTS)
-    spread = SIMPLE_TERMS
-    return st.one_of(
-        st.builds(make_count_star, tests),
-        st.builds(make_count, spread, tests),
-        st.builds(make_count_distinct, st.sampled_from(list(SCHEMA.columns)), tests),
-        st.builds(make_sum, spread, tests),
-        st.builds(make_quantile, st.just("MIN({})"), st.just(Fraction(0)), spread, tests, st.just(options)),
-        st.builds(make_quantile, st.just("MAX({})"), st.just(Fraction(1)), spread, tests, st.just(options)),
-        st.builds(make_quantile, st.just("MEDIAN({})"), st.just(Fraction(1, 2)), spread, tests, st.just(options)),
-        st.builds(
-            make_quantile, st.just("QUANTILE_CONT({}, 0.3)"), st.just(Fraction(3, 10)), spread, tests, st.just(options)
+        return Aggregate(sql, (Part(sql, partial(mean_with_floor, inner, floor), deltas),))
+    names = ["count", "centred"] if kind == "AVG" else ["count", "centred", "squares"]
+    return Aggregate(
+        sql,
+        tuple(
+            Part(f"{name} {inner.sql}", partial(power, inner, exponent), each_row((inner.width / 2) ** exponent))
+            for exponent, name in enumerate(names)
         ),
-        st.builds(
-            make_quantile,
-            st.just("QUANTILE_CONT({}, 0.99)"),
-            st.just(Fraction(99, 100)),
-            spread,
-            tests,
-            st.just(options),
-        ),
-        st.builds(make_moments, st.sampled_from(["AVG", "VAR_POP", "STDDEV_POP"]), spread, tests, st.just(options)),
-        st.builds(make_moments, st.just("AVG"), spread, tests, st.just(options)),
     )
+
+
+RANKS = {
+    "MIN({})": Fraction(0),
+    "MAX({})": Fraction(1),
+    "MEDIAN({})": Fraction(1, 2),
+    "QUANTILE_CONT({}, 0.3)": Fraction(3, 10),
+    "QUANTILE_CONT({}, 0.99)": Fraction(99, 100),
+}
+MOMENTS = ("AVG", "VAR_POP", "STDDEV_POP")
+
+
+def draw_kinds(options: PlanOptions, most_rows: int = 1) -> dict[str, st.SearchStrategy[Aggregate]]:
+    """Return how an aggregate of each kind is drawn."""
+    tests = st.one_of(st.none(), st.none(), TESTS)
+    fixed = st.just(options)
+    return {
+        "COUNT(*)": st.builds(make_count_star, tests),
+        "COUNT": st.builds(make_count, SIMPLE_TERMS, tests),
+        "COUNT DISTINCT": st.builds(make_count_distinct, st.sampled_from(list(COLUMNS)), tests, st.just(most_rows)),
+        "SUM": st.builds(make_sum, SIMPLE_TERMS, tests),
+        **{
+            sql: st.builds(make_quantile, st.just(sql), st.just(p), SIMPLE_TERMS, tests, fixed)
+            for sql, p in RANKS.items()
+        },
+        **{kind: st.builds(make_moments, st.just(kind), SIMPLE_TERMS, tests, fixed) for kind in MOMENTS},
+    }
+
+
+CHOSEN = {
+    **{f"{kind} by hand": (kind, PlanOptions(quantiles="noise", sensitivity=0.75)) for kind in MOMENTS},
+    "AVG of many": ("AVG", PlanOptions(quantiles="noise", min_rows=3)),
+}
+KINDS = (*draw_kinds(PlanOptions()), *CHOSEN)
 
 
 # ---------------------------------------------------------------- groups with their meaning
@@ -432,34 +484,37 @@ class Grouping:
 
 
 GROUPINGS = (
-    Grouping("city", lambda row: row["city"], CITIES),
-    Grouping("member", lambda row: row["member"], (False, True)),
-    Grouping("x", lambda row: row["x"], tuple(range(-3, 6))),
-    Grouping("born", lambda row: row["born"], (FIRST, date(2020, 1, 31), date(2020, 2, 1), LAST)),
-    Grouping("EXTRACT(MONTH FROM born)", lift(lambda day: day.month, lambda row: row["born"]), tuple(range(1, 13))),
-    Grouping("DATE_TRUNC('month', born)", lift(lambda day: day.replace(day=1), lambda row: row["born"]),
+    Grouping("grp", read("grp"), GROUPS),
+    Grouping("infinite", read("infinite"), (False, True)),
+    Grouping("x", read("x"), tuple(range(-3, 6))),
+    Grouping("born", read("born"), (FIRST, date(2020, 1, 31), date(2020, 2, 1), LAST)),
+    Grouping("EXTRACT(MONTH FROM born)", lift(lambda day: day.month, read("born")), tuple(range(1, 13))),
+    Grouping("DATE_TRUNC('month', born)", lift(lambda day: day.replace(day=1), read("born")),
              (date(2020, 1, 1), date(2020, 2, 1))),
-    Grouping("x // 2", lift(lambda x: int(x / 2), lambda row: row["x"]), (-1, 0, 1, 2)),
-    Grouping("CASE WHEN pay > 1 THEN 'high' WHEN pay <= 1 THEN 'low' END",
-             lift(lambda pay: "high" if pay > 1 else "low", lambda row: row["pay"]), ("high", "low")),
-    Grouping("COALESCE(city, 'none')", lambda row: "none" if row["city"] is None else row["city"],
-             tuple(sorted([*CITIES, "none"]))),
+    Grouping("x // 2", lift(lambda x: int(x / 2), read("x")), (-1, 0, 1, 2)),
+    Grouping("CASE WHEN n0 > 1 THEN 'high' WHEN n0 <= 1 THEN 'low' END",
+             lift(lambda n0: "high" if n0 > 1 else "low", read("n0")), ("high", "low")),
+    Grouping("COALESCE(grp, 'none')", lambda row: "none" if row["grp"] is None else row["grp"],
+             tuple(sorted([*GROUPS, "none"]))),
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Query:
+    """A query: its SQL, and its meaning. ``m``: how many rows of an individual count; None: everybody is a row."""
+
     aggregates: tuple[Aggregate, ...]
     where: Condition | None
     groups: tuple[Grouping, ...]
     options: PlanOptions = field(default_factory=PlanOptions)
+    m: int | None = None
 
     @property
     def sql(self) -> str:
         items = [*(group.sql for group in self.groups), *(aggregate.sql for aggregate in self.aggregates)]
         where = f" WHERE {self.where.sql}" if self.where is not None else ""
         by = f" GROUP BY {', '.join(group.sql for group in self.groups)}" if self.groups else ""
-        return f"SELECT {', '.join(items)} FROM people{where}{by}"
+        return f"SELECT {', '.join(items)} FROM visits{where}{by}"
 
     @property
     def parts(self) -> list[Part]:
@@ -487,26 +542,62 @@ class Query:
                 inside[self.key(row)].append(row)
         return [part.measure(inside[key]) for key in keys for part in self.parts]
 
+    def weigh(self, norm: Norm) -> tuple[list[float], float]:
+        """Return what each number is multiplied with (S5), and Δ of the whole vector."""
+        groups = math.prod(len(group.declared) for group in self.groups)
+        deltas = [float(part.deltas(self.m or 1, groups)[norm - 1]) for part in self.parts]
+        if self.options.sensitivity is not None or len(deltas) == 1:
+            return [1.0] * len(deltas), float(self.options.sensitivity or deltas[0])
+        return [1.0 / delta for delta in deltas], float(len(deltas)) if norm == 1 else math.sqrt(len(deltas))
+
+    def leave_out(self, rows: Sequence[Row], norm: Norm) -> dict[Any, Vector]:
+        """Return everybody's contribution (N1), by really leaving out their rows, of those that count.
+
+        Who has one row has its place for a name.
+        """
+        keys = self.keys(rows)
+        weights, _ = self.weigh(norm)
+        names = [at if self.m is None else row["unit"] for at, row in enumerate(rows)]
+        whole, found = self.measure(rows, keys), {}
+        for who in dict.fromkeys(names):
+            left = self.measure([row for name, row in zip(names, rows, strict=True) if name != who], keys)
+            found[who] = tuple(
+                float(before - after) * weights[at % len(weights)]
+                for at, (before, after) in enumerate(zip(whole, left, strict=True))
+            )
+        return found
+
 
 def order_nulls_last(key: tuple[Any, ...]) -> list[tuple[bool, Any]]:
     return [(value is None, value) for value in key]
 
 
+BY_ROW = (
+    PlanOptions(),
+    PlanOptions(quantiles="noise"),
+    PlanOptions(groups="observed"),
+    PlanOptions(min_rows=3),
+    PlanOptions(sensitivity=0.75),
+    PlanOptions(sensitivity=2.0, groups="observed"),
+)
+BY_UNIT = (
+    PlanOptions(quantiles="noise"),
+    PlanOptions(quantiles="noise", min_rows=1),
+    PlanOptions(quantiles="noise", min_rows=4),
+    PlanOptions(quantiles="noise", sensitivity=0.75),
+)
+
+
 @st.composite
-def queries(draw: st.DrawFn) -> Query:
-    options = draw(
-        st.sampled_from(
-            [
-                PlanOptions(),
-                PlanOptions(quantiles="noise"),
-                PlanOptions(groups="observed"),
-                PlanOptions(min_rows=3),
-                PlanOptions(sensitivity=0.75),
-                PlanOptions(sensitivity=2.0, groups="observed"),
-            ]
-        )
-    )
-    aggregates = draw(st.lists(draw_aggregates(options), min_size=1, max_size=3))
+def queries(draw: st.DrawFn, *, by_unit: bool = False, kind: str | None = None) -> Query:
+    """Draw a query, of rows or individuals with up to five; ``kind``: what its first aggregate is."""
+    m = draw(st.integers(1, 5)) if by_unit else None
+    options = draw(st.sampled_from(BY_UNIT if by_unit else BY_ROW))
+    if kind in CHOSEN:
+        kind, options = CHOSEN[kind]
+    kinds = draw_kinds(options, m or 1)
+    more = draw(st.lists(st.one_of(*kinds.values()), min_size=0 if kind else 1, max_size=2 if kind else 3))
+    aggregates = [draw(kinds[kind]), *more] if kind else more
     where = draw(st.one_of(st.none(), TESTS))
     groups = draw(st.lists(st.sampled_from(GROUPINGS), max_size=2, unique_by=lambda group: group.sql))
-    return Query(tuple(aggregates), where, tuple(groups), options)
+    return Query(tuple(aggregates), where, tuple(groups), options, m)

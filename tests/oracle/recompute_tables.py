@@ -7,19 +7,17 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from dosimeter.arrays import FloatArray
 from dosimeter.engines.duckdb import DuckDBEngine, open_duckdb
 from dosimeter.engines.engine import ReadOptions
-from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.rows.row_profile import measure_profile
 from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.schema import Schema
 from dosimeter.schema.toml import read_schema
 from dosimeter_paper.recompute.run import recompute_contributions
+from tests.oracle.leaving_out import assert_same_people, expand
 from tests.whole_tables import whole_table
 
 
@@ -29,28 +27,12 @@ def open_table(columns: dict[str, Any], schema: Schema) -> DuckDBEngine:
     return engine
 
 
-def list_vectors(contributions: Contributions) -> FloatArray:
-    """Everybody's vector, one row each, in an order that does not depend on how they were grouped."""
-    dense = np.zeros((len(contributions.people), contributions.k))
-    for row in range(len(contributions.people)):
-        owned = slice(contributions.starts[row], contributions.starts[row + 1])
-        dense[row, contributions.cells[owned]] = contributions.changes[owned]
-    everybody = np.repeat(dense, contributions.people, axis=0)
-    return everybody[np.lexsort(np.round(everybody, 6).T)]
-
-
-def assert_same(found: Contributions, expected: Contributions | FloatArray) -> None:
-    wanted = list_vectors(expected) if isinstance(expected, Contributions) else expected
-    scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
-    np.testing.assert_allclose(list_vectors(found), wanted, rtol=1e-9, atol=1e-9 * scale)
-
-
 def assert_equals_closed_form(plan: QueryPlan, engine: DuckDBEngine, n: int, norms: Sequence[Norm] = (1, 2)) -> None:
     profile = measure_profile(plan, whole_table(engine))
     for norm in norms:
         found = recompute_contributions(plan, whole_table(engine), n, norm, processes=1)
         assert found.n == n
-        assert_same(found, profile.contributions(n, norm))
+        assert_same_people(expand(found), expand(profile.contributions(n, norm)))
 
 
 SMALL_SCHEMA = read_schema(

@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dosimeter import Dataset
 from dosimeter.influence import measure_influence
 from dosimeter.influence.profiles import JointProfile
 from dosimeter.influence.units import joint_queries
 from dosimeter.planning import plan_query
 from dosimeter.sql import column_tree
 from dosimeter_paper.recompute import recompute_risk
-from tests.oracle.exact_answers import measure_weighted
-from tests.oracle.person_queries import FACTS, SLOTS, VISITS_ARROW, Tables, draw_tables
-from tests.oracle.unit_oracle import Row, Vector, assert_same_people, everybody_there, expand, size_of
+from tests.oracle.leaving_out import assert_same_people, check_deletion, expand
+from tests.oracle.people_tables import COLUMNS, Tables, draw_tables
 
 EXAMPLES = settings().max_examples
 SEEDS = st.integers(0, 2**32)
@@ -81,22 +78,6 @@ def draw_blocks(seed: int, source: str) -> str:
     return head + " UNION ALL ".join(part(count, each, at) for at, each in enumerate(groups))
 
 
-def check_deletion(whole: Dataset, without: Iterable[Dataset], sql: str, mechanism: Any) -> None:
-    """The closed form gives the vector of really leaving each person out, and none is larger than Δ."""
-    risk = whole.risk(sql, mechanism=mechanism, quantiles="noise")
-    assert isinstance(risk.profile, JointProfile) == bool(risk.plan.further)
-    norm = risk.mechanism.norm
-    before = measure_weighted(risk.plan, whole.tables, norm)
-    left: list[Vector] = []
-    for each in without:
-        with each as fewer:
-            left.append(
-                tuple(a - b for a, b in zip(before, measure_weighted(risk.plan, fewer.tables, norm), strict=True))
-            )
-    assert max((size_of(vector, norm) for vector in left), default=0.0) <= risk.sensitivity * (1 + 1e-9)
-    assert_same_people(expand(risk.contributions), everybody_there(left, risk))
-
-
 @pytest.mark.parametrize("source", SOURCES)
 @given(table=SEEDS, query=SEEDS, mechanism=st.sampled_from(["laplace", "gaussian"]), wide=st.booleans())
 @settings(max_examples=EXAMPLES // 10)
@@ -105,23 +86,22 @@ def test_individuals_move_what_deleting_them_moves(
 ) -> None:
     tables, sql = draw_tables(table, odd=True), draw_blocks(query, source)
     most = vars(joint_queries)["MOST_COLUMNS"] if wide else 0  # 0: each block gives a text, whatever it measures
-    with patch.object(joint_queries, "MOST_COLUMNS", most), tables.open() as opened:
-        check_deletion(opened, (tables.without(person).open() for person in tables.people), sql, mechanism)
+    with patch.object(joint_queries, "MOST_COLUMNS", most):
+        check_blocks(tables, sql, mechanism)
 
 
-def open_rows(rows: list[Row]) -> Dataset:
-    """The same table, where every row is somebody."""
-    facts = {name: fact for name, fact in FACTS.items() if name not in ("unit", "row_key")}
-    return Dataset.open(pa.Table.from_pylist(rows, schema=VISITS_ARROW), schema=facts, table="visits")
+def check_blocks(tables: Tables, sql: str, mechanism: Any) -> None:
+    with ExitStack() as opened:
+        whole, *fewer = (opened.enter_context(each.open()) for each in (tables, *tables.delete_each()))
+        risk = whole.risk(sql, mechanism=mechanism, quantiles="noise")
+        assert isinstance(risk.profile, JointProfile) == bool(risk.plan.further)
+        check_deletion(risk, fewer)
 
 
 @given(table=SEEDS, query=SEEDS, mechanism=st.sampled_from(["laplace", "gaussian"]))
 @settings(max_examples=EXAMPLES // 8)
 def test_rows_move_what_deleting_them_moves(table: int, query: int, mechanism: Any) -> None:
-    rows, sql = draw_tables(table, odd=True).visits[:SLOTS], draw_blocks(query, "visits")
-    with open_rows(rows) as opened:
-        fewer = (open_rows(rows[:at] + rows[at + 1 :]) for at in range(len(rows)))
-        check_deletion(opened, fewer, sql, mechanism)
+    check_blocks(draw_tables(table, odd=True, rows_each=[None]), draw_blocks(query, "visits"), mechanism)
 
 
 @given(table=SEEDS, query=SEEDS, source=st.sampled_from(sorted(SOURCES)))
@@ -165,20 +145,20 @@ def test_all_numbers_share_epsilon(query: int, source: str) -> None:
 
 def test_the_most_exposed_are_explained_in_every_block() -> None:
     rows = [
-        {"pid": pid, "vid": at, "ward": ward, "x": 1, "cost": 1.0, "d": None, "sick": sick, "clinic_id": 1}
-        for at, (pid, ward, sick) in enumerate([("ann", "A", True), ("ann", "B", True), ("bob", "A", False)])
+        {**dict.fromkeys(COLUMNS), "pid": pid, "vid": at, "ward": ward, "sick": sick}
+        for at, (pid, ward, sick) in enumerate([("ann", "A", True), ("ann", "Öst", True), ("bob", "A", False)])
     ]
     sql = (
         "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward UNION ALL SELECT 'sick', COUNT(*) FROM visits WHERE sick"
     )
     with replace(draw_tables(1), visits=rows, m=2).open() as dataset:
         (first,) = dataset.risk(sql).list_people(1, reveal=True)
-        assert first.why == "A: n from 2 to 1; B: n from 1 to 0; n from 2 to 0"
+        assert first.why == "A: n from 2 to 1; Öst: n from 1 to 0; n from 2 to 0"
         assert first.columns == {"pid": "ann"}
-    with open_rows(rows) as dataset:
+    with Tables(rows, [], None, 1).open() as dataset:
         people = dataset.risk(sql).list_people(5, columns=["vid"])
         assert [(person.why, person.columns["vid"]) for person in people] == [
             ("A: n from 2 to 1; n from 2 to 1", 0),
-            ("B: n from 1 to 0; n from 2 to 1", 1),
+            ("Öst: n from 1 to 0; n from 2 to 1", 1),
             ("A: n from 2 to 1", 2),
         ]

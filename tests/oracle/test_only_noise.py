@@ -22,7 +22,8 @@ from dosimeter import Dataset, Ledger
 from dosimeter.errors import DosimeterError
 from dosimeter.release import noise, noisy_vector
 from dosimeter.release.ways import selected
-from tests.oracle.person_queries import draw_query, draw_tables
+from tests.oracle.people_tables import draw_tables
+from tests.oracle.person_queries import draw_query
 from tests.oracle.test_blocks import draw_blocks
 
 EXAMPLES = settings().max_examples // 10

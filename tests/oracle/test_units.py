@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,34 +29,34 @@ from dosimeter.errors import DataError, OptionError
 from dosimeter.influence.units import unit_profile as unit_sensitivity
 from dosimeter.influence.units import unit_queries
 from dosimeter.influence.units.unit_profile import UnitProfile
+from dosimeter.planning import PlanOptions
 from dosimeter_paper.recompute import recompute_risk
-from tests.oracle.unit_oracle import (
-    AGGREGATES,
+from tests.oracle.leaving_out import assert_same_people, bound, everybody_there, expand, size_of
+from tests.oracle.query_meanings import (
     ARROW,
     COLUMNS,
-    CONDITIONS,
     GROUPINGS,
-    PAY,
-    QUESTIONS,
+    GROUPS,
+    KINDS,
+    MOMENTS,
     SLOTS,
+    TABLES,
+    TESTS,
+    Aggregate,
     Condition,
-    Number,
-    Question,
+    Query,
     Row,
     Vector,
-    World,
     X,
-    assert_same_people,
-    bound,
-    check_against_deletion,
-    everybody_there,
-    expand,
+    draw_rows,
     kept_rows,
-    leave_out,
+    make_count,
+    make_count_distinct,
+    make_count_star,
+    make_moments,
+    make_sum,
     open_visits,
-    size_of,
-    tables,
-    weigh,
+    queries,
 )
 
 EXAMPLES = settings().max_examples  # of the profile in use
@@ -74,19 +73,47 @@ def allow_columns(most: int) -> Iterator[None]:
 # ---------------------------------------------------------------- leaving everybody out
 
 
-@pytest.mark.parametrize("name", AGGREGATES)
-@given(data=st.data(), rows=tables(), question=QUESTIONS, m=st.integers(1, 5))
+def ask(visits: Dataset, query: Query, **options: Any) -> Risk:
+    meant = query.options
+    return visits.risk(query.sql, min_rows=meant.min_rows, sensitivity=meant.sensitivity, quantiles="noise", **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), rows=TABLES)
 @settings(max_examples=EXAMPLES // 4)
-def test_contributions_are_those_of_deletion(
-    name: str, data: st.DataObject, rows: list[Row], question: Question, m: int
-) -> None:
+def test_contributions_are_those_of_deletion(kind: str, data: st.DataObject, rows: list[Row]) -> None:
     """Each aggregate in turn, alone or beside others, in columns and in texts."""
-    question = replace(question, aggregates=(data.draw(AGGREGATES[name]), *question.aggregates[1:]))
+    query = data.draw(queries(by_unit=True, kind=kind))
     mechanism: Any = data.draw(st.sampled_from(["laplace", "gaussian"]))
-    columns = data.draw(st.sampled_from([64, 5, 0]))
-    with open_visits(rows, m) as visits, allow_columns(columns):
-        risk = visits.risk(question.sql, mechanism=mechanism, min_rows=question.min_rows, quantiles="noise")
-        check_against_deletion(risk, question, kept_rows(rows, m), m)
+    with allow_columns(data.draw(st.sampled_from([64, 5, 0]))):
+        check_individuals(rows, query, mechanism)
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+@pytest.mark.parametrize("kind", MOMENTS)
+def test_moments_in_a_study_are_those_of_deletion(kind: str, seed: int) -> None:
+    """S7: with a sensitivity given by hand they are one number each."""
+    rows = next(rows for rows in map(draw_rows, range(100 * seed, 100 * seed + 99)) if len(rows) == 14)
+    options = PlanOptions(quantiles="noise", sensitivity=0.75)
+    check_individuals(rows, Query((make_moments(kind, X, None, options),), None, (), options, m=3), "laplace")
+
+
+def check_individuals(rows: list[Row], query: Query, mechanism: Any) -> None:
+    kept, keys = kept_rows(rows, query.m or 1), query.keys(rows)
+    with open_visits(rows, query.m or 1) as visits:
+        risk = ask(visits, query, mechanism=mechanism)
+        norm = risk.mechanism.norm
+        left = query.leave_out(kept, norm)
+        everybody = everybody_there(left.values(), risk)
+        assert risk.k == len(keys) * len(query.parts)
+        assert_same_people(expand(risk.contributions), everybody)
+        exact = [float(value) for group in risk.measured().values for value in group]
+        assert exact == pytest.approx([float(value) for value in query.measure(kept, keys)], rel=1e-9, abs=1e-9)
+        assert risk.sensitivity == pytest.approx(query.weigh(norm)[1], rel=1e-9)
+        sizes = sorted(size_of(vector, norm) for vector in everybody)
+        assert query.options.sensitivity or sizes[-1] <= risk.sensitivity * (1 + 1e-12)
+        found = np.repeat(risk.sensitivities.values, risk.sensitivities.counts).tolist()
+        assert found == pytest.approx(sizes, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +127,9 @@ def test_contributions_are_those_of_deletion(
 )
 def test_values_around_a_quantile_are_counted_in_columns_or_listed_in_a_text(sql: str, wide: bool) -> None:
     """Where they are few, and where they are many: the same contributions, of the same individuals."""
-    rows: list[Row] = [
-        {"unit": f"p{row % 23}", "entries": row, "x": row * 37 % 9 - 3 if row % 23 else None}
-        | {"n0": (row * 53 % 76) / 20 - 1.5 if row % 23 else None, "grp": "AB"[row % 2], "infinite": False}
+    rows = [
+        visit(f"p{row % 23}", row, x=row * 37 % 9 - 3 if row % 23 else None, grp=GROUPS[row % 2])
+        | {"n0": (row * 53 % 76) / 20 - 1.5 if row % 23 else None}
         for row in range(120)
     ]  # p0 has nothing but NULL
     found: list[tuple[list[Vector], list[tuple[str, float]]]] = []
@@ -135,10 +162,7 @@ def test_values_of_the_data_never_stand_in_a_query(
 
     for name in ("fetch", "fetch_few"):
         monkeypatch.setattr(DuckDBEngine, name, listen(getattr(DuckDBEngine, name)))
-    rows: list[Row] = [
-        {"unit": f"p{row}", "entries": row, "x": values[row % len(values)], "n0": 0.0, "grp": "A", "infinite": False}
-        for row in range(4)
-    ]
+    rows = [visit(f"p{row}", row, x=values[row % len(values)]) for row in range(4)]
     columns = COLUMNS | {"x": {"type": "integer", "bounds": [0, 100_000]}}
     with open_visits(rows, 2, columns=columns) as visits:
         sql = "SELECT grp, MEDIAN(x) FROM visits GROUP BY grp" if grouped else "SELECT MEDIAN(x) FROM visits"
@@ -151,10 +175,7 @@ def test_values_of_the_data_never_stand_in_a_query(
 
 def test_data_that_change_between_two_looks_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(*values: int) -> None:
-        rows = [
-            {"unit": f"p{row}", "entries": row, "x": value, "n0": 0.0, "grp": "A", "infinite": False}
-            for row, value in enumerate(values)
-        ]
+        rows = [visit(f"p{row}", row, x=value) for row, value in enumerate(values)]
         pq.write_table(pa.Table.from_pylist(rows, schema=ARROW), tmp_path / "visits.parquet")
 
     def lay_out_late(*words: Any, **options: Any) -> Any:
@@ -180,36 +201,16 @@ def _list_revealed(risk: Risk) -> list[tuple[str, float]]:
     return sorted((unit, sensitivity) for units, sensitivity in shown for unit in units)
 
 
-@given(rows=tables(), question=QUESTIONS, m=st.integers(1, 3))
-@settings(max_examples=EXAMPLES // 4)
-def test_recompute_agrees(rows: list[Row], question: Question, m: int) -> None:
+@given(rows=TABLES, query=queries(by_unit=True))
+@settings(max_examples=EXAMPLES // 2)
+def test_recompute_agrees(rows: list[Row], query: Query) -> None:
     """The paper's own way, over whole individuals, sees the same kept rows."""
-    with open_visits(rows, m) as visits:
-        closed = visits.risk(question.sql, min_rows=question.min_rows, quantiles="noise")
-        recomputed = recompute_risk(visits, question.sql, min_rows=question.min_rows, quantiles="noise")
+    with open_visits(rows, query.m or 1) as visits:
+        closed, meant = ask(visits, query), query.options
+        recomputed = recompute_risk(
+            visits, query.sql, min_rows=meant.min_rows, sensitivity=meant.sensitivity, quantiles="noise"
+        )
         assert_same_people(expand(closed.contributions), expand(recomputed.contributions))
-
-
-@pytest.mark.parametrize("aggregate", ["AVG(x)", "VAR_POP(n0)", "STDDEV_POP(x)"])
-def test_moments_in_a_study_are_those_of_deletion(aggregate: str) -> None:
-    """S7: with a sensitivity given by hand they are one number each."""
-    rows = [
-        {"unit": unit, "entries": at, "x": x, "n0": x / 4, "grp": "A", "infinite": True}
-        for at, (unit, x) in enumerate([("ann", 1), ("ann", 4), ("ann", -3), ("1", 2), ("1", 5), ("bob\\", 0)])
-    ]
-    column = X if "x" in aggregate else PAY
-
-    def value(own: Sequence[Row]) -> float:
-        values = [float(v) for v in column.of(own)]
-        if aggregate == "AVG(x)":
-            return float(np.mean(values)) if values else 1.0
-        return float((np.var if "VAR" in aggregate else np.std)(values)) if values else 0.0
-
-    kept = kept_rows(rows, 2)
-    expected = [value(kept) - value([r for r in kept if r["unit"] != unit]) for unit in ("ann", "1", "bob\\")]
-    with open_visits(rows, 2) as visits:
-        risk = visits.risk(f"SELECT {aggregate} FROM visits", sensitivity=1.0)
-        assert_same_people(expand(risk.contributions), [(e,) for e in expected])
 
 
 # ---------------------------------------------------------------- the exact indicator, by another road
@@ -222,29 +223,20 @@ def expected_distance(change: float, grid: float, scale: float) -> float:
     return float(np.sum(np.abs(change + steps * grid) * weights) / np.sum(weights))
 
 
-WHOLE = ["COUNT(*)", "SUM(x)", "COUNT(DISTINCT grp)", "COUNT(x)"]
+WHOLE = [make_count_star(None), make_sum(X, None), make_count_distinct("grp", None), make_count(X, None)]
 
 
-@given(rows=tables(), names=st.lists(st.sampled_from(WHOLE), min_size=1, max_size=2, unique=True), data=st.data())
+@given(rows=TABLES, parts=st.lists(st.sampled_from(WHOLE), min_size=1, max_size=2, unique=True), data=st.data())
 @settings(max_examples=EXAMPLES // 2)
-def test_exact_indicator_is_the_expected_distance(rows: list[Row], names: list[str], data: st.DataObject) -> None:
-    m = data.draw(st.integers(1, 4))
-    grouped = data.draw(st.booleans())
-    epsilon = data.draw(st.sampled_from([0.3, 1.0, 4.0]))
-    meanings: dict[str, Callable[[World], list[Number]]] = {
-        "COUNT(*)": lambda w: [w.count()],
-        "SUM(x)": lambda w: [w.total(X)],
-        "COUNT(DISTINCT grp)": lambda w: [w.distinct("grp")],
-        "COUNT(x)": lambda w: [w.count(X)],
-    }
-    question = Question(tuple((name, meanings[name]) for name in names), None, (GROUPINGS[0],) if grouped else (), None)
-    left = leave_out(question, kept_rows(rows, m), m, 1)
-    weights, _ = weigh(question, m, 1)
+def test_exact_indicator_is_the_expected_distance(rows: list[Row], parts: list[Aggregate], data: st.DataObject) -> None:
+    """Of whole numbers, whose grid is 1."""
+    m, epsilon = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([0.3, 1.0, 4.0]))
+    query = Query(tuple(parts), None, GROUPINGS[: data.draw(st.integers(0, 1))], m=m)
+    grids, _ = query.weigh(1)
     with open_visits(rows, m) as visits:
-        risk = visits.risk(question.sql, indicator="exact")
+        risk = visits.risk(query.sql, indicator="exact")
         scale = risk.mechanism.scale(risk.sensitivity, epsilon)
-        grids = [w * float(n.grid or 0) for w, n in zip(weights, question.numbers(m), strict=True)]
-        everybody = everybody_there(left.values(), risk)
+        everybody = everybody_there(query.leave_out(kept_rows(rows, m), 1).values(), risk)
         expected = sorted(
             sum(expected_distance(change, grids[at % len(grids)], scale) for at, change in enumerate(vector))
             for vector in everybody
@@ -253,14 +245,13 @@ def test_exact_indicator_is_the_expected_distance(rows: list[Row], names: list[s
         np.testing.assert_allclose(np.sort(np.repeat(found.values, found.counts)), expected, rtol=1e-9)
 
 
-@given(rows=tables(), m=st.integers(1, 3), grouped=st.booleans())
+@given(rows=TABLES, m=st.integers(1, 3), grouped=st.integers(0, 1))
 @settings(max_examples=EXAMPLES // 4)
-def test_exact_gaussian_indicator_is_the_expected_distance(rows: list[Row], m: int, grouped: bool) -> None:
+def test_exact_gaussian_indicator_is_the_expected_distance(rows: list[Row], m: int, grouped: int) -> None:
     """E‖c + σZ‖ as an integral over its Laplace transform: E√Y = ∫ (1 − E e^{−tY}) t^{−3/2} dt / 2√π."""
-    question = Question((("SUM(x)", lambda w: [w.total(X)]),), None, (GROUPINGS[0],) if grouped else (), None)
-    left = leave_out(question, kept_rows(rows, m), m, 2)
+    query = Query((make_sum(X, None),), None, GROUPINGS[:grouped], m=m)
     with open_visits(rows, m) as visits:
-        risk = visits.risk(question.sql, mechanism="gaussian", indicator="exact")
+        risk = visits.risk(query.sql, mechanism="gaussian", indicator="exact")
         sigma = mpmath.mpf(risk.noise_scale(1.0))
 
         def distance(vector: Vector) -> float:
@@ -273,7 +264,7 @@ def test_exact_gaussian_indicator_is_the_expected_distance(rows: list[Row], m: i
 
             return float(sigma * mpmath.quad(integrand, [0, 1e-3, 1, 100, mpmath.inf]) / (2 * mpmath.sqrt(mpmath.pi)))
 
-        everybody = everybody_there(left.values(), risk)
+        everybody = everybody_there(query.leave_out(kept_rows(rows, m), 2).values(), risk)
         known = {vector: distance(vector) for vector in set(everybody)}
         found = risk.rdr(1.0)
         np.testing.assert_allclose(
@@ -284,41 +275,38 @@ def test_exact_gaussian_indicator_is_the_expected_distance(rows: list[Row], m: i
 # ---------------------------------------------------------------- preferences with FILTER, and --by
 
 
-@given(rows=tables(), question=QUESTIONS, m=st.integers(1, 4), condition=st.sampled_from(CONDITIONS))
+@given(rows=TABLES, query=queries(by_unit=True), condition=TESTS)
 @settings(max_examples=EXAMPLES // 2)
 def test_filter_holds_for_an_individual_when_it_holds_for_one_kept_row(
-    rows: list[Row], question: Question, m: int, condition: Condition
+    rows: list[Row], query: Query, condition: Condition
 ) -> None:
-    kept = kept_rows(rows, m)
-    left = leave_out(question, kept, m, 1)
-    chosen = {row["unit"] for row in kept if condition[1](row)}
-    epsilon = 0.5
-    with open_visits(rows, m) as visits:
-        risk = visits.risk(question.sql, min_rows=question.min_rows, quantiles="noise")
-        choice = risk.find(f"AVG(rdr) FILTER (WHERE {condition[0]}) <= 0.001 * MAX(rdr)", candidates=[epsilon])
-        line = risk.find(f"AVG(rdr) FILTER (WHERE {condition[0]}) >= 0", candidates=[epsilon]).candidates[0]
+    kept = kept_rows(rows, query.m or 1)
+    left = query.leave_out(kept, 1)
+    chosen = {row["unit"] for row in kept if condition.value(row) is True}
+    with open_visits(rows, query.m or 1) as visits:
+        risk = ask(visits, query)
+        choice = risk.find(f"AVG(rdr) FILTER (WHERE {condition.sql}) <= 0.001 * MAX(rdr)", candidates=[0.5])
+        line = risk.find(f"AVG(rdr) FILTER (WHERE {condition.sql}) >= 0", candidates=[0.5]).candidates[0]
         if not chosen:
             assert choice.epsilon is None or line.value is None
             return
-        expected = math.fsum(bound(left[unit], risk, epsilon) for unit in chosen) / len(chosen)
+        expected = math.fsum(bound(left[unit], risk, 0.5) for unit in chosen) / len(chosen)
         assert line.value == pytest.approx(expected, rel=1e-9)
         assert line.satisfied
 
 
 @pytest.mark.parametrize("column", ["grp", "infinite", "x", "n0", "unit"])
-@given(rows=tables(), question=QUESTIONS, m=st.integers(1, 4))
+@given(rows=TABLES, query=queries(by_unit=True))
 @settings(max_examples=EXAMPLES // 8)
-def test_by_column_takes_the_value_on_which_all_kept_rows_agree(
-    column: str, rows: list[Row], question: Question, m: int
-) -> None:
-    kept = kept_rows(rows, m)
-    left = leave_out(question, kept, m, 1)
+def test_by_column_takes_the_value_on_which_all_kept_rows_agree(column: str, rows: list[Row], query: Query) -> None:
+    kept = kept_rows(rows, query.m or 1)
+    left = query.leave_out(kept, 1)
     members: dict[Any, list[str]] = defaultdict(list)
     for unit in left:
         values = {row[column] for row in kept if row["unit"] == unit}
         members[values.pop() if len(values) == 1 else None].append(unit)
-    with open_visits(rows, m) as visits:
-        risk = visits.risk(question.sql, min_rows=question.min_rows, quantiles="noise")
+    with open_visits(rows, query.m or 1) as visits:
+        risk = ask(visits, query)
         found = {line.group: line for line in risk.by(column, epsilon=2.0, reveal=True)}
         everybody = [bound(vector, risk, 2.0) for vector in everybody_there(left.values(), risk)]
         mean = math.fsum(everybody) / len(everybody)
@@ -330,20 +318,16 @@ def test_by_column_takes_the_value_on_which_all_kept_rows_agree(
         assert found[group].median == pytest.approx(float(np.median(rdrs)), rel=1e-9)
 
 
-@given(rows=tables(), question=QUESTIONS, m=st.integers(1, 4))
+@given(rows=TABLES, query=queries(by_unit=True))
 @settings(max_examples=EXAMPLES // 4)
-def test_revealed_individuals_are_the_most_exposed(rows: list[Row], question: Question, m: int) -> None:
-    left = leave_out(question, kept_rows(rows, m), m, 1)
-    with open_visits(rows, m) as visits:
-        risk = visits.risk(question.sql, min_rows=question.min_rows, quantiles="noise")
+def test_revealed_individuals_are_the_most_exposed(rows: list[Row], query: Query) -> None:
+    kept = kept_rows(rows, query.m or 1)
+    left, keys = query.leave_out(kept, 1), query.keys(kept)
+    with open_visits(rows, query.m or 1) as visits:
+        risk = ask(visits, query)
         shown = risk.list_people(SLOTS, reveal=True)
         hidden = risk.list_people(SLOTS)
-    matching = {
-        row["unit"]
-        for row in kept_rows(rows, m)
-        if (question.where is None or question.where[1](row))
-        and tuple(value(row) for _, _, value in question.groupings) in question.group_keys
-    }
+    matching = {row["unit"] for row in kept if query.matches(row) and query.key(row) in keys}
     named = []
     for line in shown:
         units = str(line.columns["unit"]).split(", ")
@@ -360,7 +344,7 @@ def test_revealed_individuals_are_the_most_exposed(rows: list[Row], question: Qu
 
 
 def visit(unit: str | None, key: int | None, **cells: Any) -> Row:
-    return {"unit": unit, "entries": key, "x": 1, "n0": 0.5, "grp": "A", "infinite": True, **cells}
+    return {**dict.fromkeys(COLUMNS), "unit": unit, "entries": key, "x": 1, "n0": 0.5, "grp": "Bonn", **cells}
 
 
 @pytest.mark.parametrize("kind", ["text", "integer", "category"])
@@ -425,6 +409,13 @@ def test_more_individuals_than_declared_are_all_counted() -> None:
         assert visits.risk("SELECT COUNT(*) FROM visits WHERE unit = 'p0'").sensitivities.counts.tolist() == [SLOTS, 1]
 
 
+def test_of_few_declared_values_only_these_are_different_ones() -> None:
+    rows = [visit("ann", key, grp=grp) for key, grp in enumerate(["Bonn", "Nowhere", "Elsewhere", "Köln"])]
+    with open_visits(rows, 4) as visits:
+        risk = visits.risk("SELECT COUNT(DISTINCT grp) FROM visits")
+        assert (risk.measured().values, risk.sensitivity) == (((2,),), len(GROUPS))
+
+
 def test_observed_groups_are_refused() -> None:
     with open_visits([visit("ann", 1)], 1) as visits, pytest.raises(OptionError, match="declared groups"):
         visits.risk("SELECT grp, COUNT(*) FROM visits GROUP BY grp", groups="observed")
@@ -440,7 +431,7 @@ def test_infinite_values_are_missing_for_whole_individuals() -> None:
 def test_totals_beyond_doubles_stay_exact() -> None:
     """Squares of a wide column: texts and numbers of the profile are read as whole numbers, never through a float."""
     columns = {**COLUMNS, "x": {"type": "integer", "bounds": [-(2**28), 2**28]}}
-    rows = [visit("ann", 1, x=2**28 - 1), visit("ann", 2, x=-(2**28)), visit("1", 1, x=2**27 + 1, grp="B")]
+    rows = [visit("ann", 1, x=2**28 - 1), visit("ann", 2, x=-(2**28)), visit("1", 1, x=2**27 + 1, grp="Köln")]
     squares = [(2 * (2**28 - 1)) ** 2 + (2**29) ** 2, (2**28 + 2) ** 2]
     for sql in (
         "SELECT VAR_POP(x) FROM visits",

@@ -6,9 +6,11 @@ It gives text alone. Most of it is accepted; what the planner refuses is counted
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+
+from tests.conformance.odd_cases import Case
 
 FIRST = date(2021, 1, 4)
 PARTS = ("YEAR", "QUARTER", "MONTH", "DAY", "ISODOW")
@@ -17,11 +19,19 @@ COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
 @dataclass
 class Grammar:
-    """Draws queries over the tables of ``odd_fuzz_tables``. ``joined``: which tables may be joined."""
+    """Draws queries over the odd columns that a case declares, and the table that it joins."""
 
     chance: random.Random
-    joined: Sequence[str] = ()
-    tables: list[str] = field(default_factory=list)
+    case: Case
+    joined: bool = field(default=False, init=False)
+
+    def columns(self, *kinds: str) -> tuple[str, ...]:
+        """Return the odd columns of these kinds, and small whole numbers beside them."""
+        found = [f"t.{column.name}" for column in self.case.declared if column.kind in kinds]
+        return (*found, "t.z") if "integer" in kinds else tuple(found)
+
+    def time(self) -> str:
+        return self.pick(*self.columns("date", "timestamp"))
 
     # ------------------------------------------------------------ small draws
 
@@ -47,13 +57,13 @@ class Grammar:
     def integer(self, depth: int) -> str:
         """Return a whole number of a row, for // and %."""
         if depth <= 0:
-            return self.pick("t.num", "t.num", "t.code", "2", "3", "5", *self._joined_integers())
+            return self.pick(*self.columns("integer"), "2", "3", "5", *self._joined_integers())
         inner = self.integer
         return self.one_of(
             inner,
             lambda d: f"({inner(d - 1)} {self.pick('+', '-', '*')} {inner(d - 1)})",
             lambda d: f"({inner(d - 1)} {self.pick('//', '%')} {inner(d - 1)})",
-            lambda d: f"EXTRACT({self.pick(*PARTS)} FROM {self.pick('t.day', 't.at')})",
+            lambda d: f"EXTRACT({self.pick(*PARTS)} FROM {self.time()})",
             lambda d: f"ABS({inner(d - 1)})",
             depth=depth - 1,
         )
@@ -61,7 +71,7 @@ class Grammar:
     def value(self, depth: int) -> str:
         """Return a number of a row, in arithmetic that only conditions may hold."""
         if depth <= 0:
-            return self.pick("t.num", "t.dec", "t.dec", "t.code", self.number(), *self._joined_integers())
+            return self.pick(*self.columns("integer", "decimal"), self.number(), *self._joined_integers())
         inner = self.value
         return self.one_of(
             inner,
@@ -70,7 +80,7 @@ class Grammar:
             lambda d: f"COALESCE({inner(d - 1)}, {inner(d - 1)})",
             lambda d: f"CASE WHEN {self.condition(d - 1)} THEN {inner(d - 1)} ELSE {inner(d - 1)} END",
             lambda d: self.integer(d),
-            lambda d: f"EXTRACT(HOUR FROM t.at) + {inner(d - 1)}",
+            lambda d: f"EXTRACT(HOUR FROM {self.pick(*self.columns('timestamp'))}) + {inner(d - 1)}",
             depth=depth - 1,
         )
 
@@ -90,8 +100,9 @@ class Grammar:
         )
 
     def _plain_condition(self) -> str:
-        column = self.pick("t.num", "t.dec", "t.day", "t.at", *self._joined_integers())
-        literal = {"t.day": self.day, "t.at": self.moment}.get(column, self.number)
+        kind = self.pick("integer", "decimal", "date", "timestamp")
+        column = self.pick(*self.columns(kind))
+        literal = {"date": self.day, "timestamp": self.moment}.get(kind, self.number)
         options: list[Callable[[], str]] = [
             lambda: f"{column} {self.pick(*COMPARISONS)} {literal()}",
             lambda: f"NOT {column} {self.pick(*COMPARISONS)} {literal()}",
@@ -99,29 +110,35 @@ class Grammar:
             lambda: f"{column} {self.pick('', 'NOT ')}BETWEEN {literal()} AND {literal()}",
             lambda: f"{column} IS {self.pick('', 'NOT ')}NULL",
             lambda: f"{column} {self.pick('=', '<>')} {column}",
-            lambda: self.pick("t.flag", "NOT t.flag", "t.flag IS NULL", "t.flag = TRUE"),
+            lambda: self.flag(),
             lambda: self.pick("t.grp = 'a'", "t.grp <> 'b'", "t.grp IS NULL", "t.who LIKE '%a%'"),
             lambda: (
-                f"DATE_TRUNC('{self.pick('year', 'month', 'week', 'day')}', {self.pick('t.day', 't.at')}) "
+                f"DATE_TRUNC('{self.pick('year', 'month', 'week', 'day')}', {self.time()}) "
                 f"{self.pick(*COMPARISONS)} {self.day()}"
             ),
             lambda: (
-                f"EXTRACT({self.pick(*PARTS)} FROM {self.pick('t.day', 't.at')}) "
+                f"EXTRACT({self.pick(*PARTS)} FROM {self.time()}) "
                 f"{self.pick(*COMPARISONS)} {self.pick('1', '2', '5', '2021')}"
             ),
         ]
         return self.chance.choice(options)()
 
     def _joined_integers(self) -> tuple[str, ...]:
-        columns = {"sites": "sites.beds", "rates": "rates.tier", "labs": "labs.score"}
-        return tuple(columns[name] for name in self.tables)
+        columns = {"sites": "sites.beds", "rates": "rates.tier", "labs": "labs.points"}
+        return (columns[self.case.join],) if self.joined else ()
+
+    def flag(self) -> str:
+        """Return a condition on truth values, of which CSV files alone hold odd ones."""
+        known = self.columns("boolean")
+        column = self.pick(*known) if known else "(t.z > 4)"
+        return self.pick(column, f"NOT {column}", f"{column} IS NULL", f"{column} = TRUE")
 
     # ------------------------------------------------------------ aggregates and groups
 
     def term(self, depth: int) -> str:
         """Return what may stand inside SUM: with bounds, and on a grid."""
         if depth <= 0:
-            return self.pick("t.num", "t.dec", "t.num", "t.dec", *self._joined_integers())
+            return self.pick(*self.columns("integer", "decimal"), *self._joined_integers())
         inner = self.term
         return self.one_of(
             inner,
@@ -131,16 +148,16 @@ class Grammar:
             lambda d: f"ABS({inner(d - 1)})",
             lambda d: f"COALESCE({inner(d - 1)}, {self.pick('0', '1.5')})",
             lambda d: f"CASE WHEN {self.condition(d)} THEN {inner(d - 1)} {self.pick('', 'ELSE 1')} END",
-            lambda d: f"EXTRACT({self.pick(*PARTS)} FROM {self.pick('t.day', 't.at')})",
+            lambda d: f"EXTRACT({self.pick(*PARTS)} FROM {self.time()})",
             depth=depth - 1,
         )
 
     def aggregate(self) -> str:
-        term = self.term(self.chance.randrange(3))
+        term, counted = self.term(self.chance.randrange(3)), self.columns("integer", "decimal", "date", "timestamp")
         written = self.pick(
             "COUNT(*)",
-            f"COUNT({self.pick('t.num', 't.dec', 't.day', 't.at', 't.flag', 't.grp')})",
-            f"COUNT(DISTINCT {self.pick('t.num', 't.dec', 't.day', 't.at', 't.who', 't.num % 3')})",
+            f"COUNT({self.pick(*counted, *self.columns('boolean'), 't.grp')})",
+            f"COUNT(DISTINCT {self.pick(*counted, 't.who', 't.z % 3')})",
             *(f"{name}({term})" for name in ("SUM", "SUM", "AVG", "VAR_POP", "STDDEV_POP", "MIN", "MAX", "MEDIAN")),
             f"QUANTILE_CONT({term}, {self.pick('0.1', '0.25', '0.9')})",
         )
@@ -149,26 +166,27 @@ class Grammar:
         return written
 
     def group(self) -> str:
+        whole = self.pick(*self.columns("integer"))
         return self.pick(
             "t.grp",
-            "t.flag",
-            "t.num",
-            f"t.num {self.pick('//', '%')} {self.pick('2', '3')}",
-            f"EXTRACT({self.pick(*PARTS)} FROM {self.pick('t.day', 't.at')})",
-            "EXTRACT(HOUR FROM t.at)",
-            f"DATE_TRUNC('{self.pick('month', 'week')}', {self.pick('t.day', 't.at')})",
-            "t.day",
+            *self.columns("boolean"),
+            whole,
+            f"{whole} {self.pick('//', '%')} {self.pick('2', '3')}",
+            f"EXTRACT({self.pick(*PARTS)} FROM {self.time()})",
+            f"EXTRACT(HOUR FROM {self.pick(*self.columns('timestamp'))})",
+            f"DATE_TRUNC('{self.pick('month', 'week')}', {self.time()})",
+            *self.columns("date"),
             f"CASE WHEN {self.condition(0)} THEN 'yes' WHEN {self.condition(0)} THEN 'no' END",
             f"({self.condition(0)})",
             "COALESCE(t.grp, 'none')",
-            "t.dec IS NULL",
+            f"{self.pick(*self.columns('decimal'))} IS NULL",
         )
 
     # ------------------------------------------------------------ the whole
 
     def query(self) -> str:
-        self.tables = [name for name in self.joined if self.chance.random() < 0.3]
-        joins = "".join(self._join(name) for name in self.tables)
+        self.joined = self.case.join != "none" and self.chance.random() < 0.5
+        joins = self.case.join_clause(self.pick("JOIN", "LEFT JOIN")) if self.joined else ""
         groups = list(dict.fromkeys(self.group() for _ in range(self.chance.choice([0, 0, 1, 1, 1, 2]))))
         named = [
             f"{sql} AS a{at}" for at, sql in enumerate(self.aggregate() for _ in range(self.chance.choice([1, 1, 2])))
@@ -180,8 +198,3 @@ class Grammar:
         if not joins and self.chance.random() < 0.1:
             source = f"(SELECT * FROM t WHERE {self.condition(1)}) AS t"
         return f"SELECT {', '.join([*groups, *named])} FROM {source}{joins}{where}{by}{after}"
-
-    def _join(self, name: str) -> str:
-        side = self.pick("JOIN", "LEFT JOIN")
-        on = {"sites": "t.code = sites.code", "rates": "t.num = rates.num", "labs": "t.who = labs.who"}[name]
-        return f" {side} {name} ON {on}"

@@ -1,7 +1,7 @@
-"""Small tables for generated queries of every form: two private ones of the same people, and a public one beside them.
+"""Small tables for generated queries: two private ones of the same people, and a public one beside them.
 
-The same rows are opened with individuals that have many rows, or one each. Cells are odd on purpose: NULL, ties, values
-at and beyond their bounds, NaN, infinities, texts nobody declared, repeated row keys, rows of nobody.
+The same rows are opened with individuals that have many rows, or one each. Where it is asked for, cells are odd: values
+at and beyond their bounds, NaN, infinities, repeated row keys, rows of nobody.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import pyarrow as pa
 
 from dosimeter import Dataset
 from dosimeter.schema import Schema, read_schema
-from tests.oracle.unit_oracle import Row
+from tests.rows_that_count import rows_that_count
+from tests.shared_duckdb import ask_plain_duckdb
 
+Row = dict[str, Any]
 SLOTS = 20  # declared individuals: more than there are
 WARDS = ("A", "b ", "O'C", "Öst")
 FIRST, LAST = date(2024, 1, 29), date(2024, 4, 2)
-FACTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("forms.toml").read_text(encoding="utf-8"))
+FACTS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("people.toml").read_text(encoding="utf-8"))
 COLUMNS, LABS, CLINICS = FACTS["columns"], *(FACTS["tables"][name] for name in ("labs", "clinics"))
 VISITS_ARROW = pa.schema(
     [
@@ -63,45 +65,64 @@ class Tables:
 
     @property
     def schema(self) -> Schema:
-        return read_schema(describe(self.m, self.n))
+        return read_schema(self.facts)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The schema: whose rows these are, and how many of each count."""
+        facts: dict[str, Any] = {"table": "visits", "individuals": SLOTS, "reviewed": True, "columns": COLUMNS}
+        if self.m is None:
+            return {**facts, "tables": {"clinics": CLINICS}}
+        facts |= {"unit": "pid", "row_key": "vid", "max_rows_per_unit": self.m}
+        return {**facts, "tables": {"labs": {**LABS, "max_rows_per_unit": self.n}, "clinics": CLINICS}}
 
     def open(self) -> Dataset:
-        visits = pa.Table.from_pylist(self.visits, schema=VISITS_ARROW)
-        labs = pa.Table.from_pylist(self.labs, schema=LABS_ARROW)
-        return Dataset.open(
-            visits, schema=describe(self.m, self.n), table="visits", tables={"labs": labs, "clinics": CLINICS_TABLE}
-        )
+        tables = write_tables(self.visits, self.labs)
+        return Dataset.open(tables.pop("visits"), schema=self.facts, table="visits", tables=tables)
+
+    @property
+    def people(self) -> list[str]:
+        return sorted({row["pid"] for row in self.visits if row["pid"] is not None})
+
+    def without(self, person: str) -> Tables:
+        """Really delete somebody, from both tables."""
+        visits, labs = ([row for row in rows if row["pid"] != person] for rows in (self.visits, self.labs))
+        return replace(self, visits=visits, labs=labs)
 
     def delete_each(self) -> list[Tables]:
-        """Really delete everybody in turn: a row, or all rows of a person in both tables."""
+        """Really delete everybody in turn: a row, or all rows of a person."""
         if self.m is None:
             return [replace(self, visits=[*self.visits[:at], *self.visits[at + 1 :]]) for at in range(len(self.visits))]
-        people = sorted({row["pid"] for row in self.visits if row["pid"] is not None})
-        return [replace(self, visits=_without(self.visits, who), labs=_without(self.labs, who)) for who in people]
+        return [self.without(person) for person in self.people]
+
+    def counted(self) -> list[Row]:
+        """Return the visits that count, which are found here by the rule of math.md."""
+        return rows_that_count(self.visits, COLUMNS, "pid", self.m or 1)
+
+    def ask_duckdb(self, sql: str) -> list[tuple[Any, ...]]:
+        """Ask DuckDB, as it is, about the rows that count."""
+        labs = rows_that_count(self.labs, LABS["columns"], "pid", self.n)
+        with ask_plain_duckdb(**write_tables(self.counted(), labs)) as plain:
+            return plain.execute(sql).fetchall()
 
 
-def _without(rows: list[Row], person: str) -> list[Row]:
-    return [row for row in rows if row["pid"] != person]
+def write_tables(visits: list[Row], labs: list[Row]) -> dict[str, pa.Table]:
+    return {
+        "visits": pa.Table.from_pylist(visits, schema=VISITS_ARROW),
+        "labs": pa.Table.from_pylist(labs, schema=LABS_ARROW),
+        "clinics": CLINICS_TABLE,
+    }
 
 
-def describe(m: int | None, n: int) -> dict[str, Any]:
-    """The schema: whose rows these are, and how many of each count."""
-    facts: dict[str, Any] = {"table": "visits", "individuals": SLOTS, "reviewed": True, "columns": COLUMNS}
-    if m is None:
-        return {**facts, "tables": {"clinics": CLINICS}}
-    facts |= {"unit": "pid", "row_key": "vid", "max_rows_per_unit": m}
-    return {**facts, "tables": {"labs": {**LABS, "max_rows_per_unit": n}, "clinics": CLINICS}}
-
-
-def draw_tables(seed: int) -> Tables:
-    """Up to 16 visits of up to 5 people. Some tables hold nothing but extremes, so that Δ is reached."""
+def draw_tables(seed: int, *, odd: bool = False, rows_each: Sequence[int | None] = (1, 2, 3, 5)) -> Tables:
+    """Up to 16 visits of up to 5 people. Some odd tables hold nothing but extremes, so that Δ is reached."""
     chance = random.Random(seed)
-    kinds = chance.choice([[SPREAD], [SPREAD, BEYOND], [EXTREME], [EXTREME, EXTREME, BEYOND]])
+    kinds = chance.choice([[SPREAD], [SPREAD, BEYOND], [EXTREME], [EXTREME, EXTREME, BEYOND]] if odd else [[SPREAD]])
     missing = chance.choice([0.0, 0.12, 0.3])
     people = [f"p{at}" for at in range(chance.choice([1, 2, 4, 5]))]
-    nobody = chance.choice([[], [None]])
+    nobody = chance.choice([[], [None]] if odd else [[]])
     keys = chance.sample(range(-20, 40), 24)
-    repeated = chance.random() < 0.4
+    repeated = odd and chance.random() < 0.4
 
     def some(values: Sequence[Any]) -> Any:
         return None if chance.random() < missing else chance.choice(values)
@@ -109,7 +130,7 @@ def draw_tables(seed: int) -> Tables:
     def number(name: str) -> Any:
         return some(chance.choice(kinds)[name])
 
-    m = chance.choice([None, 1, 2, 3, 5])
+    m = chance.choice(rows_each)
     visits = []
     for at in range(chance.choice([0, 1, 3, 6, 9] if m is None else [0, 1, 5, 10, 16, 16])):
         day = chance.choice([*DAYS, date(1, 1, 1), date(9999, 12, 31)] if BEYOND in kinds else DAYS)
