@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,12 @@ def decide_always(reservation: Reservation) -> Callable[[AccountSummary | None],
     return lambda _: reservation
 
 
-def test_an_empty_ledger(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        assert ledger.describe() == {"datasets": []}
-        assert ledger.account("clinic") is None
-        assert ledger.entry("none") is None
-        assert ledger.find_answer("clinic", "request-1") is None
-        assert ledger.verify().describe() == {"intact": True, "records": 0, "head": "0" * 64}
+def test_an_empty_ledger(ledger: Ledger) -> None:
+    assert ledger.describe() == {"datasets": []}
+    assert ledger.account("clinic") is None
+    assert ledger.entry("none") is None
+    assert ledger.find_answer("clinic", "request-1") is None
+    assert ledger.verify().describe() == {"intact": True, "records": 0, "head": "0" * 64}
 
 
 def test_a_release_from_reservation_to_answer(target: str) -> None:
@@ -187,38 +187,36 @@ def test_an_overspent_delta_reads_infinity_and_null(tmp_path: Path) -> None:
             ledger.reserve("clinic", lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1"))))
 
 
-def test_the_latest_answer_to_the_same_request_is_found(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        for count in (1, 2):
-            entry = ledger.reserve("clinic", decide_on("0.1"))
-            ledger.settle(entry.id, status="released", answer=[{"count": count}])
-        ledger.settle(ledger.reserve("clinic", decide_on("0.1")).id, status="denied")
-        ledger.reserve("clinic", decide_on("0.1"))
-        ledger.reserve("clinic", decide_on("0.1", request=make_request("request-2")))
-        assert known(ledger.find_answer("clinic", "request-1")).answer == [{"count": 2}]
-        assert ledger.find_answer("clinic", "request-2") is None
-        assert ledger.find_answer("other", "request-1") is None
+def test_the_latest_answer_to_the_same_request_is_found(ledger: Ledger) -> None:
+    for count in (1, 2):
+        entry = ledger.reserve("clinic", decide_on("0.1"))
+        ledger.settle(entry.id, status="released", answer=[{"count": count}])
+    ledger.settle(ledger.reserve("clinic", decide_on("0.1")).id, status="denied")
+    ledger.reserve("clinic", decide_on("0.1"))
+    ledger.reserve("clinic", decide_on("0.1", request=make_request("request-2")))
+    assert known(ledger.find_answer("clinic", "request-1")).answer == [{"count": 2}]
+    assert ledger.find_answer("clinic", "request-2") is None
+    assert ledger.find_answer("other", "request-1") is None
 
 
-def test_views_are_remembered_and_recorded_with_the_charge(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        assert not ledger.viewed("clinic", "plan-1")
-        ledger.record_view("clinic", "plan-1", "risk")
-        ledger.record_view("clinic", "plan-1", "risk")
-        ledger.record_view("clinic", "plan-1", "dry-run")
-        assert ledger.verify().records == 2
-        assert ledger.viewed("clinic", "plan-1")
-        assert not ledger.viewed("clinic", "plan-2")
-        assert not ledger.viewed("other", "plan-1")
-        assert ledger.account("clinic") is None  # looking opens no account
-        assert ledger.reserve("clinic", decide_on("0.1")).viewed
-        assert not ledger.reserve(
-            "clinic", decide_on("0.1", request=make_request("request-2", plan_digest="plan-2"))
-        ).viewed
-        known = Reservation(
-            request=make_request("request-3", plan_digest="plan-3"), charge=Charge(Decimal("0.1")), viewed=True
-        )
-        assert ledger.reserve("clinic", lambda _: known).viewed
+def test_views_are_remembered_and_recorded_with_the_charge(ledger: Ledger) -> None:
+    assert not ledger.viewed("clinic", "plan-1")
+    ledger.record_view("clinic", "plan-1", "risk")
+    ledger.record_view("clinic", "plan-1", "risk")
+    ledger.record_view("clinic", "plan-1", "dry-run")
+    assert ledger.verify().records == 2
+    assert ledger.viewed("clinic", "plan-1")
+    assert not ledger.viewed("clinic", "plan-2")
+    assert not ledger.viewed("other", "plan-1")
+    assert ledger.account("clinic") is None  # looking opens no account
+    assert ledger.reserve("clinic", decide_on("0.1")).viewed
+    assert not ledger.reserve(
+        "clinic", decide_on("0.1", request=make_request("request-2", plan_digest="plan-2"))
+    ).viewed
+    known = Reservation(
+        request=make_request("request-3", plan_digest="plan-3"), charge=Charge(Decimal("0.1")), viewed=True
+    )
+    assert ledger.reserve("clinic", lambda _: known).viewed
 
 
 def test_changed_data_never_open_a_fresh_account(target: str) -> None:
@@ -288,25 +286,24 @@ def identified(
     return decide
 
 
-def test_stored_data_that_two_accounts_share_are_refused(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        ledger.reserve("clinic", identified("may", "bytes:1", "bytes:2"))
-        ledger.reserve("clinic", identified("june", "bytes:3"))
-        ledger.reserve("other", identified("elsewhere", "bytes:9"))
-        before = ledger.verify()
-        for name in ("copy", "other"):
-            for shared in ("bytes:1", "bytes:2", "bytes:3"):
-                with pytest.raises(LedgerError, match=r"account 'clinic' in.*account = .clinic. in"):
-                    ledger.reserve(name, identified("read otherwise", "bytes:7", shared))
-                with pytest.raises(LedgerError, match="or some of them do"):
-                    ledger.check_holder(name, "read otherwise", frozenset({shared}))
-        with pytest.raises(LedgerError, match="declares public holds people whom the account 'clinic' protects"):
-            ledger.check_holder("clinic", "may", public=frozenset({"bytes:2"}))
-        assert ledger.verify() == before
-        account = known(ledger.account("clinic"))
-        assert account.identities == {"bytes:1", "bytes:2", "bytes:3"}
-        assert account.identified == {(SCHEMA, "may"), (SCHEMA, "june")}
-        ledger.reserve("copy", identified("read otherwise", "bytes:7"))
+def test_stored_data_that_two_accounts_share_are_refused(ledger: Ledger) -> None:
+    ledger.reserve("clinic", identified("may", "bytes:1", "bytes:2"))
+    ledger.reserve("clinic", identified("june", "bytes:3"))
+    ledger.reserve("other", identified("elsewhere", "bytes:9"))
+    before = ledger.verify()
+    for name in ("copy", "other"):
+        for shared in ("bytes:1", "bytes:2", "bytes:3"):
+            with pytest.raises(LedgerError, match=r"account 'clinic' in.*account = .clinic. in"):
+                ledger.reserve(name, identified("read otherwise", "bytes:7", shared))
+            with pytest.raises(LedgerError, match="or some of them do"):
+                ledger.check_holder(name, "read otherwise", frozenset({shared}))
+    with pytest.raises(LedgerError, match="declares public holds people whom the account 'clinic' protects"):
+        ledger.check_holder("clinic", "may", public=frozenset({"bytes:2"}))
+    assert ledger.verify() == before
+    account = known(ledger.account("clinic"))
+    assert account.identities == {"bytes:1", "bytes:2", "bytes:3"}
+    assert account.identified == {(SCHEMA, "may"), (SCHEMA, "june")}
+    ledger.reserve("copy", identified("read otherwise", "bytes:7"))
 
 
 def test_data_are_identified_once(target: str) -> None:
@@ -324,23 +321,22 @@ def test_data_are_identified_once(target: str) -> None:
         assert (account.identities, account.overlaps) == ({"bytes:1"}, ())
 
 
-def test_the_same_data_have_one_account(target: str) -> None:
+def test_the_same_data_have_one_account(ledger: Ledger) -> None:
     """Neither opened nor continued under another name, nor after the first account went on with newer data."""
-    with Ledger.open(target) as ledger:
-        ledger.reserve("clinic", open_with("may", "0.1"))
-        ledger.reserve("clinic", open_with("june", "0.1"))
-        ledger.reserve("other", open_with("elsewhere", "0.1"))
-        before = ledger.verify()
-        for name in ("copy", "other"):
-            for source in ("may", "june"):
-                with pytest.raises(LedgerError, match=r"account 'clinic' in.*account = .clinic. in"):
-                    ledger.reserve(name, open_with(source, "0.1"))
-                with pytest.raises(LedgerError, match="same data have the account 'clinic'"):
-                    ledger.check_holder(name, source)
-        assert ledger.verify() == before
-        ledger.check_holder("clinic", "may")
-        ledger.check_holder("copy", "july")
-        ledger.reserve("clinic", open_with("may", "0.1"))  # its own data again
+    ledger.reserve("clinic", open_with("may", "0.1"))
+    ledger.reserve("clinic", open_with("june", "0.1"))
+    ledger.reserve("other", open_with("elsewhere", "0.1"))
+    before = ledger.verify()
+    for name in ("copy", "other"):
+        for source in ("may", "june"):
+            with pytest.raises(LedgerError, match=r"account 'clinic' in.*account = .clinic. in"):
+                ledger.reserve(name, open_with(source, "0.1"))
+            with pytest.raises(LedgerError, match="same data have the account 'clinic'"):
+                ledger.check_holder(name, source)
+    assert ledger.verify() == before
+    ledger.check_holder("clinic", "may")
+    ledger.check_holder("copy", "july")
+    ledger.reserve("clinic", open_with("may", "0.1"))  # its own data again
 
 
 # ---------------------------------------------------------------- refused
@@ -350,14 +346,13 @@ def refuse(account: AccountSummary | None) -> Reservation:
     raise RuntimeError("decided against it")
 
 
-def test_nothing_is_written_when_the_decision_raises(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        with pytest.raises(RuntimeError, match="decided against it"):
-            ledger.reserve("clinic", refuse)
-        with pytest.raises(KeyboardInterrupt):
-            ledger.reserve("clinic", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
-        assert ledger.verify().records == 0
-        ledger.reserve("clinic", decide_on("0.1"))  # and the lock is free
+def test_nothing_is_written_when_the_decision_raises(ledger: Ledger) -> None:
+    with pytest.raises(RuntimeError, match="decided against it"):
+        ledger.reserve("clinic", refuse)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.reserve("clinic", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert ledger.verify().records == 0
+    ledger.reserve("clinic", decide_on("0.1"))  # and the lock is free
 
 
 @pytest.mark.parametrize(
@@ -394,35 +389,35 @@ def test_the_ledger_itself_refuses(tmp_path: Path, reservation: Callable[[], Res
         assert ledger.verify().records == 2
 
 
-def test_an_account_must_be_opened_first(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        with pytest.raises(LedgerError, match="policy="):
-            ledger.reserve("clinic", lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1"))))
-        continuation = Continuation(schema_digest=SCHEMA, source_digest=SOURCE)
-        with pytest.raises(LedgerError, match="no account"):
-            ledger.reserve(
-                "clinic",
-                lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1")), continuation=continuation),
-            )
-        assert ledger.verify().records == 0
+def test_an_account_must_be_opened_first(ledger: Ledger) -> None:
+    with pytest.raises(LedgerError, match="policy="):
+        ledger.reserve("clinic", lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1"))))
+    continuation = Continuation(schema_digest=SCHEMA, source_digest=SOURCE)
+    with pytest.raises(LedgerError, match="no account"):
+        ledger.reserve(
+            "clinic",
+            lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1")), continuation=continuation),
+        )
+    assert ledger.verify().records == 0
 
 
-def test_an_entry_is_settled_once_and_properly(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.1"))
-        with pytest.raises(LedgerError, match="no entry"):
-            ledger.settle("unknown", status="denied")
-        with pytest.raises(LedgerError, match="has an answer"):
-            ledger.settle(entry.id, status="released")
-        with pytest.raises(LedgerError, match="same columns"):
-            ledger.settle(entry.id, status="released", answer=[{"a": 1}, {"b": 1}])
-        with pytest.raises(LedgerError, match="finite numbers"):
-            ledger.settle(entry.id, status="released", answer=[{"a": float("nan")}])
-        ledger.settle(entry.id, status="released", answer=[])
-        for status in ("released", "denied"):
-            with pytest.raises(LedgerError, match="settled once"):
-                ledger.settle(entry.id, status=status, answer=[] if status == "released" else None)
-        assert ledger.verify().records == 3
+def test_an_entry_is_settled_once_and_properly(ledger: Ledger) -> None:
+    entry = ledger.reserve("clinic", decide_on("0.1"))
+    with pytest.raises(LedgerError, match="no entry"):
+        ledger.settle("unknown", status="denied")
+    with pytest.raises(LedgerError, match="no measured numbers"):
+        ledger.settle(entry.id, status="denied", measured=[[Fraction(1)]])
+    with pytest.raises(LedgerError, match="has an answer"):
+        ledger.settle(entry.id, status="released")
+    with pytest.raises(LedgerError, match="same columns"):
+        ledger.settle(entry.id, status="released", answer=[{"a": 1}, {"b": 1}])
+    with pytest.raises(LedgerError, match="finite numbers"):
+        ledger.settle(entry.id, status="released", answer=[{"a": float("nan")}])
+    ledger.settle(entry.id, status="released", answer=[])
+    for status in ("released", "denied"):
+        with pytest.raises(LedgerError, match="settled once"):
+            ledger.settle(entry.id, status=status, answer=[] if status == "released" else None)
+    assert ledger.verify().records == 3
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "a\0b", "\udcff"])
@@ -436,3 +431,15 @@ def test_values_show_no_private_numbers(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "ledger.db") as ledger:
         entry = ledger.reserve("clinic", decide_on("0.777", request=make_request(algorithm="find")))
         assert "0.777" not in f"{entry!r} {ledger.account('clinic')!r} {ledger!r}"
+
+
+def test_looks_are_told_apart_by_whom_they_were_for(ledger: Ledger) -> None:
+    for _ in range(2):
+        ledger.record_view("clinic", "measured-1", "risk", analyst="anna")
+    assert ledger.verify().records == 1
+    assert ledger.viewed("clinic", "plan-1", "measured-1")
+    assert ledger.may_tell_look("clinic", "measured-1", analyst="anna")
+    assert not ledger.may_tell_look("clinic", "measured-1", analyst="eve")
+    assert not ledger.may_tell_look("clinic", "measured-1", analyst=None)
+    ledger.record_view("clinic", "measured-1", "risk")
+    assert ledger.may_tell_look("clinic", "measured-1", analyst="eve")

@@ -125,28 +125,26 @@ def test_what_is_read_from_a_checkpoint_is_what_the_chain_says(tmp_path: Path, s
         assert [kind for _, kind, _ in read_kinds(ledger)].count("checkpoint") >= 2
 
 
-def test_both_databases_say_the_same(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        act_at_random(ledger, random.Random(7), 120)
-        check_the_same(ledger)
+def test_both_databases_say_the_same(ledger: Ledger) -> None:
+    act_at_random(ledger, random.Random(7), 120)
+    check_the_same(ledger)
 
 
-def test_an_entry_that_was_open_for_long_is_settled(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        first = release(ledger, 0)
-        left = ledger.reserve("clinic", decide_on("0.5", request=replace(first.request, request_digest="left")))
-        for number in range(1, 40):
-            release(ledger, number)
-        settled = ledger.settle(left.id, status="released", answer=[{"n": 1}], guarantee="late")
-        assert settled == replace(
-            left, status="released", settled_at=settled.settled_at, columns=("n",), rows=((1,),), guarantee="late"
-        )
-        with pytest.raises(LedgerError, match="released already"):
-            ledger.settle(left.id, status="denied")
-        with pytest.raises(LedgerError, match="no entry 'nobody'"):
-            ledger.settle("nobody", status="denied")
-        assert ledger.find_answer("clinic", "left") == settled
-        assert ledger.verify().intact
+def test_an_entry_that_was_open_for_long_is_settled(ledger: Ledger) -> None:
+    first = release(ledger, 0)
+    left = ledger.reserve("clinic", decide_on("0.5", request=replace(first.request, request_digest="left")))
+    for number in range(1, 40):
+        release(ledger, number)
+    settled = ledger.settle(left.id, status="released", answer=[{"n": 1}], guarantee="late")
+    assert settled == replace(
+        left, status="released", settled_at=settled.settled_at, columns=("n",), rows=((1,),), guarantee="late"
+    )
+    with pytest.raises(LedgerError, match="released already"):
+        ledger.settle(left.id, status="denied")
+    with pytest.raises(LedgerError, match="no entry 'nobody'"):
+        ledger.settle("nobody", status="denied")
+    assert ledger.find_answer("clinic", "left") == settled
+    assert ledger.verify().intact
 
 
 def test_an_infinite_reading_stays_infinite(tmp_path: Path) -> None:

@@ -77,50 +77,46 @@ def test_a_stop_and_its_end(target: str) -> None:
     assert ended["payload"] == {"by": "Carol", "reason": "the file was mended"}
 
 
-def test_several_failures_at_once_are_cleared_together(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        first = stop(ledger)
-        assert stop(ledger) == first  # what stopped it is the first of them
-        assert len(ledger.incidents("clinic")) == 2
-        ledger.clear("clinic", by="Carol", reason="r")
-        assert ledger.stopped("clinic") is None
-        assert stop(ledger).cleared_at is None
+def test_several_failures_at_once_are_cleared_together(ledger: Ledger) -> None:
+    first = stop(ledger)
+    assert stop(ledger) == first  # what stopped it is the first of them
+    assert len(ledger.incidents("clinic")) == 2
+    ledger.clear("clinic", by="Carol", reason="r")
+    assert ledger.stopped("clinic") is None
+    assert stop(ledger).cleared_at is None
 
 
-def test_a_dataset_without_an_account_is_listed_while_it_is_stopped(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        incident = stop(ledger)
-        assert ledger.accounts() == ()
-        (shown,) = describe_datasets(ledger)
-        assert shown["stopped"] == {"at": incident.at, "kind": "measuring"}
-        assert (shown["dataset"], shown["entries"], shown["policy"]) == ("clinic", [], None)
-        assert ledger.stopped_datasets() == (incident,)
-        with pytest.raises(DatasetStopped):
-            ledger.reserve("clinic", decide_on("0.1"))
-        ledger.reserve("other", decide_on("0.1"))
-        ledger.clear("clinic", by="Carol", reason="r")
-        (shown,) = describe_datasets(ledger)
-        assert (shown["dataset"], shown["stopped"]) == ("other", None)
+def test_a_dataset_without_an_account_is_listed_while_it_is_stopped(ledger: Ledger) -> None:
+    incident = stop(ledger)
+    assert ledger.accounts() == ()
+    (shown,) = describe_datasets(ledger)
+    assert shown["stopped"] == {"at": incident.at, "kind": "measuring"}
+    assert (shown["dataset"], shown["entries"], shown["policy"]) == ("clinic", [], None)
+    assert ledger.stopped_datasets() == (incident,)
+    with pytest.raises(DatasetStopped):
+        ledger.reserve("clinic", decide_on("0.1"))
+    ledger.reserve("other", decide_on("0.1"))
+    ledger.clear("clinic", by="Carol", reason="r")
+    (shown,) = describe_datasets(ledger)
+    assert (shown["dataset"], shown["stopped"]) == ("other", None)
 
 
-def test_an_entry_that_fails_after_its_charge_keeps_it_and_stops_the_dataset(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.3"))
-        with pytest.raises(LedgerError, match="did not fail"):
-            ledger.settle(entry.id, status="released", answer=[], incident="noise")
-        denied = ledger.settle(entry.id, status="denied", incident="noise")
-        assert (denied.status, str(denied.charge)) == ("denied", "0.3")
-        incident = known(ledger.stopped("clinic"))
-        assert (incident.kind, incident.entry, incident.request_digest) == ("noise", entry.id, "request-1")
-        assert ledger.verify().records == 4
+def test_an_entry_that_fails_after_its_charge_keeps_it_and_stops_the_dataset(ledger: Ledger) -> None:
+    entry = ledger.reserve("clinic", decide_on("0.3"))
+    with pytest.raises(LedgerError, match="did not fail"):
+        ledger.settle(entry.id, status="released", answer=[], incident="noise")
+    denied = ledger.settle(entry.id, status="denied", incident="noise")
+    assert (denied.status, str(denied.charge)) == ("denied", "0.3")
+    incident = known(ledger.stopped("clinic"))
+    assert (incident.kind, incident.entry, incident.request_digest) == ("noise", entry.id, "request-1")
+    assert ledger.verify().records == 4
 
 
-def test_a_reservation_from_before_the_stop_is_still_settled(target: str) -> None:
+def test_a_reservation_from_before_the_stop_is_still_settled(ledger: Ledger) -> None:
     """Its noise was paid for, and may be out: the ledger writes down what became of it."""
-    with Ledger.open(target) as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.3"))
-        stop(ledger)
-        assert ledger.settle(entry.id, status="released", answer=[{"n": 1}]).status == "released"
+    entry = ledger.reserve("clinic", decide_on("0.3"))
+    stop(ledger)
+    assert ledger.settle(entry.id, status="released", answer=[{"n": 1}]).status == "released"
 
 
 @pytest.mark.parametrize(("by", "reason"), [("", "r"), ("Carol", ""), ("Carol", "a\nb"), ("a\0", "r")])
@@ -143,8 +139,8 @@ def test_the_kind_is_one_of_a_few_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
-def test_what_fails_while_it_is_measured_stops_everything(target: str, patients: Path, way: dict[str, Any]) -> None:
-    with Ledger.open(target) as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
+def test_what_fails_while_it_is_measured_stops_everything(ledger: Ledger, patients: Path, way: dict[str, Any]) -> None:
+    with Dataset.open(patients, schema=SCHEMA) as dataset:
         before = dataset.release(SOUND, ledger=ledger, policy="budget:90", **way)
         assert before.status == "released"
         account = known(ledger.account("patients"))
@@ -164,21 +160,19 @@ def test_what_fails_while_it_is_measured_stops_everything(target: str, patients:
         assert ledger.verify().intact
 
 
-def test_another_name_does_not_get_round_a_stop(target: str, patients: Path) -> None:
-    with Ledger.open(target) as ledger:
-        with Dataset.open(patients, schema=SCHEMA) as dataset, pytest.raises(DatasetStopped):
-            dataset.release(FAILING, ledger=ledger, epsilon=0.5, policy="budget:1")
-        with Dataset.open(patients, schema=SCHEMA | {"table": "renamed"}) as renamed:
-            sql = SOUND.replace("patients", "renamed")
-            with pytest.raises(DatasetStopped, match="patients is stopped"):
-                renamed.release(sql, ledger=ledger, epsilon=0.5, policy="budget:1")
-            ledger.clear("patients", by="Carol", reason="a name that was not meant")
-            assert renamed.release(sql, ledger=ledger, epsilon=0.5, policy="budget:1").status == "released"
+def test_another_name_does_not_get_round_a_stop(ledger: Ledger, patients: Path) -> None:
+    with Dataset.open(patients, schema=SCHEMA) as dataset, pytest.raises(DatasetStopped):
+        dataset.release(FAILING, ledger=ledger, epsilon=0.5, policy="budget:1")
+    with Dataset.open(patients, schema=SCHEMA | {"table": "renamed"}) as renamed:
+        sql = SOUND.replace("patients", "renamed")
+        with pytest.raises(DatasetStopped, match="patients is stopped"):
+            renamed.release(sql, ledger=ledger, epsilon=0.5, policy="budget:1")
+        ledger.clear("patients", by="Carol", reason="a name that was not meant")
+        assert renamed.release(sql, ledger=ledger, epsilon=0.5, policy="budget:1").status == "released"
 
 
-def test_the_data_of_every_open_stop_are_barred(target: str, patients: Path) -> None:
+def test_the_data_of_every_open_stop_are_barred(ledger: Ledger, patients: Path) -> None:
     with (
-        Ledger.open(target) as ledger,
         Dataset.open(patients, schema={**SCHEMA, "account": "elsewhere"}, table="patients") as dataset,
     ):
         for identities in (frozenset({"bytes:of others"}), dataset.engine.identities()):

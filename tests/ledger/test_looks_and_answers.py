@@ -137,19 +137,6 @@ def test_a_look_for_nobody_in_particular_counts_for_everybody(wards: Dataset, le
         assert REMARK in ask(wards, ledger, SMOKERS, analyst=analyst, again=True)
 
 
-def test_looks_are_told_apart_by_whom_they_were_for(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        for _ in range(2):
-            ledger.record_view("clinic", "measured-1", "risk", analyst="anna")
-        assert ledger.verify().records == 1
-        assert ledger.viewed("clinic", "plan-1", "measured-1")
-        assert ledger.may_tell_look("clinic", "measured-1", analyst="anna")
-        assert not ledger.may_tell_look("clinic", "measured-1", analyst="eve")
-        assert not ledger.may_tell_look("clinic", "measured-1", analyst=None)
-        ledger.record_view("clinic", "measured-1", "risk")
-        assert ledger.may_tell_look("clinic", "measured-1", analyst="eve")
-
-
 # ---------------------------------------------------------------- who continued
 
 

@@ -155,18 +155,17 @@ def test_other_people_are_not_spoken_of(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the controller's answers
 
 
-def test_the_controller_says_that_they_are_others(target: str) -> None:
+def test_the_controller_says_that_they_are_others(ledger: Ledger) -> None:
     """It is on record, and is not asked again when either account goes on."""
-    with Ledger.open(target) as ledger:
-        assert release(ledger, table_of("a", "b"), "first") == "released"
-        assert "other_people=True" in release(ledger, table_of("b", "c"), "second")
-        assert release(ledger, table_of("b", "c"), "second", other_people=True) == "released"
-        assert release(ledger, table_of("b", "c", "a"), "second", continued=True) == "released"
-        assert release(ledger, table_of("a", "b", "c", ages=7), "first", continued=True) == "released"
-        assert release(ledger, table_of("c"), "third").startswith("1 of 1 individuals")
-        records = export_records(ledger)
-        assert [each["payload"]["apart"] for each in records if each["kind"] == "account"] == [[], ["first"]]
-        assert ledger.verify().intact
+    assert release(ledger, table_of("a", "b"), "first") == "released"
+    assert "other_people=True" in release(ledger, table_of("b", "c"), "second")
+    assert release(ledger, table_of("b", "c"), "second", other_people=True) == "released"
+    assert release(ledger, table_of("b", "c", "a"), "second", continued=True) == "released"
+    assert release(ledger, table_of("a", "b", "c", ages=7), "first", continued=True) == "released"
+    assert release(ledger, table_of("c"), "third").startswith("1 of 1 individuals")
+    records = export_records(ledger)
+    assert [each["payload"]["apart"] for each in records if each["kind"] == "account"] == [[], ["first"]]
+    assert ledger.verify().intact
 
 
 def test_the_controller_says_that_they_are_the_same(tmp_path: Path) -> None:
@@ -180,17 +179,16 @@ def test_the_controller_says_that_they_are_the_same(tmp_path: Path) -> None:
         assert known(ledger.account("first")).reading.epsilon == 2
 
 
-def test_going_on_with_somebody_elses_people_is_told_and_remembered(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        assert release(ledger, table_of("a", "b"), "first") == "released"
-        assert release(ledger, table_of("c"), "second") == "released"
-        assert release(ledger, table_of("c", "a"), "second", continued=True).startswith("1 of 2 individuals")
-        assert release(ledger, table_of("c", "a"), "second", continued=True, other_people=True) == "released"
-        for at in range(70):  # past a checkpoint
-            ledger.record_view("second", f"digest-{at}", "risk")
-        assert release(ledger, table_of("c", "a", "d"), "second", continued=True) == "released"
-        assert release(ledger, table_of("d"), "third").startswith("1 of 1 individuals")  # it holds all it ever held
-        assert ledger.verify().intact
+def test_going_on_with_somebody_elses_people_is_told_and_remembered(ledger: Ledger) -> None:
+    assert release(ledger, table_of("a", "b"), "first") == "released"
+    assert release(ledger, table_of("c"), "second") == "released"
+    assert release(ledger, table_of("c", "a"), "second", continued=True).startswith("1 of 2 individuals")
+    assert release(ledger, table_of("c", "a"), "second", continued=True, other_people=True) == "released"
+    for at in range(70):  # past a checkpoint
+        ledger.record_view("second", f"digest-{at}", "risk")
+    assert release(ledger, table_of("c", "a", "d"), "second", continued=True) == "released"
+    assert release(ledger, table_of("d"), "third").startswith("1 of 1 individuals")  # it holds all it ever held
+    assert ledger.verify().intact
 
 
 def test_two_first_releases_at_once_do_not_both_open_an_account(

@@ -83,8 +83,7 @@ def test_a_ledger_charges_what_was_drawn(table: Dataset, ledger: Ledger) -> None
         float(account.reading.rho),
         float(account.reading.epsilon),
     )
-    curve = account.curve
-    assert curve is not None
+    curve = known(account.curve)
     assert (Decimal("1e-5"), account.reading.epsilon) in curve
     assert [epsilon for _, epsilon in curve] == sorted(epsilon for _, epsilon in curve)
 

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from dosimeter.cli.serve import serve
 from dosimeter.cli.users import users
 from dosimeter.errors import OptionError
+from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.check_program import PROGRAM, Slow, is_running
 from tests.web.test_web_trail import measure
@@ -120,8 +121,7 @@ def test_demo_tells_its_whole_story_and_stops_at_once(slow: Slow) -> None:
     """SIGTERM comes while a check runs that would run for good."""
     process, lines = start("serve", "--demo", "--port", "0", program=DEMO)
     try:
-        url = re.search(r"http://\S+", lines[0])
-        assert url is not None
+        url = known(re.search(r"http://\S+", lines[0]))
         people = {words[0]: words[1:] for words in (line.split() for line in lines[1:3])}
         assert set(people) == {"controller", "analyst"}
         with sign_in(url[0], *people["controller"]) as carol, sign_in(url[0], *people["analyst"]) as anna:

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from dosimeter.ledger import Ledger
+from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import CERTIFICATES, Guest, Site, add_users
 
@@ -165,8 +166,7 @@ def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: Ca
         found = {query_id: api.get(f"/queries/{query_id}").json() for query_id in asked}
     assert {query["status"] for query in found.values()} == {"released"}
     with Ledger.open(database, create=False) as ledger:
-        account = ledger.account("clinic")
-        assert account is not None
+        account = known(ledger.account("clinic"))
         released = [entry for entry in account.entries if entry.status == "released"]
         assert ledger.verify().intact
     # Every query has exactly one released entry, with the numbers its analyst sees; the rest are charged reservations.

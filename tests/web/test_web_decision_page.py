@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dosimeter.web.decision.accuracy import NUMBERS_SHOWN
+from tests.known import known
 from tests.web.browsing import OpenPage, decide, expect, wait_for_epsilon, wait_for_rest
 from tests.web.web_site import Guest, Site, clinic_settings, read_text, write_dataset
 
@@ -25,8 +26,7 @@ WEIGHTS = "performance.getEntries().map((entry) => entry.encodedBodySize).filter
 
 
 def read_start(page: str) -> str:
-    found = re.search(r'id="epsilon"[^>]* value="([^"]+)"', page)
-    assert found is not None
+    found = known(re.search(r'id="epsilon"[^>]* value="([^"]+)"', page))
     return found[1]
 
 
@@ -78,8 +78,7 @@ def test_first_screen_holds_what_decides(site: Site, open_page: OpenPage) -> Non
     expect(carol.locator("#numbers tbody tr")).to_have_count(30)
     carol.set_viewport_size({"width": 390, "height": 844})
     carol.evaluate("window.scrollTo(0, 600)")
-    bar = carol.locator("#decide").bounding_box()
-    assert bar is not None
+    bar = known(carol.locator("#decide").bounding_box())
     assert bar["y"] + bar["height"] == pytest.approx(844, abs=1)  # the verdict stays at the bottom
     carol.select_option("#by", "sex")
     expect(carol.locator("#groups table")).to_be_visible()
@@ -210,8 +209,7 @@ def test_scale_marks_what_was_found_and_where_the_budget_ends(site: Site, anna: 
     candidates = sorted(site.state.datasets["clinic"].candidates)
     step = 100 / (len(candidates) - 1)
     for word, epsilon in (("found 0.05", 0.05), ("account allows 2", 2.0)):
-        found = re.search(rf'<text x="([\d.]+)%"[^>]*>{word}<', scale)
-        assert found is not None
+        found = known(re.search(rf'<text x="([\d.]+)%"[^>]*>{word}<', scale))
         assert float(found[1]) == pytest.approx(candidates.index(epsilon) * step, abs=0.01)
     (left, width), *others = re.findall(r'class="admissible" x="([\d.]+)%" y="0" width="([\d.]+)%"', scale)
     assert others == []

@@ -15,6 +15,7 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Charge, Ledger, Reservation
+from tests.known import known
 from tests.ledger.long_ledgers import grow_ledger
 from tests.web.web_site import Site, clinic_settings, make_settings, read_text
 
@@ -27,8 +28,7 @@ def grow(site: Site, entries: int = ENTRIES) -> None:
     with site.guest("anna") as anna, site.guest("carol") as carol:
         carol.approve(anna.ask(), "0.5")
     with Ledger.open(site.settings.database) as ledger:
-        account = ledger.account("clinic")
-        assert account is not None
+        account = known(ledger.account("clinic"))
         grow_ledger(ledger, "clinic", account.entries[0].request, entries - 1)
 
 
@@ -73,8 +73,7 @@ def test_an_entry_that_is_settled_later_is_read_again(start_site: Callable[..., 
     site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:50")})
     grow(site, 2)
     with Ledger.open(site.settings.database) as ledger:
-        account = ledger.account("clinic")
-        assert account is not None
+        account = known(ledger.account("clinic"))
         request = replace(account.entries[0].request, request_digest="another")
         entry = ledger.reserve("clinic", lambda _: Reservation(request=request, charge=Charge(Decimal("0.1"))))
         assert [each.status for each in site.state.history("clinic")] == ["released", "released", "reserved"]

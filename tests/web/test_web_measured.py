@@ -24,6 +24,7 @@ from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.decision.accuracy import find_enough, list_numbers, show_errors
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.worker import JobMeter
+from tests.known import known
 from tests.web.web_site import Site, read_text, write_dataset
 
 
@@ -94,8 +95,7 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
     }
     tempting = [epsilon for epsilon, errors in told.items() if len(errors) == 1 and errors[0] <= 15.0]
     assert tempting
-    enough = find_enough(measured, 15.0)
-    assert enough is not None
+    enough = known(find_enough(measured, 15.0))
     assert enough == min(
         epsilon for epsilon, errors in told.items() if sorted(errors)[2:] and sorted(errors)[2] <= 15.0
     )
@@ -175,8 +175,7 @@ def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
     ):
         for sql, epsilon, _ in queries:
             dataset.query(sql).release(ledger, Fixed(epsilon), policy="budget:9")
-        account = ledger.account("staff")
-        assert account is not None
+        account = known(ledger.account("staff"))
         sums = sum_guarantees(dataset, account.entries, JobMeter())
     own = sorted((sum(e * share(*row) for _, e, share in queries) for row in rows), reverse=True)
     assert sums.total == 0.875
@@ -219,8 +218,7 @@ def test_sums_go_on_after_groups_that_nobody_declared(tmp_path: Path) -> None:
 
         def spend(sql: str, epsilon: float, given: dict[str, Any]) -> Sums:
             dataset.query(sql, **given).release(ledger, Fixed(epsilon), policy="budget:9", delta_total=1e-3)
-            account = ledger.account("notes")
-            assert account is not None
+            account = known(ledger.account("notes"))
             return sum_guarantees(dataset, account.entries, JobMeter())
 
         for sql, epsilon, given in asked:
@@ -263,8 +261,7 @@ def test_people_with_several_rows(start_site: Callable[..., Site], tmp_path: Pat
             assert "•••" in people
             assert not re.findall(r"\bp\d+\b", read_text(people))
             revealed = read_text(carol.act(f"/decide/{query_id}/reveal", epsilon="1").text)
-            first = re.search(r"(\d+) people share this ([^×]+) \d", revealed)  # whoever moves the answer most
-            assert first is not None
+            first = known(re.search(r"(\d+) people share this ([^×]+) \d", revealed))
             named = set(first[2].split(", "))
             assert (int(first[1]), len(named)) == (len(exposed), min(len(exposed), 8))
             assert named <= exposed

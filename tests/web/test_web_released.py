@@ -8,6 +8,7 @@ from html import unescape
 
 import pytest
 
+from tests.known import known
 from tests.web.test_web_trail import count_actions, measure
 from tests.web.web_site import COUNT, Guest, Site, clinic_settings, read_text
 
@@ -107,8 +108,7 @@ def test_the_previewed_promise_is_the_one_that_comes(start_site: Callable[..., S
             """Give whether the promise tells of a look; it is the previewed one."""
             query_id = guest.ask()
             page = unescape(carol.get(f"/decide/{query_id}").text)
-            promise = re.search(r'<blockquote class="promise">([^<]*)</blockquote>', page)
-            assert promise is not None
+            promise = known(re.search(r'<blockquote class="promise">([^<]*)</blockquote>', page))
             carol.approve(query_id, "0.5", **approved)
             with site.api(name) as api:
                 found = api.get(f"/queries/{query_id}").json()

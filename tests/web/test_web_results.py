@@ -15,6 +15,7 @@ import pytest
 from dosimeter.web.answer_view import view_answer, write_csv
 from dosimeter.web.figures import show_estimate, show_interval
 from dosimeter.web.public import AnswerShape, PublicAnswer
+from tests.known import known
 from tests.web.web_site import Guest, Site, clinic_settings, read_text
 
 
@@ -71,8 +72,7 @@ def test_each_number_has_its_own_error_and_its_place_in_the_picture() -> None:
     assert view.rows[1][1].note == "negative: that is the noise"
     low, high = min(at - 3 - 2 - at for at in range(10)), max(at - 3 + 2 + at for at in range(10))
     for at, row in enumerate(view.rows):
-        whisker = row[1].whisker
-        assert whisker is not None
+        whisker = known(row[1].whisker)
         for drawn, number in ((whisker.dot, at - 3), (whisker.low, -5), (whisker.high, 2 * at - 1)):
             assert drawn == pytest.approx(3 + 94 * (number - low) / (high - low), abs=0.06)
     hidden = view_answer(make_answer(10, errors=False), SHAPE)
@@ -185,8 +185,7 @@ def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, an
     assert "the purpose" in record.text
     for secret in ("carol", "0.9501", "0.05", "agreed", "records</dd>"):
         assert secret not in record.text, secret
-    style = re.search(r"<style>(.*?)</style>", record.text, flags=re.DOTALL)
-    assert style is not None
+    style = known(re.search(r"<style>(.*?)</style>", record.text, flags=re.DOTALL))
     digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
     assert record.headers["content-security-policy"].startswith(f"default-src 'none'; style-src 'sha256-{digest}'")
     assert len(record.headers.get_list("content-security-policy")) == 1
@@ -195,8 +194,7 @@ def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, an
             assert bob.get(f"/queries/{query_id}/{part}").status_code == 404
     waiting = anna.ask("SELECT SUM(visits) FROM clinic")
     assert anna.get(f"/queries/{waiting}/record").status_code == 404
-    entry = re.search(r'href="/records/(\w+)"', carol.get("/decided").text)
-    assert entry is not None
+    entry = known(re.search(r'href="/records/(\w+)"', carol.get("/decided").text))
     assert "carol" in carol.get(f"/records/{entry[1]}").text
     assert "For the controller only" not in carol.get(f"/records/{entry[1]}").text
     assert "For the controller only" in carol.get(f"/records/{entry[1]}?private=true").text
@@ -235,8 +233,7 @@ def test_a_record_for_its_analyst_does_not_tell_the_threshold_of_the_test(start_
         query_id = anna.ask()
         carol.approve(query_id, "0.5", confirmed="test")
         page = anna.get(f"/queries/{query_id}/record")
-        entry = re.search(r'href="/records/(\w+)"', carol.get("/decided").text)
-        assert entry is not None
+        entry = known(re.search(r'href="/records/(\w+)"', carol.get("/decided").text))
         assert "<dd>0.24681</dd>" in carol.get(f"/records/{entry[1]}").text
     assert page.status_code == 200
     assert "<dt>ε for finding it</dt><dd>1</dd>" in page.text
@@ -248,8 +245,7 @@ def test_one_released_answer_has_a_page_and_a_file(site: Site, anna: Guest, caro
     carol.approve(anna.ask("SELECT diagnosis, sex, COUNT(*) FROM clinic GROUP BY diagnosis, sex"))
     with site.guest("bob") as bob:
         listed = bob.get("/answers").text
-        place = re.search(r'href="(/answers/clinic/\w+)">All rows', listed)
-        assert place is not None  # 30 rows: the list shows the first ones
+        place = known(re.search(r'href="(/answers/clinic/\w+)">All rows', listed))
         whole = bob.get(place[1])
         assert whole.text.count("Wilson disease") >= 3
         assert len(bob.get(f"{place[1]}/answer.csv").text.splitlines()) == 31

@@ -19,6 +19,7 @@ from dosimeter.web.identity import users
 from dosimeter.web.identity.throttle import PER_ADDRESS
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import SESSIONS, TOKENS, USERS
+from tests.known import known
 from tests.waiting import wait_until
 from tests.web.web_site import COUNT, PASSWORD, Guest, Site, add_users, read_text
 
@@ -51,8 +52,7 @@ def test_sign_in_form_has_a_token_of_its_own(site: Site) -> None:
     with site.guest() as guest:
         assert guest.post("/sign-in", data={"name": "anna", "password": PASSWORD}).status_code == 403
         page = guest.get("/sign-in")
-        token = re.search(r'name="csrf" value="([^"]+)"', page.text)
-        assert token is not None
+        token = known(re.search(r'name="csrf" value="([^"]+)"', page.text))
         guest.cookies.set(ENTRY_COOKIE, "planted", path="/sign-in", domain="127.0.0.1")
         fields = {"csrf": token[1], "name": "anna", "password": PASSWORD}
         with site.guest() as other:
@@ -158,8 +158,7 @@ def test_passwords_and_keys_are_not_stored(
 
 def test_tokens_can_be_revoked(site: Site, anna: Guest) -> None:
     page = anna.act("/me/tokens", name="notebook").text
-    token = re.search(r'id="fresh-token">([^<]+)<', page)
-    assert token is not None
+    token = known(re.search(r'id="fresh-token">([^<]+)<', page))
     headers = {"Authorization": f"Bearer {token[1]}"}
     assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 200
     assert token[1] not in anna.get("/me").text

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.known import known
 from tests.web.web_site import Guest, Site, clinic_settings, read_text
 
 ISLAND = "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis"
@@ -19,15 +20,13 @@ def read_page(guest: Guest, address: str, **fields: str) -> str:
 
 
 def read_epsilon(page: str) -> str:
-    found = re.search(r'id="epsilon"[^>]* value="([^"]+)"', page)
-    assert found is not None
+    found = known(re.search(r'id="epsilon"[^>]* value="([^"]+)"', page))
     return found[1]
 
 
 def read_part(page: str, name: str) -> str:
     """The text of one part of the whole page."""
-    found = re.search(rf'id="part-{name}"[^>]*>(.*?)</section>', page, re.DOTALL)
-    assert found is not None
+    found = known(re.search(rf'id="part-{name}"[^>]*>(.*?)</section>', page, re.DOTALL))
     return html.unescape(read_text(found[1])).replace("\xa0", " ")
 
 
@@ -134,8 +133,7 @@ def test_where_a_larger_epsilon_is_allowed_it_is_named(site: Site, anna: Guest, 
     """Diabetes: 370 people. ± 750 at ε = 0.004 and ± 300 at 0.01; 0.05 meets the preference."""
     query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE diagnosis = 'Diabetes'")
     words = read_part(carol.get(f"/decide/{query_id}", params={"epsilon": "0.004"}).text, "verdict")
-    found = re.search(r"It is worth something from ε = ([0-9.]+) on, which the preference allows.", words)
-    assert found is not None
+    found = known(re.search(r"It is worth something from ε = ([0-9.]+) on, which the preference allows.", words))
     assert 0.004 < float(found[1]) <= 0.01
 
 
@@ -208,8 +206,7 @@ def test_a_record_says_why(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask(SMOKERS)
     carol.approve(query_id, reason="The yearly report needs it")
     entry = carol.get(f"/decide/{query_id}").text
-    found = re.search(r"/records/([0-9a-f]+)\?private=true", entry)
-    assert found is not None
+    found = known(re.search(r"/records/([0-9a-f]+)\?private=true", entry))
     private, shared = (read_page(carol, f"/records/{found[1]}", private=value) for value in ("true", "false"))
     assert "Reason given The yearly report needs it" in private
     assert "The question in words How many people are there with smoker = true?" in private

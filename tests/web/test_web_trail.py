@@ -22,6 +22,7 @@ from dosimeter.web.store.audit_log import NOBODY, OPERATOR, SERVER
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.queries import find_own, withdraw_query
 from dosimeter.web.store.tables import AUDIT, QUERIES
+from tests.known import known
 from tests.waiting import wait_until
 from tests.web.web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, find_user, read_text, write_configuration
 
@@ -201,8 +202,7 @@ def test_old_password_changes_nothing_once_it_is_replaced(opened: Database, monk
 
 @pytest.mark.parametrize("way", ["reset", "password", "everywhere"])
 def test_tokens_end_with_the_password_and_with_all_sessions(site: Site, anna: Guest, way: str) -> None:
-    made = re.search(r'id="fresh-token">([^<]+)<', anna.act("/me/tokens", name="notebook").text)
-    assert made is not None
+    made = known(re.search(r'id="fresh-token">([^<]+)<', anna.act("/me/tokens", name="notebook").text))
     headers = {"Authorization": f"Bearer {made[1]}"}
     assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 200
     assert "revokes your API tokens" in anna.get("/me").text
@@ -218,8 +218,7 @@ def test_tokens_end_with_the_password_and_with_all_sessions(site: Site, anna: Gu
 
 
 def test_no_token_is_made_by_a_session_that_has_ended(opened: Database) -> None:
-    begun = users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1)
-    assert begun is not None
+    begun = known(users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1))
     user = users.find_session(opened, begun.key)
     assert user == begun.user
     users.end_everything(opened, user)
@@ -273,8 +272,7 @@ def test_withdrawal_counts_unless_there_is_an_answer(
 
     monkeypatch.setattr(approve, "release", withdraw_meanwhile)
     carol.approve(query_id)
-    query = find_own(state.database, analyst, query_id)
-    assert query is not None
+    query = known(find_own(state.database, analyst, query_id))
     assert query.status == becomes
     assert show_query(query, None).status == shown
     assert carol.get(f"/decide/{query_id}").status_code == 200

@@ -24,6 +24,7 @@ from dosimeter.web.decision.undeclared import describe_shown
 from dosimeter.web.routes import accounts
 from dosimeter.web.settings import DatasetSettings
 from dosimeter.web.worker import JobMeter
+from tests.known import known
 from tests.unit.test_thresholded_groups import COUNTS, FACTS, NOTES
 from tests.web.browsing import OpenPage, expect, wait_for_decision, wait_for_epsilon, wait_for_rest
 from tests.web.web_site import Site, read_text
@@ -91,8 +92,7 @@ def test_controller_sees_which_groups_would_be_shown(
     carol.click("main form button.primary")
     expect(carol.locator(".decided")).to_contain_text("gout")
     expect(carol.locator(".decided")).not_to_contain_text("alone-")
-    account = site.state.database.ledger.account("notes")
-    assert account is not None
+    account = known(site.state.database.ledger.account("notes"))
     assert account.reading.delta == Decimal("0.000001")
     with site.guest("anna") as anna:
         answer = read_text(anna.get(f"/queries/{query_id}").text)

@@ -16,6 +16,7 @@ from dosimeter.web.http import make_environment
 from dosimeter.web.public import NewQuery
 from dosimeter.web.store import Database, QueryStatus, User, find_query, move_query, submit_query
 from dosimeter.web.store.tables import QUERIES, USERS
+from tests.known import known
 from tests.web.web_site import Guest, Site, clinic_settings, find_user
 
 FINAL = {QueryStatus.RELEASED, QueryStatus.DENIED, QueryStatus.WITHDRAWN}
@@ -66,8 +67,7 @@ def test_a_query_moves_only_as_its_status_allows(database: str) -> None:
                     assert not move_query(connection, query_id, other, to)  # somebody else was faster
                     assert not move_query(connection, query_id, {before}, to, claimed_by="another")
                     assert move_query(connection, query_id, {before}, to, claimed_by="c", note="noted")
-                moved = find_query(opened, query_id)
-                assert moved is not None
+                moved = known(find_query(opened, query_id))
                 assert (moved.status, moved.note, moved.analyst, moved.decider) == (to, "noted", "anna", None)
     finally:
         opened.close()

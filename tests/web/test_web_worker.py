@@ -28,6 +28,7 @@ from dosimeter.web.settings import DatasetSettings
 from dosimeter.web.store.queries import find_query
 from dosimeter.web.store.tables import QUERIES
 from dosimeter.web.worker import DatasetWorker, Job, JobMeter, JobPriority
+from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import COUNT, Guest, Site, clinic_settings, copy_clinic, find_user, read_text, write_dataset
 
@@ -270,8 +271,7 @@ def test_stopped_computation_stays_stopped_until_somebody_asks(site: Site, anna:
     worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
     query_id = anna.ask()
     assert "Measuring how exposed everybody is" in carol.get(f"/decide/{query_id}").text
-    job = worker.peek(("measured", query_id))
-    assert job is not None
+    job = known(worker.peek(("measured", query_id)))
     assert carol.act(f"/jobs/{job.id}/cancel").status_code == 204
     free.set()
     for _ in range(2):
@@ -366,8 +366,7 @@ def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
 def test_release_under_way_is_not_settled_by_looking(site: Site, anna: Guest, carol: Guest) -> None:
     """Claimed, and not yet on the worker: whoever opens the queue then must not take the claim away."""
     state, query_id = site.state, anna.ask()
-    query = find_query(state.database, query_id)
-    assert query is not None
+    query = known(find_query(state.database, query_id))
     approval, carols = approve.Approval(0.05, "ratio:0.95", continued=False), find_user(state.database, "carol")
     claim, _ = approve.claim_query(state, state.datasets["clinic"], query, carols, approval)
     for path in ("/queue", "/queue/rows", f"/decide/{query_id}"):

@@ -22,6 +22,7 @@ from dosimeter.web.state import ServerState
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import USERS
 from dosimeter.web.store.user import User
+from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
 
 PASSWORD = "correct horse battery"
@@ -97,8 +98,7 @@ class Guest(httpx.Client):
 
     def sign_in(self, name: str, password: str = PASSWORD) -> httpx.Response:
         page = self.get("/sign-in")
-        token = re.search(r'name="csrf" value="([^"]+)"', page.text)
-        assert token is not None
+        token = known(re.search(r'name="csrf" value="([^"]+)"', page.text))
         response = self.post("/sign-in", data={"csrf": token[1], "name": name, "password": password})
         found = re.search(r'X-CSRF-Token": "([^"]+)"', response.text)
         self.csrf = found[1] if found else ""
