@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import fields, replace
 from decimal import Decimal
 from itertools import pairwise
@@ -35,6 +34,7 @@ from dosimeter.release.run import recall_answer
 from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, decide_on, make_request
 from tests.ledger.long_ledgers import NAMES, read_kinds, release, use_all
+from tests.ledger.raw_records import alter
 
 Kill = Callable[[list[list[str]]], None]
 
@@ -327,14 +327,7 @@ def forget_checkpoints(target: str, monkeypatch: pytest.MonkeyPatch, entries: in
         assert {kind for _, kind, _ in read_kinds(ledger)} == {"account", "reserve", "settle"}
     indexes = [f"dosimeter_ledger_{name}" for name in ("checkpoints", "entries", "datasets")]
     indexes += [f"dosimeter_ledger_by_{key}" for key in ("request", "query", "reference", "view")]
-    if target.startswith("postgresql"):
-        with psycopg.connect(target, autocommit=True) as raw:
-            for index in indexes:
-                raw.execute(f"DROP INDEX {index}")
-    else:
-        with closing(sqlite3.connect(target, isolation_level=None)) as raw:
-            for index in indexes:
-                raw.execute(f"DROP INDEX {index}")
+    alter(target, *(f"DROP INDEX {index}" for index in indexes))
 
 
 def test_a_ledger_without_checkpoints_gets_one_at_its_next_use(
@@ -376,14 +369,7 @@ def refuse_to_append(transaction: Transaction, record: Record) -> None:
 
 def test_an_altered_ledger_without_checkpoints_gets_none(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     forget_checkpoints(target, monkeypatch)
-    if target.startswith("postgresql"):
-        with psycopg.connect(target, autocommit=True) as raw:
-            raw.execute("ALTER TABLE dosimeter_ledger DISABLE TRIGGER USER")
-            raw.execute("UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
-    else:
-        with closing(sqlite3.connect(target, isolation_level=None)) as raw:
-            raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
-            raw.execute("UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
+    alter(target, "UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
     with Ledger.open(target, create=False) as ledger:
         for use in use_all(ledger):
             with pytest.raises(LedgerError, match="altered at record 5"):

@@ -99,7 +99,8 @@ def crowd_releases(target: str, each: int, policy: str) -> tuple[list[dict[str, 
     return outcomes, account
 
 
-def share_a_budget(target: str, each: int, budget: str) -> None:
+@pytest.mark.parametrize(("each", "budget"), [(1, "1.1"), pytest.param(20, "30.1", marks=pytest.mark.long)])
+def test_16_processes_share_a_budget(target: str, each: int, budget: str) -> None:
     outcomes, account = crowd_releases(target, each, f"budget:{budget}")
     granted = [entry for entry in account.entries if entry.status == "released"]
     assert len(granted) == min(int(Decimal(budget) / Decimal(str(EPSILON))), PROCESSES * each)
@@ -107,7 +108,8 @@ def share_a_budget(target: str, each: int, budget: str) -> None:
     assert len(outcomes) > len(granted)  # some were denied, at no charge
 
 
-def climb_by_the_papers_rule(target: str, each: int) -> None:
+@pytest.mark.parametrize("each", [1, pytest.param(20, marks=pytest.mark.long)])
+def test_16_processes_climb_by_the_papers_rule(target: str, each: int) -> None:
     outcomes, account = crowd_releases(target, each, "paper")
     readings = [Decimal(0), *(entry.reading for entry in account.entries)]
     asked = {outcome["entry"]: Decimal(str(outcome["epsilon"])) for outcome in outcomes}
@@ -116,21 +118,3 @@ def climb_by_the_papers_rule(target: str, each: int) -> None:
     granted = [entry for entry in account.entries if entry.status == "released"]
     assert 1 <= len(granted) <= 13
     assert account.reading.epsilon == sum(asked[entry.id] for entry in granted)
-
-
-def test_16_processes_share_a_budget(target: str) -> None:
-    share_a_budget(target, each=1, budget="1.1")
-
-
-def test_16_processes_climb_by_the_papers_rule(target: str) -> None:
-    climb_by_the_papers_rule(target, each=1)
-
-
-@pytest.mark.long
-def test_16_processes_share_a_budget_many_times(target: str) -> None:
-    share_a_budget(target, each=20, budget="30.1")
-
-
-@pytest.mark.long
-def test_16_processes_climb_by_the_papers_rule_many_times(target: str) -> None:
-    climb_by_the_papers_rule(target, each=20)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -283,31 +282,20 @@ def test_the_command_says_stopped_and_no_more(
 ) -> None:
     ledger, schema = str(tmp_path / "ledger.db"), str(write_toml(tmp_path))
     common = ["--schema", schema, "--ledger", ledger, "--epsilon", "0.5", "--policy", "budget:5"]
-    assert main(["release", str(patients), SOUND, *common, "--json"]) == 0
-    capsys.readouterr()
-    for sql in (FAILING, SOUND):
-        assert main(["release", str(patients), sql, *common, "--json"]) == 1
-        assert capsys.readouterr() == ('{"status": "stopped"}\n', "")
-    assert main(["release", str(patients), SOUND, *common]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == "Stopped.\n"
-    assert "clear patients --by NAME --reason TEXT" in shown.err
-    assert main(["release", str(patients), FAILING, *common, "--dry-run", "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
-    assert document["analyst_sees"] == {"status": "stopped"}
-    assert document["stopped"]["kind"] == "measuring"
-    assert "cannot be read" in document["reason"]
-    assert main(["release", str(patients), SOUND, *common, "--dry-run"]) == 1
-    assert "No answer: the dataset is stopped." in capsys.readouterr().out
-    assert main(["ledger", ledger]) == 0
-    assert "patients is stopped since" in capsys.readouterr().out
-    assert main(["ledger", ledger, "clear", "patients", "--by", "Carol"]) == 2
-    assert "--reason TEXT" in capsys.readouterr().err
-    assert main(["ledger", ledger, "clear", "patients", "--by", "Carol", "--reason", "mended", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["stopped"] is None
-    assert main(["ledger", ledger, "clear", "patients", "--by", "Carol", "--reason", "mended"]) == 2
-    assert "not stopped" in capsys.readouterr().err
-    assert main(["release", str(patients), SOUND, *common, "--json"]) == 0
-    capsys.readouterr()
-    assert main(["ledger", ledger, "verify", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["records"] == 9  # with two dry runs, and two that were measured
+    clear = ["ledger", ledger, "clear", "patients", "--by", "Carol"]
+    told: list[tuple[list[str], int, str]] = [
+        (["release", str(patients), SOUND, *common], 0, ""),
+        (["release", str(patients), FAILING, *common], 1, "Stopped.\n"),
+        (["release", str(patients), SOUND, *common], 1, "clear patients --by NAME --reason TEXT"),
+        (["release", str(patients), FAILING, *common, "--dry-run"], 1, "No answer: the dataset is stopped."),
+        (["ledger", ledger], 0, "patients is stopped since"),
+        (clear, 2, "--reason TEXT"),
+        ([*clear, "--reason", "mended"], 0, ""),
+        ([*clear, "--reason", "mended"], 2, "not stopped"),
+        (["release", str(patients), SOUND, *common], 0, ""),
+    ]
+    for arguments, status, words in told:
+        assert main(arguments) == status
+        assert words in "".join(capsys.readouterr())
+    with Ledger.open(ledger) as opened:
+        assert opened.verify().records == 8  # with a dry run, and two that were measured

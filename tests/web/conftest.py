@@ -16,9 +16,10 @@ for library in ("fastapi", "uvicorn", "alembic", "argon2", "httpx"):
 
 from tests.quick_servers import make_servers_quick  # noqa: E402 - only where the extra is installed
 from tests.web.check_program import Slow  # noqa: E402
-from tests.web.web_site import PASSWORD, Guest, Site, add_users, make_settings  # noqa: E402 - only where the extra is installed
+from tests.web.web_site import PASSWORD, Guest, Site, add_users, clinic_settings, make_settings  # noqa: E402 - only where the extra is installed
 
 if TYPE_CHECKING:
+    import httpx
     from playwright.sync_api import Page
 
 
@@ -91,9 +92,10 @@ def start_site(tmp_path: Path, prepared_database: tuple[Path, dict[str, str]]) -
 
 
 @pytest.fixture
-def site(start_site: Callable[..., Site]) -> Site:
-    """One server, one dataset, two controllers and two analysts."""
-    return start_site()
+def site(start_site: Callable[..., Site], request: pytest.FixtureRequest) -> Site:
+    """One server, two controllers and two analysts; one dataset, set up as the marker ``clinic`` says."""
+    marker = request.node.get_closest_marker("clinic")
+    return start_site(datasets={"clinic": clinic_settings(**marker.kwargs)} if marker else None)
 
 
 @pytest.fixture
@@ -106,6 +108,13 @@ def carol(site: Site) -> Iterator[Guest]:
 def anna(site: Site) -> Iterator[Guest]:
     with site.guest("anna") as guest:
         yield guest
+
+
+@pytest.fixture
+def api(site: Site) -> Iterator[httpx.Client]:
+    """The JSON interface, for anna."""
+    with site.api() as client:
+        yield client
 
 
 @pytest.fixture

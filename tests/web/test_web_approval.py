@@ -7,39 +7,39 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 from dosimeter.web.store.tables import QUERIES
-from tests.web.web_site import Guest, Site, clinic_settings, copy_clinic, read_text, write_dataset
+from tests.web.web_site import Guest, Site, copy_clinic, read_text, write_dataset
 
 
-def test_fixed_epsilon_account(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:1", max_epsilon=0.5)})
-    with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
-        first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
-        unseen = read_text(carol.get(f"/decide/{first}").text).replace("\xa0", " ")
-        assert "Decide without looking" in unseen
-        assert "The ε that you choose, and the 95 % error of each number. If you choose 0.5:" in unseen
-        confirm = read_text(carol.get(f"/decide/{first}/confirm", params={"epsilon": "0.5"}).text).replace("\xa0", " ")
-        sure = 0.01 * math.exp(0.5) / (0.01 * math.exp(0.5) + 0.99)  # Bayes: 1.638 %
-        assert f"is at most {math.ceil(1e4 * sure) / 100} % sure afterwards." in confirm
-        assert "At ε = 0.5 the analyst would get count ± 6 (95 %)." in confirm  # 2e^(-0.5 · 7)/(1 + e^-0.5) < 0.05
-        assert "What is spent goes from 0 to 0.5 of 1. After it, 1 more answer at the same ε is possible." in confirm
-        assert carol.get(f"/decide/{first}/live").status_code == 403
-        assert carol.approve(first, "0.6").status_code == 409  # above the account's cap
-        assert carol.approve(first, "0.5").status_code == 200
-        answer = api.get(f"/queries/{first}").json()["answer"]
-        assert answer["epsilon"] == 0.5
-        assert answer["error_95"] is not None
-        assert "was looked at" not in answer["guarantee"]
-        decided = carol.get(f"/decide/{first}").text
-        assert f'href="/decide/{second}">Next waiting query</a>' in decided
-        count = f"{answer['rows'][0]['count']:,} ± {answer['error_95'][0]:,.0f}".replace("-", "−")
-        assert count in read_text(decided)  # as the analyst sees it
-        carol.act(f"/decide/{second}/look")
-        page = read_text(carol.get(f"/decide/{second}").text)
-        assert "starts with a 1 % suspicion ends with at most" in page.replace("\xa0", " ")
-        assert "What is spent goes from 0.5 to" in page
+@pytest.mark.clinic(algorithm="fixed", policy="budget:1", max_epsilon=0.5)
+def test_fixed_epsilon_account(site: Site, anna: Guest, carol: Guest, api: httpx.Client) -> None:
+    first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+    unseen = read_text(carol.get(f"/decide/{first}").text).replace("\xa0", " ")
+    assert "Decide without looking" in unseen
+    assert "The ε that you choose, and the 95 % error of each number. If you choose 0.5:" in unseen
+    confirm = read_text(carol.get(f"/decide/{first}/confirm", params={"epsilon": "0.5"}).text).replace("\xa0", " ")
+    sure = 0.01 * math.exp(0.5) / (0.01 * math.exp(0.5) + 0.99)  # Bayes: 1.638 %
+    assert f"is at most {math.ceil(1e4 * sure) / 100} % sure afterwards." in confirm
+    assert "At ε = 0.5 the analyst would get count ± 6 (95 %)." in confirm  # 2e^(-0.5 · 7)/(1 + e^-0.5) < 0.05
+    assert "What is spent goes from 0 to 0.5 of 1. After it, 1 more answer at the same ε is possible." in confirm
+    assert carol.get(f"/decide/{first}/live").status_code == 403
+    assert carol.approve(first, "0.6").status_code == 409  # above the account's cap
+    assert carol.approve(first, "0.5").status_code == 200
+    answer = api.get(f"/queries/{first}").json()["answer"]
+    assert answer["epsilon"] == 0.5
+    assert answer["error_95"] is not None
+    assert "was looked at" not in answer["guarantee"]
+    decided = carol.get(f"/decide/{first}").text
+    assert f'href="/decide/{second}">Next waiting query</a>' in decided
+    count = f"{answer['rows'][0]['count']:,} ± {answer['error_95'][0]:,.0f}".replace("-", "−")
+    assert count in read_text(decided)  # as the analyst sees it
+    carol.act(f"/decide/{second}/look")
+    page = read_text(carol.get(f"/decide/{second}").text)
+    assert "starts with a 1 % suspicion ends with at most" in page.replace("\xa0", " ")
+    assert "What is spent goes from 0.5 to" in page
 
 
 def test_priority_orders_the_queue_and_offers_a_threshold(site: Site, anna: Guest, carol: Guest) -> None:
@@ -76,13 +76,12 @@ def test_any_remaining_candidate_below_may_be_approved_and_none_above(site: Site
     assert entry.request.settings["chosen"] == 0.02
 
 
-def test_what_approving_would_take_from_others(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(policy="paper")})
-    with site.guest("anna") as anna, site.guest("carol") as carol:
-        query_id = anna.ask()
-        anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
-        anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")  # ten groups allow a larger ε
-        text = read_text(carol.get(f"/decide/{query_id}/others", params={"epsilon": "0.05"}).text)
+@pytest.mark.clinic(policy="paper")
+def test_what_approving_would_take_from_others(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+    anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")  # ten groups allow a larger ε
+    text = read_text(carol.get(f"/decide/{query_id}/others", params={"epsilon": "0.05"}).text)
     assert "This waiting query could no longer be answered: SELECT COUNT(*) FROM clinic WHERE smoker" in text
 
 

@@ -310,7 +310,7 @@ def test_a_ledger_without_a_log_is_told_apart(tmp_path: Path, capsys: pytest.Cap
 # ---------------------------------------------------------------- what is recorded
 
 
-def test_reading_an_answer_is_on_record(site: Site, anna: Guest, carol: Guest) -> None:
+def test_reading_an_answer_is_on_record(site: Site, api: httpx.Client, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     anna.get(f"/queries/{query_id}")
     assert count_actions(site, "anna")["read an answer"] == 0
@@ -322,10 +322,9 @@ def test_reading_an_answer_is_on_record(site: Site, anna: Guest, carol: Guest) -
         assert anna.get(f"/queries/{query_id}").status_code == 200
         anna.get(f"/queries/{query_id}/status")
     assert count_actions(site, "anna")["read an answer"] == 1
-    with site.api() as api:
-        for _ in range(3):
-            api.get(f"/queries/{query_id}")
-            api.get("/queries")
+    for _ in range(3):
+        api.get(f"/queries/{query_id}")
+        api.get("/queries")
     assert count_actions(site, "anna")["read an answer"] == 2
 
 
@@ -345,17 +344,18 @@ def test_what_is_refused_is_on_record_once_per_session_and_page(site: Site, anna
     assert nobody == ["POST /sign-in, from 127.0.0.1"]
 
 
-def test_use_of_a_token_is_on_record_once_a_day(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_use_of_a_token_is_on_record_once_a_day(
+    site: Site, api: httpx.Client, anna: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from dosimeter.web.identity import users
 
     assert "never" in anna.get("/me").text
-    with site.api() as api:
-        for _ in range(3):
-            api.get("/datasets")
-        assert [d for w, a, d in read_trail(site) if a == "used a token"] == ["test"]
-        monkeypatch.setattr(users, "write_time", lambda: "2099-01-01T00:00:00.000000Z")
-        for _ in range(3):
-            api.get("/datasets")
+    for _ in range(3):
+        api.get("/datasets")
+    assert [d for w, a, d in read_trail(site) if a == "used a token"] == ["test"]
+    monkeypatch.setattr(users, "write_time", lambda: "2099-01-01T00:00:00.000000Z")
+    for _ in range(3):
+        api.get("/datasets")
     assert [d for w, a, d in read_trail(site) if a == "used a token"] == ["test"] * 2
     database = site.state.database
     assert users.list_tokens(database, find_user(database, "anna"))[0]["used_on"] == "2099-01-01"

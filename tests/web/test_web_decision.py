@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Callable
+
+import pytest
 
 from dosimeter.web.store.tables import SESSIONS
 from tests.waiting import LONGEST_WAIT
@@ -18,14 +19,13 @@ from tests.web.browsing import (
     wait_for_decision,
     wait_for_epsilon,
 )
-from tests.web.web_site import PASSWORD, Guest, Site, clinic_settings, find_user, read_text
+from tests.web.web_site import PASSWORD, Guest, Site, find_user, read_text
 
 SUM = "SELECT SUM(visits) FROM clinic"
 
 
-def test_nothing_else_than_the_form_can_be_approved(site: Site, open_page: OpenPage) -> None:
-    with site.guest("anna") as analyst:
-        query_id = analyst.ask(SUM)
+def test_nothing_else_than_the_form_can_be_approved(site: Site, anna: Guest, open_page: OpenPage) -> None:
+    query_id = anna.ask(SUM)
     carol = open_page(site, "carol")
     decide(carol, query_id)
     carol.select_option("[name=preset]", "own")
@@ -48,10 +48,11 @@ def test_nothing_else_than_the_form_can_be_approved(site: Site, open_page: OpenP
     expect(approve_button(carol)).to_contain_text("Approve at ε = 0.1")
 
 
-def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(site: Site, open_page: OpenPage) -> None:
+def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(
+    site: Site, anna: Guest, open_page: OpenPage
+) -> None:
     worker = site.state.datasets["clinic"].worker
-    with site.guest("anna") as analyst:
-        query_id = analyst.ask(SUM)
+    query_id = anna.ask(SUM)
     carol = open_page(site, "carol")
     decide(carol, query_id)
     carol.wait_for_selector("#people table")
@@ -91,9 +92,8 @@ def test_server_reads_the_form_anew(site: Site, anna: Guest, carol: Guest) -> No
     assert "0.045 is not one of the candidates" in between.text
 
 
-def test_number_between_candidates_is_taken_down_and_said(site: Site, open_page: OpenPage) -> None:
-    with site.guest("anna") as analyst:
-        query_id = analyst.ask()
+def test_number_between_candidates_is_taken_down_and_said(site: Site, anna: Guest, open_page: OpenPage) -> None:
+    query_id = anna.ask()
     carol = open_page(site, "carol")
     decide(carol, query_id)
     for typed, key, shown in (("0.045", "Tab", "0.04"), ("0.035", "Enter", "0.03")):
@@ -111,9 +111,8 @@ def test_number_between_candidates_is_taken_down_and_said(site: Site, open_page:
     expect(carol.locator("h1")).to_have_text("Approve at ε = 0.05?")
 
 
-def test_back_from_the_confirmation_loses_nothing(site: Site, open_page: OpenPage) -> None:
-    with site.guest("anna") as analyst:
-        query_id = analyst.ask()
+def test_back_from_the_confirmation_loses_nothing(site: Site, anna: Guest, open_page: OpenPage) -> None:
+    query_id = anna.ask()
     carol = open_page(site, "carol")
     decide(carol, query_id)
     carol.fill("[name=percent]", "90")
@@ -140,9 +139,8 @@ def test_back_from_the_confirmation_loses_nothing(site: Site, open_page: OpenPag
     carol.wait_for_selector("text=Decided already")
 
 
-def test_ended_session_leads_back(site: Site, open_page: OpenPage) -> None:
-    with site.guest("anna") as analyst:
-        query_id = analyst.ask()
+def test_ended_session_leads_back(site: Site, anna: Guest, open_page: OpenPage) -> None:
+    query_id = anna.ask()
     carol = open_page(site, "carol")
     carol.goto(f"/decide/{query_id}/confirm?epsilon=0.05", wait_until="networkidle")
     carol.fill("[name=reason]", "agreed with the board")
@@ -183,15 +181,12 @@ def test_only_own_pages_are_ways_back(site: Site) -> None:
         assert guest.post("/sign-in", data=fields).headers["location"] == "/"  # not an analyst's page
 
 
-def test_noisy_test_is_described_by_its_worst_case(start_site: Callable[..., Site]) -> None:
-    site = start_site(
-        datasets={"clinic": clinic_settings(algorithm="find-and-release", policy="budget:6", variance=0.01)}
-    )
-    with site.guest("anna") as anna, site.guest("carol") as carol:
-        query_id = anna.ask()
-        blind = read_text(carol.get(f"/decide/{query_id}").text)
-        carol.act(f"/decide/{query_id}/look")
-        pages = [read_text(carol.get(f"/decide/{query_id}", params=p).text) for p in ({}, {"epsilon": "0.01"})]
+@pytest.mark.clinic(algorithm="find-and-release", policy="budget:6", variance=0.01)
+def test_noisy_test_is_described_by_its_worst_case(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    blind = read_text(carol.get(f"/decide/{query_id}").text)
+    carol.act(f"/decide/{query_id}/look")
+    pages = [read_text(carol.get(f"/decide/{query_id}", params=p).text) for p in ({}, {"epsilon": "0.01"})]
     assert "What is spent goes from 0 to at most 6, the whole budget." in blind  # ε = 5, the largest that fits, and 1
     posterior = 1 / (1 + 99 * math.exp(-6))  # of a suspicion of 1 %, at ε = 5 and 1 for the test
     assert 0.8025 < posterior < 0.803

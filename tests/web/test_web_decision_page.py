@@ -120,10 +120,9 @@ def test_slider_starts_at_the_smallest_of_what_there_is_to_choose_by(
         assert read_start(controller.get(f"/decide/{analyst.ask(SMOKERS)}").text) == "0.02"
 
 
-def test_whole_budget_is_never_taken_silently(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(policy="budget:0.04")})
-    with site.guest("anna") as anna, site.guest("carol") as carol:
-        page = carol.get(f"/decide/{anna.ask(SMOKERS)}").text
+@pytest.mark.clinic(policy="budget:0.04")
+def test_whole_budget_is_never_taken_silently(site: Site, anna: Guest, carol: Guest) -> None:
+    page = carol.get(f"/decide/{anna.ask(SMOKERS)}").text
     assert read_start(page) == "0.04"
     words = read_text(page)
     assert "Starts here: the largest ε that the account still allows." in words

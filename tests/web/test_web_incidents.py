@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from dosimeter.errors import DataError
@@ -13,7 +14,7 @@ from dosimeter.ledger import Ledger
 from dosimeter.release import run as releasing
 from tests.web.browsing import OpenPage, expect, find_barriers
 from tests.web.test_web_trail import count_actions, measure, read_trail
-from tests.web.web_site import COUNT, Guest, Site, clinic_settings, copy_clinic, read_text
+from tests.web.web_site import COUNT, Guest, Site, copy_clinic, read_text
 
 SENTENCE = "Answers from this dataset are stopped until a controller has looked at it."
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
@@ -120,7 +121,7 @@ def test_controllers_see_it_on_every_page_and_clear_it(site: Site, anna: Guest, 
 
 
 def test_a_failure_after_the_charge_can_be_answered_again(
-    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
+    site: Site, api: httpx.Client, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query_id = anna.ask()
     measure(carol, query_id)
@@ -131,8 +132,7 @@ def test_a_failure_after_the_charge_can_be_answered_again(
     carol.act("/incidents/clinic/clear", reason="looked into")
     carol.approve(query_id)
     assert "Answered" in carol.get(f"/decide/{query_id}").text
-    with site.api() as api:
-        assert api.get(f"/queries/{query_id}").json()["status"] == "released"
+    assert api.get(f"/queries/{query_id}").json()["status"] == "released"
     assert [entry.status for entry in site.entries()] == ["denied", "released"]
 
 
@@ -158,8 +158,8 @@ def test_a_stop_by_another_program_is_noticed(site: Site, anna: Guest, monkeypat
     assert SENTENCE not in read_text(anna.get("/ask").text)
 
 
-def test_pages_with_warnings_are_accessible(start_site: Callable[..., Site], open_page: OpenPage) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(allow_identifying=True)})
+@pytest.mark.clinic(allow_identifying=True)
+def test_pages_with_warnings_are_accessible(site: Site, open_page: OpenPage) -> None:
     with site.guest("anna") as analyst, site.guest("carol") as controller:
         waiting = analyst.ask("SELECT COUNT(*) FROM clinic WHERE name = 'Yusuf Demir'")
         controller.approve(analyst.ask())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from html import unescape
@@ -17,6 +15,7 @@ from dosimeter.errors import LedgerError
 from dosimeter.ledger import Charge, Ledger, Reservation
 from tests.known import known
 from tests.ledger.long_ledgers import grow_ledger
+from tests.ledger.raw_records import alter
 from tests.web.web_site import Site, clinic_settings, make_settings, read_text
 
 ENTRIES = 1_000
@@ -68,9 +67,9 @@ def test_the_page_stays_small_and_leads_to_all_entries(long: Site) -> None:
             assert len(carol.get(path).content) < 200_000, path
 
 
-def test_an_entry_that_is_settled_later_is_read_again(start_site: Callable[..., Site]) -> None:
+@pytest.mark.clinic(algorithm="fixed", policy="budget:50")
+def test_an_entry_that_is_settled_later_is_read_again(site: Site) -> None:
     """The number of entries stays the same when one that was open is settled."""
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:50")})
     grow(site, 2)
     with Ledger.open(site.settings.database) as ledger:
         account = known(ledger.account("clinic"))
@@ -114,9 +113,7 @@ def test_a_server_does_not_start_on_an_altered_ledger(start_site: Callable[..., 
     site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:50")})
     grow(site, 60)
     site.stop()
-    with closing(sqlite3.connect(site.settings.database, isolation_level=None)) as raw:
-        raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
-        raw.execute("UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
+    alter(site.settings.database, "UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
     with Ledger.open(site.settings.database) as ledger:
         assert ledger.summary("clinic") is not None
     with pytest.raises(LedgerError, match="altered at record 5"):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
+import httpx
 import pytest
 
-from dosimeter.errors import OptionError
-from dosimeter.web.settings import load_settings
 from tests.web.test_web_trail import count_actions, measure, read_trail
-from tests.web.web_site import COUNT, Guest, Site, clinic_settings, read_text, write_configuration
+from tests.web.web_site import COUNT, Guest, Site, clinic_settings, read_text
 
 NAMED = "SELECT diagnosis, COUNT(*) FROM clinic WHERE name = 'Yusuf Demir' GROUP BY diagnosis"
 ISLAND = "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis"
@@ -20,7 +18,9 @@ ISLAND = "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' 
 # ---------------------------------------------------------------- queries
 
 
-def test_a_query_about_one_person_is_refused_where_it_is_checked_and_where_it_is_asked(site: Site, anna: Guest) -> None:
+def test_a_query_about_one_person_is_refused_where_it_is_checked_and_where_it_is_asked(
+    site: Site, api: httpx.Client, anna: Guest
+) -> None:
     for sql in (NAMED, "SELECT COUNT(*) FILTER (WHERE patient_id LIKE 'P218%') FROM clinic"):
         words = read_text(anna.act("/ask/check", dataset="clinic", sql=sql).text)
         assert "asks about single persons" in words
@@ -33,10 +33,9 @@ def test_a_query_about_one_person_is_refused_where_it_is_checked_and_where_it_is
             assert refused.status_code == 422
             assert "identifies people" in refused.json()["error"]["message"]
     assert "You have not asked anything yet." in anna.get("/queries").text
-    with site.api() as api:
-        for sql in (COUNT, "SELECT COUNT(DISTINCT patient_id) FROM clinic WHERE name IS NOT NULL"):
-            answer = api.post("/check", json={"dataset": "clinic", "sql": sql}).json()
-            assert "single persons" not in answer["message"]
+    for sql in (COUNT, "SELECT COUNT(DISTINCT patient_id) FROM clinic WHERE name IS NOT NULL"):
+        answer = api.post("/check", json={"dataset": "clinic", "sql": sql}).json()
+        assert "single persons" not in answer["message"]
 
 
 @pytest.mark.parametrize("algorithm", ["find", "fixed"])
@@ -48,14 +47,6 @@ def test_where_it_is_allowed_the_decision_opens_with_an_alarm(start_site: Callab
         assert page.index('class="alarm"') < page.index("<h1")
         assert "This query singles people out by name: name = &#39;Yusuf Demir&#39;." in page
         assert 'class="alarm"' not in carol.get(f"/decide/{anna.ask('SELECT COUNT(*) FROM clinic WHERE smoker')}").text
-
-
-def test_allow_identifying_is_true_or_false(tmp_path: Path) -> None:
-    assert not load_settings(write_configuration(tmp_path)).datasets["clinic"].allow_identifying
-    allowed = load_settings(write_configuration(tmp_path, dataset="allow_identifying = true"))
-    assert allowed.datasets["clinic"].allow_identifying
-    with pytest.raises(OptionError, match="allow_identifying must be of the kind bool"):
-        load_settings(write_configuration(tmp_path, dataset='allow_identifying = "yes"'))
 
 
 # ---------------------------------------------------------------- conditions

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable
 
+import httpx
 import pytest
 
 from dosimeter.web.answer_view import view_answer, write_csv
@@ -120,9 +121,9 @@ def test_no_text_in_a_csv_file_is_a_formula() -> None:
     assert [line[1] for line in lines[1:]] == [str(-at - 0.5) for at in range(len(rows))]  # numbers stay numbers
 
 
-def test_an_alias_is_no_formula_for_whoever_downloads_the_answer(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
-    with site.guest("anna") as anna, site.guest("bob") as bob, site.guest("carol") as carol:
+@pytest.mark.clinic(algorithm="fixed")
+def test_an_alias_is_no_formula_for_whoever_downloads_the_answer(site: Site, anna: Guest, carol: Guest) -> None:
+    with site.guest("bob") as bob:
         carol.approve(anna.ask('SELECT COUNT(*) AS "=1+1" FROM clinic'), "0.05", preference="")
         (path,) = set(re.findall(r"/answers/clinic/[0-9a-f]+/answer.csv", bob.get("/answers").text))
         head = next(csv.reader(io.StringIO(bob.get(path).text)))
@@ -132,15 +133,13 @@ def test_an_alias_is_no_formula_for_whoever_downloads_the_answer(start_site: Cal
 # ---------------------------------------------------------------- what to expect, before anybody looks
 
 
-def test_the_error_to_expect_is_decided_by_the_schema_alone(start_site: Callable[..., Site]) -> None:
+def test_the_error_to_expect_is_decided_by_the_schema_alone(site: Site, anna: Guest, api: httpx.Client) -> None:
     """A count's noise at ε is on whole numbers: the tail beyond t is 2 q^(t+1)/(1 + q) with q = exp(−ε)."""
-    site = start_site()
-    with site.api("anna") as api, site.guest("anna") as anna:
-        body = {"dataset": "clinic", "sql": "SELECT COUNT(*) FROM clinic WHERE smoker"}
-        before = api.post("/check", json=body).json()["expected"]
-        site.state.datasets["clinic"].worker.dataset.close()  # nothing can be read from here on
-        assert api.post("/check", json=body).json()["expected"] == before
-        page = read_text(anna.act("/ask/check", **body, wanted_error="5").text)
+    body = {"dataset": "clinic", "sql": "SELECT COUNT(*) FROM clinic WHERE smoker"}
+    before = api.post("/check", json=body).json()["expected"]
+    site.state.datasets["clinic"].worker.dataset.close()  # nothing can be read from here on
+    assert api.post("/check", json=body).json()["expected"] == before
+    page = read_text(anna.act("/ask/check", **body, wanted_error="5").text)
     (count,) = before["columns"]
     for epsilon, error in zip(before["epsilons"], count["errors"], strict=True):
         q = math.exp(-epsilon)
@@ -150,28 +149,26 @@ def test_the_error_to_expect_is_decided_by_the_schema_alone(start_site: Callable
     assert "± 5 takes about ε = 0.6" in page
 
 
-def test_an_average_says_how_many_people_it_needs(site: Site, anna: Guest) -> None:
+def test_an_average_says_how_many_people_it_needs(site: Site, api: httpx.Client, anna: Guest) -> None:
     checked = anna.act("/ask/check", dataset="clinic", sql="SELECT AVG(age), MEDIAN(age) FROM clinic", wanted_error="1")
     text = read_text(checked.text)
     assert all(f"if {people} people" in text for people in ("100", "1,000", "10,000"))
     assert re.search(r"median_age ± \d+ rows", text)
-    with site.api("anna") as api:
-        document = api.post("/check", json={"dataset": "clinic", "sql": "SELECT AVG(age) FROM clinic"}).json()
+    document = api.post("/check", json={"dataset": "clinic", "sql": "SELECT AVG(age) FROM clinic"}).json()
     by_people = document["expected"]["columns"][0]["by_people"]
     large = by_people["10000"]
     assert all(few is None or few > many for few, many in zip(by_people["1000"], large, strict=True))
     assert large == sorted(large, reverse=True)  # a larger ε, a smaller error
 
 
-def test_examples_and_descriptions_come_from_the_schema(site: Site, anna: Guest) -> None:
+def test_examples_and_descriptions_come_from_the_schema(site: Site, api: httpx.Client, anna: Guest) -> None:
     page = anna.get("/ask").text
     assert "What their treatment cost, in euros" in page
     examples = re.findall(r'data-example="([^"]+)"', page)
     assert len(examples) >= 4
-    with site.api("anna") as api:
-        for sql in examples:
-            document = {"dataset": "clinic", "sql": sql.replace("&#39;", "'").replace("&#34;", '"')}
-            assert api.post("/check", json=document).json()["answerable"], sql
+    for sql in examples:
+        document = {"dataset": "clinic", "sql": sql.replace("&#39;", "'").replace("&#34;", '"')}
+        assert api.post("/check", json=document).json()["answerable"], sql
 
 
 # ---------------------------------------------------------------- printable records
@@ -308,11 +305,10 @@ def test_health_tells_that_the_data_are_gone(start_site: Callable[..., Site], tm
         assert (answer.status_code, answer.json()) == (503, {"status": "the data of a dataset cannot be found"})
 
 
-def test_an_interface_says_the_limit_that_was_passed(site: Site) -> None:
-    with site.api("anna") as api:
-        long = api.post("/queries", json={"dataset": "clinic", "sql": "x" * 10_001, "purpose": "p"}).json()
-        assert "sql may have 10,000 characters at most." in long["error"]["message"]
-        empty = api.post("/queries", json={"dataset": "clinic", "sql": "SELECT 1", "purpose": ""}).json()
-        assert "purpose is needed." in empty["error"]["message"]
-        many = api.get("/queries", params={"limit": 200}).json()
-        assert "limit must be at most 100." in many["error"]["message"]
+def test_an_interface_says_the_limit_that_was_passed(site: Site, api: httpx.Client) -> None:
+    long = api.post("/queries", json={"dataset": "clinic", "sql": "x" * 10_001, "purpose": "p"}).json()
+    assert "sql may have 10,000 characters at most." in long["error"]["message"]
+    empty = api.post("/queries", json={"dataset": "clinic", "sql": "SELECT 1", "purpose": ""}).json()
+    assert "purpose is needed." in empty["error"]["message"]
+    many = api.get("/queries", params={"limit": 200}).json()
+    assert "limit must be at most 100." in many["error"]["message"]

@@ -19,7 +19,7 @@ from tests.web.browsing import (
     wait_for_decision,
     wait_for_epsilon,
 )
-from tests.web.web_site import COUNT, Site
+from tests.web.web_site import COUNT, Guest, Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Route
@@ -116,7 +116,7 @@ def test_denials_and_changes_have_fixed_words(site: Site, open_page: OpenPage) -
     expect(anna.locator("#sql")).to_have_value(COUNT)
 
 
-def test_scan_shows_progress_and_can_be_cancelled(site: Site, open_page: OpenPage) -> None:
+def test_scan_shows_progress_and_can_be_cancelled(site: Site, anna: Guest, open_page: OpenPage) -> None:
     """A FILTER looks at everybody once more. While the engine is busy the page says so, and follows when it is free."""
     state = site.state
     worker = state.datasets["clinic"].worker
@@ -125,8 +125,7 @@ def test_scan_shows_progress_and_can_be_cancelled(site: Site, open_page: OpenPag
     def occupy(_dataset: object, _meter: object) -> None:
         free.wait(LONGEST_WAIT)
 
-    with site.guest("anna") as analyst:
-        query_id = analyst.ask("SELECT SUM(visits) FROM clinic")
+    query_id = anna.ask("SELECT SUM(visits) FROM clinic")
     carol = open_page(site, "carol")
     decide(carol, query_id)
     carol.wait_for_selector("#people table")
@@ -152,8 +151,7 @@ def test_scan_shows_progress_and_can_be_cancelled(site: Site, open_page: OpenPag
     with carol.expect_navigation():  # cancelled, and the page starts again
         held.pop().continue_()
 
-    with site.guest("anna") as analyst:
-        waiting = analyst.ask("SELECT AVG(age) FROM clinic")
+    waiting = anna.ask("SELECT AVG(age) FROM clinic")
     carol.goto(f"/decide/{waiting}")
     carol.click(".computing button >> text=Cancel")
     expect(carol.locator(".computing button")).to_have_text("Stopping …")

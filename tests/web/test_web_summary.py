@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
 
 import pytest
 
 from tests.known import known
-from tests.web.web_site import Guest, Site, clinic_settings, read_text
+from tests.web.web_site import Guest, Site, read_text
 
 ISLAND = "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis"
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
@@ -103,13 +102,11 @@ def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(
     assert "Answered" in carol.approve(query_id, "0.4", fields["text"]).text
 
 
-def test_what_fails_by_its_error_does_not_fail_by_risk(start_site: Callable[..., Site]) -> None:
+def test_what_fails_by_its_error_does_not_fail_by_risk(site: Site, anna: Guest, carol: Guest) -> None:
     """tanh(ε/2) is at most 0.25 up to ε = 0.51: at 0.5 only the error fails, which a rank has in rows; at 2 both do."""
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="find")})
-    with site.guest("anna") as anna, site.guest("carol") as carol:
-        query_id = anna.ask("SELECT MEDIAN(visits) FROM clinic")
-        fields = {"preset": "own", "text": "MAX(advantage) <= 0.25 AND relative_error <= 0.5"}
-        near, far = (carol.get(f"/decide/{query_id}", params={**fields, "epsilon": each}).text for each in ("0.5", "2"))
+    query_id = anna.ask("SELECT MEDIAN(visits) FROM clinic")
+    fields = {"preset": "own", "text": "MAX(advantage) <= 0.25 AND relative_error <= 0.5"}
+    near, far = (carol.get(f"/decide/{query_id}", params={**fields, "epsilon": each}).text for each in ("0.5", "2"))
     assert "Risk: ε = 0.5 does not meet the preference; no ε does. It fails by accuracy" in read_part(near, "cost")
     assert "An error in rows has no relative error, so no ε meets it." in read_part(near, "cost")
     assert "✗ Risk" not in read_part(near, "cost")
@@ -137,15 +134,14 @@ def test_where_a_larger_epsilon_is_allowed_it_is_named(site: Site, anna: Guest, 
     assert 0.004 < float(found[1]) <= 0.01
 
 
-def test_a_fixed_epsilon_beyond_the_preference_is_spoken_against(start_site: Callable[..., Site]) -> None:
+@pytest.mark.clinic(algorithm="fixed", policy="budget:2")
+def test_a_fixed_epsilon_beyond_the_preference_is_spoken_against(site: Site, anna: Guest, carol: Guest) -> None:
     """Three people have the disease; ε = 2 gives ± 1, and with a fixed ε the preference forbids nothing."""
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:2")})
-    with site.guest("anna") as anna, site.guest("carol") as carol:
-        query_id = anna.ask()
-        carol.act(f"/decide/{query_id}/look")
-        weak = carol.get(f"/decide/{query_id}", params={"epsilon": "0.05"}).text
-        good = carol.get(f"/decide/{query_id}", params={"epsilon": "2"}).text
-        asked = read_page(carol, f"/decide/{query_id}/confirm", epsilon="2")
+    query_id = anna.ask()
+    carol.act(f"/decide/{query_id}/look")
+    weak = carol.get(f"/decide/{query_id}", params={"epsilon": "0.05"}).text
+    good = carol.get(f"/decide/{query_id}", params={"epsilon": "2"}).text
+    asked = read_page(carol, f"/decide/{query_id}/confirm", epsilon="2")
     assert "It is worth something from ε = 2 on, and the preference allows 0.05 at most." in read_part(weak, "verdict")
     assert (
         "ε = 2 does not meet the preference; 0.05 does. Choose another, or ask for changes. It takes all"

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dosimeter.web.assets import Assets
-from dosimeter.web.decision import PARTS, DecisionPage, build_page, find_case
-from dosimeter.web.decision.form import read_fields
-from dosimeter.web.http import make_environment
+from dosimeter.web.decision import PARTS
 from dosimeter.web.public import NewQuery
 from dosimeter.web.store import Database, QueryStatus, User, find_query, move_query, submit_query
 from dosimeter.web.store.tables import QUERIES, USERS
 from tests.known import known
-from tests.web.web_site import Guest, Site, clinic_settings, find_user
+from tests.web.web_site import Guest, Site, clinic_settings
 
 FINAL = {QueryStatus.RELEASED, QueryStatus.DENIED, QueryStatus.WITHDRAWN}
 LIVE_FIELDS: list[dict[str, str]] = [
@@ -143,23 +139,6 @@ def test_page_and_slider_are_rendered_from_one_value(
     site: Site, anna: Guest, carol: Guest, fields: dict[str, str]
 ) -> None:
     query_id = anna.ask()
-    state = site.state
-    controller = replace(find_user(state.database, "carol"), session="a session")
-    form, _ = read_fields(fields)
-    page = build_page(state, controller, find_case(state, query_id), form)
-    assert isinstance(page, DecisionPage)
-    environment, surroundings = (
-        make_environment(Assets().address),
-        {"csrf": "c", "visitor": None, "here": "/", "demo": False},
-    )
-    whole = environment.get_template("decide.html").render(page=page, failed=0, halted=[], **surroundings)
-    for name in PARTS:
-        part = environment.get_template(f"decide/{name}.html").render(page=page, csrf="c")
-        assert find_part(whole, name) == part, name
-    assert_the_same_over_http(carol, query_id, fields)
-
-
-def assert_the_same_over_http(carol: Guest, query_id: str, fields: dict[str, str]) -> None:
     whole = carol.get(f"/decide/{query_id}", params=fields).text
     step: dict[str, Any] = carol.get(f"/decide/{query_id}/live", params=fields).json()
     assert set(step["fragments"]) == set(PARTS)

@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dosimeter.client import Client
 from dosimeter.errors import OptionError
 from dosimeter.show import format_small
 from dosimeter.web.checks import underline_clause
@@ -65,14 +64,13 @@ def test_confirmation_repeats_what_warns(site: Site, anna: Guest, carol: Guest) 
     assert "the analyst, anna, sees the answer at once, but neither ε nor its errors." in asked
 
 
-def test_answer_names_each_error(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
-    with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
-        grouped, alone = anna.ask("SELECT sex, COUNT(*), SUM(visits) FROM clinic GROUP BY sex"), anna.ask()
-        for query_id in (grouped, alone):
-            carol.approve(query_id, "0.5")
-        pages = [read_text(anna.get(f"/queries/{query_id}").text) for query_id in (grouped, alone)]
-        answers = [api.get(f"/queries/{query_id}").json()["answer"] for query_id in (grouped, alone)]
+@pytest.mark.clinic(algorithm="fixed")
+def test_answer_names_each_error(site: Site, anna: Guest, carol: Guest, api: httpx.Client) -> None:
+    grouped, alone = anna.ask("SELECT sex, COUNT(*), SUM(visits) FROM clinic GROUP BY sex"), anna.ask()
+    for query_id in (grouped, alone):
+        carol.approve(query_id, "0.5")
+    pages = [read_text(anna.get(f"/queries/{query_id}").text) for query_id in (grouped, alone)]
+    answers = [api.get(f"/queries/{query_id}").json()["answer"] for query_id in (grouped, alone)]
     for row, errors in zip(answers[0]["rows"], answers[0]["errors"], strict=True):
         assert f"{row['count']:,} ± {errors['count']:,.0f}".replace("-", "−") in pages[0]  # two digits: all of them
         assert 1_000 <= errors["sum_visits"] < 10_000
@@ -85,14 +83,13 @@ def test_answer_names_each_error(start_site: Callable[..., Site]) -> None:
     )
 
 
-def test_what_is_drawn_by_rank_is_told_in_rows(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
-    with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
-        query_id = anna.ask("SELECT sex, MEDIAN(visits), MIN(visits), COUNT(*) FROM clinic GROUP BY sex")
-        decided = read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.5"}).text)
-        carol.approve(query_id, "0.5")
-        page = read_text(anna.get(f"/queries/{query_id}").text)
-        answer = api.get(f"/queries/{query_id}").json()["answer"]
+@pytest.mark.clinic(algorithm="fixed")
+def test_what_is_drawn_by_rank_is_told_in_rows(site: Site, anna: Guest, carol: Guest, api: httpx.Client) -> None:
+    query_id = anna.ask("SELECT sex, MEDIAN(visits), MIN(visits), COUNT(*) FROM clinic GROUP BY sex")
+    decided = read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.5"}).text)
+    carol.approve(query_id, "0.5")
+    page = read_text(anna.get(f"/queries/{query_id}").text)
+    answer = api.get(f"/queries/{query_id}").json()["answer"]
     assert answer["error_95"][:2] == [None, None]
     assert set(answer["rank_errors"]) == {"median_visits", "min_visits"}
     assert " rows" in decided
@@ -124,15 +121,6 @@ def test_revealed_names_stay_for_the_session_and_the_query(site: Site, anna: Gue
     assert carol.get("/audit").text.count("revealed identities") == 1
 
 
-def test_new_token_is_shown_once_and_made_once(site: Site, anna: Guest) -> None:
-    page = anna.act("/me/tokens", name="notebook")
-    assert page.request.method == "GET"  # loading it again makes no second token
-    token = page.text.split('id="fresh-token">')[1].split("<")[0]
-    assert "fresh-token" not in anna.get("/me").text
-    headers = {"Authorization": f"Bearer {token}"}
-    assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 200
-
-
 def test_other_dataset_keeps_what_was_typed(start_site: Callable[..., Site], tmp_path: Path) -> None:
     site = start_site(datasets={"clinic": clinic_settings(), "other": copy_clinic(tmp_path, "other")})
     with site.guest("anna") as anna:
@@ -150,7 +138,7 @@ def test_same_data_twice_are_refused_at_the_start() -> None:
         make_settings("x.db", {"a": clinic_settings(), "b": clinic_settings()})
 
 
-def test_analyst_is_told_what_an_analyst_can_do(site: Site, anna: Guest) -> None:
+def test_analyst_is_told_what_an_analyst_can_do(site: Site, api: httpx.Client, anna: Guest) -> None:
     joined = anna.act("/ask/check", dataset="clinic", sql="SELECT COUNT(*) FROM clinic JOIN other USING (age)").text
     assert "[tables" not in joined
     assert "Only the controller can change that" in joined
@@ -160,38 +148,8 @@ def test_analyst_is_told_what_an_analyst_can_do(site: Site, anna: Guest) -> None
         assert "Only the controller" not in told
     hint = anna.act("/ask/check", dataset="clinic", sql="SELECT COUNT(*) FROM clinic WHERE sex = 'F'").text
     assert "is not among the declared values of sex" in hint
-    with site.api() as api:
-        broken = api.post("/queries", content=b"{]", headers={"Content-Type": "application/json"})
-        assert broken.json()["error"]["message"] == "The request is not valid JSON."
-
-
-class Clock:
-    """Stands in for the module time: only sleeping makes its time pass."""
-
-    def __init__(self, slept: list[float]) -> None:
-        self.slept = slept
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-
-def test_client_waits_as_long_as_it_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Client(site.url, site.tokens["anna"]) as client:
-        query = client.submit(COUNT, purpose="x")
-        slept: list[float] = []
-        monkeypatch.setattr("dosimeter.client.time", Clock(slept))
-        with pytest.raises(TimeoutError):
-            query.wait(0.4, every=60.0)
-        assert sum(slept) == pytest.approx(0.4)  # not a minute
-        slept.clear()
-        with pytest.raises(TimeoutError):
-            query.wait(100.0, every=30.0)
-        assert slept == pytest.approx([30.0, 30.0, 30.0, 10.0])
+    broken = api.post("/queries", content=b"{]", headers={"Content-Type": "application/json"})
+    assert broken.json()["error"]["message"] == "The request is not valid JSON."
 
 
 def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Guest) -> None:
