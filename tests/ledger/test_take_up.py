@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
@@ -116,28 +117,24 @@ def test_one_of_several_takes_it_up(
     """All have measured before the first reserves: one takes the entry up, and each of the others pays."""
     left = leave_reserved(table, ledger)
     inner, together = releasing._measure, threading.Barrier(3)
-    answers: list[Any] = []
 
     def measure_together(*arguments: Any) -> Any:
         found = inner(*arguments)
         together.wait(120)
         return found
 
-    def ask() -> None:
+    def ask(_: int) -> str | None:
         with open_table("t") as own, Ledger.open(target, busy_timeout=120) as books:
-            answers.append(own.release(SQL, ledger=books, epsilon=0.5, again=True))
+            return own.release(SQL, ledger=books, epsilon=0.5, again=True).entry
 
     monkeypatch.setattr(releasing, "_measure", measure_together)
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    entries = account(ledger).entries
-    assert sorted(answer.entry for answer in answers) == sorted(entry.id for entry in entries)
-    assert [answer.entry for answer in answers].count(left) == 1
-    assert {entry.status for entry in entries} == {"released"}
-    assert account(ledger).reading.epsilon == Decimal("1.5")
+    with ThreadPoolExecutor(3) as threads:
+        answered = list(threads.map(ask, range(3)))
+    found = account(ledger)
+    assert set(answered) == {entry.id for entry in found.entries}
+    assert (len(found.entries), answered.count(left)) == (3, 1)
+    assert {entry.status for entry in found.entries} == {"released"}
+    assert found.reading.epsilon == Decimal("1.5")
 
 
 def test_what_a_living_process_holds_is_left_alone(

@@ -8,14 +8,16 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import pytest
 
+from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger
 from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
@@ -147,13 +149,10 @@ def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: Ca
                     with contextlib.suppress(httpx.TransportError):
                         guest.approve(query_id, epsilon="0.01")
 
-            threads = [threading.Thread(target=approve, args=(guest,)) for guest in guests]
-            for thread in threads:
-                thread.start()
-            time.sleep(dice.uniform(0.05, 0.9))
-            os.kill(victim.process.pid, 9)
-            for thread in threads:
-                thread.join()
+            with ThreadPoolExecutor(2) as threads:
+                threads.map(approve, guests)
+                time.sleep(dice.uniform(0.05, 0.9))
+                os.kill(victim.process.pid, 9)
             for guest in guests:
                 guest.close()
         finally:
@@ -180,12 +179,8 @@ def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: Ca
 def test_double_click_releases_once(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     carol.get(f"/decide/{query_id}")
-    results: list[int] = []
-    threads = [threading.Thread(target=lambda: results.append(carol.approve(query_id).status_code)) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as threads:
+        results = threads.map(lambda _: carol.approve(query_id).status_code, range(6))
     assert sorted(results) == [200, 409, 409, 409, 409, 409]
     assert ledger_entries(site.settings.database) == [("released", "0.05")]
     with site.guest("conrad") as conrad:  # who had the page open meanwhile
@@ -197,14 +192,9 @@ def test_double_click_releases_once(site: Site, anna: Guest, carol: Guest) -> No
 def test_failure_after_the_charge_is_said_at_once(
     site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dosimeter.errors import LedgerError
-
-    def full(*_: object, **__: object) -> None:
-        raise LedgerError("The disk is full.")
-
     query_id = anna.ask()
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "settle", full)
+        patch.setattr(Ledger, "settle", Mock(side_effect=LedgerError("The disk is full.")))
         page = carol.approve(query_id)
     assert "it counts, and there is no answer" in page.text
     assert carol.approve(query_id).status_code == 200

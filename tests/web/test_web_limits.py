@@ -9,10 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import httpx
@@ -48,33 +50,20 @@ def test_many_wrong_passwords_at_once_are_not_more(
     """Forty at the same time: five are looked at, and the rest are turned away."""
     path = tmp_path / "site.db"
     path.write_bytes(prepared_database[0].read_bytes())
-    database = Database(str(path))
-    looked_at, guard, matches = 0, threading.Lock(), users._matches
+    matches = Mock(side_effect=users._matches)
+    monkeypatch.setattr(users, "_matches", matches)
 
-    def count(stored: str, password: str) -> bool:
-        nonlocal looked_at
-        with guard:
-            looked_at += 1
-        return matches(stored, password)
-
-    monkeypatch.setattr(users, "_matches", count)
-    results: list[str] = []
-
-    def attempt() -> None:
+    def attempt(_: int) -> str:
         try:
             key = users.sign_in(database, "anna", "wrong password", Limits("10.0.0.1", 5, 15), hours=1)
-            results.append("in" if key else "wrong")
         except Throttled:
-            results.append("throttled")
+            return "throttled"
+        return "in" if key else "wrong"
 
-    threads = [threading.Thread(target=attempt) for _ in range(40)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    database.close()
-    assert sorted(results) == ["throttled"] * 35 + ["wrong"] * 5
-    assert looked_at == 5
+    with closing(Database(str(path))) as database, ThreadPoolExecutor(40) as threads:
+        results = sorted(threads.map(attempt, range(40)))
+    assert results == ["throttled"] * 35 + ["wrong"] * 5
+    assert matches.call_count == 5
 
 
 def test_one_address_keeps_nobody_else_from_signing_in(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,21 +89,18 @@ def test_one_address_keeps_nobody_else_from_signing_in(site: Site, monkeypatch: 
             while not stop.is_set():
                 refused[guest.sign_in(f"name{number}-{sum(refused.values())}", "wrong password").status_code] += 1
 
-    threads = [threading.Thread(target=guess, args=(number,)) for number in range(30)]
-    for thread in threads:
-        thread.start()
-    try:
-        wait_until(lambda: refused[503] >= 30, "thirty were sent away")
-        for _ in range(5):
-            elsewhere = httpx.HTTPTransport(local_address="127.0.0.2")
-            with site.guest(transport=elsewhere) as honest:
-                assert honest.sign_in("anna").status_code == 200
-                assert honest.csrf
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert refused[503] >= 30  # the attack was one
+    with ThreadPoolExecutor(30) as threads:
+        attack = threads.map(guess, range(30))
+        try:
+            wait_until(lambda: refused[503] >= 30, "thirty were sent away")  # the attack was one
+            for _ in range(5):
+                elsewhere = httpx.HTTPTransport(local_address="127.0.0.2")
+                with site.guest(transport=elsewhere) as honest:
+                    assert honest.sign_in("anna").status_code == 200
+                    assert honest.csrf
+        finally:
+            stop.set()
+        list(attack)
     assert most <= MOST_HASHED
 
 

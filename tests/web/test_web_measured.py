@@ -25,38 +25,27 @@ from dosimeter.web.decision.accuracy import find_enough, list_numbers, show_erro
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.worker import JobMeter
 from tests.known import known
+from tests.schemas import category, decimal, declare, plain, whole
 from tests.web.web_site import Site, read_text, write_dataset
 
 
 def many_people(n: int, seed: int = 3) -> Dataset:
     dice = np.random.default_rng(seed)
     table = pa.table({"cost": np.round(dice.gamma(2.0, 3000.0, n), 2), "age": dice.integers(17, 91, n)})
-    schema = {
-        "table": "many", "individuals": n, "reviewed": True,
-        "columns": {
-            "cost": {"type": "decimal", "bounds": [0, 50000], "resolution": 0.01},
-            "age": {"type": "integer", "bounds": [17, 90]},
-        },
-    }  # fmt: skip
-    return Dataset.open(table, schema=schema)
+    return Dataset.open(table, schema=declare("many", n, {"cost": decimal(0, 50000, 0.01), "age": whole(17, 90)}))
 
 
-def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> MeasuredQuery:
+def prepare_many(
+    dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many", meter: JobMeter | None = None
+) -> MeasuredQuery:
     order = ReleaseOrder(read_way(prefer="ratio:0.95"))
-    return measure_query(dataset, prepare_release(dataset.schema, sql, LookOptions(), order), JobMeter())
+    return measure_query(dataset, prepare_release(dataset.schema, sql, LookOptions(), order), meter or JobMeter())
 
 
 def test_numbers_stand_beside_the_public_names_of_their_groups() -> None:
-    schema = {
-        "table": "stays", "individuals": 6, "reviewed": True,
-        "columns": {"ward": {"type": "category", "values": ["a", "b"]}},
-        "tables": {
-            "wards": {
-                "public": True, "key": "ward",
-                "columns": {"ward": {"type": "text"}, "name": {"type": "text"}, "beds": {"type": "integer"}},
-            },
-        },
-    }  # fmt: skip
+    columns = {"ward": plain("text"), "name": plain("text"), "beds": plain("integer")}
+    named = {"wards": {"public": True, "key": "ward", "columns": columns}}
+    schema = declare("stays", 6, {"ward": category("a", "b")}, tables=named)
     wards = pa.table({"ward": ["a", "b"], "name": ["Anna", "Bert"], "beds": [2, 4]})
     stays = pa.table({"ward": ["a", "a", "b", "b", "b", "b"]})
     grouped = "(SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward) g JOIN wards w USING (ward)"
@@ -81,12 +70,7 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
             "age": np.arange(sum(sizes.values()), dtype=np.int64) % 60 + 20,
         }
     )
-    schema = {
-        "table": "many", "individuals": sum(sizes.values()), "reviewed": True,
-        "columns": {
-            "place": {"type": "category", "values": list(sizes)}, "age": {"type": "integer", "bounds": [0, 100]},
-        },
-    }  # fmt: skip
+    schema = declare("many", sum(sizes.values()), {"place": category(*sizes), "age": whole(0, 100)})
     with Dataset.open(table, schema=schema) as dataset:
         measured = prepare_many(dataset, "SELECT place, AVG(age) FROM many GROUP BY place")
     told = {
@@ -138,16 +122,7 @@ def test_computation_stops_when_asked() -> None:
         meter = JobMeter()
         meter.stopped = True
         with pytest.raises(Interrupted):
-            measure_query(
-                dataset,
-                prepare_release(
-                    dataset.schema,
-                    "SELECT SUM(cost) FROM many",
-                    LookOptions(),
-                    ReleaseOrder(read_way(prefer="ratio:0.9")),
-                ),
-                meter,
-            )
+            prepare_many(dataset, meter=meter)
 
 
 def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
@@ -156,14 +131,8 @@ def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
         (age, kind, hours) for age in range(20, 26) for kind in "ab" for hours in (0, 3, 8) for _ in range(1 + age % 2)
     ]
     ages, kinds, hours = (list(column) for column in zip(*rows, strict=True))
-    schema = {
-        "table": "staff", "individuals": len(rows) + 2, "reviewed": True,
-        "columns": {
-            "age": {"type": "integer", "bounds": [0, 100]},
-            "kind": {"type": "category", "values": ["a", "b"]},
-            "hours": {"type": "integer", "bounds": [0, 10]},
-        },
-    }  # fmt: skip
+    columns = {"age": whole(0, 100), "kind": category("a", "b"), "hours": whole(0, 10)}
+    schema = declare("staff", len(rows) + 2, columns)
     queries: list[tuple[str, float, Callable[[int, str, int], float]]] = [
         ("SELECT COUNT(*) FROM staff WHERE age >= 23", 0.5, lambda a, k, h: 1.0 if a >= 23 else 0.0),
         ("SELECT SUM(hours) FROM staff WHERE kind = 'a'", 0.25, lambda a, k, h: h / 10 if k == "a" else 0.0),

@@ -29,6 +29,7 @@ from dosimeter.web.store.queries import find_query
 from dosimeter.web.store.tables import QUERIES
 from dosimeter.web.worker import DatasetWorker, Job, JobMeter, JobPriority
 from tests.known import known
+from tests.schemas import declare, plain, whole
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.web_site import COUNT, Guest, Site, clinic_settings, copy_clinic, find_user, read_text, write_dataset
 
@@ -424,10 +425,7 @@ def test_no_snapshot_is_held_between_requests(create_database: Callable[[], str]
     import psycopg
 
     url = create_database()
-    schema = {
-        "table": "clinic", "individuals": 100, "reviewed": True,
-        "columns": {"age": {"type": "integer", "bounds": [0, 100]}, "smoker": {"type": "boolean"}},
-    }  # fmt: skip
+    schema = declare("clinic", 100, {"age": whole(0, 100), "smoker": plain("boolean")})
     with psycopg.connect(url, autocommit=True) as server:
         server.execute("CREATE TABLE clinic (age bigint, smoker boolean)")
         server.execute("INSERT INTO clinic SELECT 20 + n % 40, n < 3 FROM generate_series(0, 99) AS n")
@@ -477,10 +475,7 @@ def test_request_threads_never_read_the_data(
 
 def test_filter_is_refused_in_another_thread() -> None:
     table = pa.table({"age": [20, 30, 40], "smoker": [True, False, True]})
-    schema = {
-        "table": "t", "individuals": 3, "reviewed": True,
-        "columns": {"age": {"type": "integer", "bounds": [0, 100]}, "smoker": {"type": "boolean"}},
-    }  # fmt: skip
+    schema = declare("t", 3, {"age": whole(0, 100), "smoker": plain("boolean")})
     with Dataset.open(table, schema=schema) as dataset:
         prepared = prepare_release(
             dataset.schema, "SELECT SUM(age) FROM t", LookOptions(), ReleaseOrder(read_way(prefer="ratio:0.9"))
