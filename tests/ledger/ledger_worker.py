@@ -42,7 +42,6 @@ from dosimeter.ledger.readings import Charge
 from dosimeter.mechanisms.zcdp import pure_rho
 
 SCHEMA, SOURCE = "schema-1", "source-1"
-NOBODY = 65534
 
 
 def make_opening(policy: str = "budget:1", algorithm: AccountAlgorithm = "fixed", **changes: object) -> AccountOpening:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -23,8 +22,8 @@ from dosimeter.errors import DatasetStopped
 from dosimeter.ledger import Ledger, Verification
 from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon
 from tests.known import known
-from tests.ledger.ledger_worker import NOBODY, decide_on
-from tests.ledger.processes import run_releases, start_program
+from tests.ledger.ledger_worker import decide_on
+from tests.ledger.processes import hand_over, run_releases, start_program
 from tests.ledger.release_worker import EPSILON, OTHERS, QUERY, STEPS, name_dataset, open_table
 from tests.waiting import wait_until
 
@@ -174,11 +173,7 @@ def test_half_a_commit_is_undone(tmp_path: Path) -> None:
 
 def test_half_a_commit_that_may_not_be_undone_is_explained(open_directory: Path, run_worker: Worker) -> None:
     half, before = leave_half_a_commit(open_directory)
-    as_nobody: tuple[str, ...] = ()
-    if os.geteuid() == 0:
-        for item in (open_directory, *open_directory.iterdir()):
-            os.chown(item, NOBODY, NOBODY)
-        as_nobody = (str(NOBODY),)
+    as_nobody = hand_over(open_directory, *open_directory.iterdir())
     half.chmod(0o400)
     open_directory.chmod(0o500)
     refused = run_worker("try", str(half), "show", *as_nobody)

@@ -18,8 +18,8 @@ from dosimeter.ledger.backends import choose_backend
 from dosimeter.ledger.checked_chain import MOST_FOLLOWING
 from dosimeter.ledger.store import Transaction
 from tests.known import known
-from tests.ledger.ledger_worker import NOBODY, decide_on, measure
-from tests.ledger.processes import start_program
+from tests.ledger.ledger_worker import decide_on, measure
+from tests.ledger.processes import hand_over, start_program
 from tests.ledger.raw_records import export_records
 
 
@@ -261,7 +261,7 @@ def test_a_ledger_that_may_only_be_read_shows_the_incident(
         item.chmod(0o444)
     open_directory.chmod(0o555)
     before = path.read_bytes()
-    as_nobody = (str(NOBODY),) if os.geteuid() == 0 else ()
+    as_nobody = hand_over()
     shown = run_worker("try", str(path), "stopped", *as_nobody)
     assert shown.stdout == "killed ok\n", shown
     refused = run_worker("try", str(path), "measure", *as_nobody)

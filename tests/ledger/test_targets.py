@@ -22,7 +22,8 @@ from dosimeter.errors import LedgerError
 from dosimeter.ledger import AccountSummary, Ledger, Reservation
 from dosimeter.ledger.backends import SQLite, choose_backend
 from tests.known import known
-from tests.ledger.ledger_worker import NOBODY, decide_on
+from tests.ledger.ledger_worker import decide_on
+from tests.ledger.processes import hand_over
 
 
 def test_a_new_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
@@ -167,15 +168,10 @@ def test_a_file_that_may_not_grow(tmp_path: Path, run_worker: Worker) -> None:
 
 @pytest.mark.parametrize("read_only", ["file", "directory", "both"])
 def test_what_may_only_be_read_can_be_read(open_directory: Path, run_worker: Worker, read_only: str) -> None:
-    """Root may write anything: then another user tries."""
     path = open_directory / "ledger.db"
     with Ledger.open(path) as ledger:
         ledger.reserve("clinic", decide_on("0.001", "budget:1000"))
-    as_nobody: tuple[str, ...] = ()
-    if os.geteuid() == 0:
-        for item in (path, open_directory):
-            os.chown(item, NOBODY, NOBODY)
-        as_nobody = (str(NOBODY),)
+    as_nobody = hand_over(path, open_directory)
     path.chmod(0o600 if read_only == "directory" else 0o400)
     open_directory.chmod(0o700 if read_only == "file" else 0o500)
     shown = run_worker("try", str(path), "show", *as_nobody)
@@ -191,7 +187,7 @@ def test_what_may_only_be_read_can_be_read(open_directory: Path, run_worker: Wor
 def test_what_may_not_even_be_read(open_directory: Path, run_worker: Worker) -> None:
     path = open_directory / "ledger.db"
     Ledger.open(path).close()
-    as_nobody = (str(NOBODY),) if os.geteuid() == 0 else ()
+    as_nobody = hand_over()
     path.chmod(0o600 if as_nobody else 0)
     refused = run_worker("try", str(path), "show", *as_nobody)
     assert "check the permissions" in refused.stdout, refused

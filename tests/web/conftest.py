@@ -16,7 +16,7 @@ for library in ("fastapi", "uvicorn", "alembic", "argon2", "httpx"):
 
 from tests.quick_servers import make_servers_quick  # noqa: E402 - only where the extra is installed
 from tests.web.check_program import Slow  # noqa: E402
-from tests.web.web_site import PASSWORD, Guest, Site, add_users, clinic_settings, make_settings  # noqa: E402 - only where the extra is installed
+from tests.web.web_site import PASSWORD, Guest, Site, StartSite, add_users, clinic_settings, make_settings  # noqa: E402 - only where the extra is installed
 
 if TYPE_CHECKING:
     import httpx
@@ -92,7 +92,7 @@ def start_site(tmp_path: Path, prepared_database: tuple[Path, dict[str, str]]) -
 
 
 @pytest.fixture
-def site(start_site: Callable[..., Site], request: pytest.FixtureRequest) -> Site:
+def site(start_site: StartSite, request: pytest.FixtureRequest) -> Site:
     """One server, two controllers and two analysts; one dataset, set up as the marker ``clinic`` says."""
     marker = request.node.get_closest_marker("clinic")
     return start_site(datasets={"clinic": clinic_settings(**marker.kwargs)} if marker else None)

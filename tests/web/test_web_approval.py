@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -13,7 +12,7 @@ import pytest
 from dosimeter import Dataset
 from dosimeter.ledger import Ledger
 from dosimeter.web.store.tables import QUERIES
-from tests.web.web_site import COUNT, Guest, Site, clinic_settings, copy_clinic, read_text, write_dataset
+from tests.web.web_site import COUNT, Guest, Site, StartSite, clinic_settings, copy_clinic, read_text, write_dataset
 
 
 @pytest.mark.clinic(algorithm="fixed", policy="budget:1", max_epsilon=0.5)
@@ -87,7 +86,7 @@ def test_what_approving_would_take_from_others(site: Site, anna: Guest, carol: G
     assert "This waiting query could no longer be answered: SELECT COUNT(*) FROM clinic WHERE smoker" in text
 
 
-def test_shared_individuals_are_the_controllers_business(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_shared_individuals_are_the_controllers_business(start_site: StartSite, tmp_path: Path) -> None:
     """Told when the second account is opened, to whoever confirms; its analyst sees a waiting query, and an answer."""
     datasets = {
         name: write_dataset(
@@ -120,9 +119,7 @@ def test_shared_individuals_are_the_controllers_business(start_site: Callable[..
         assert "same keys" not in carol.get(f"/decide/{later}/confirm?epsilon=0.1").text  # compared once
 
 
-def test_more_people_than_declared_are_the_controllers_business(
-    start_site: Callable[..., Site], tmp_path: Path
-) -> None:
+def test_more_people_than_declared_are_the_controllers_business(start_site: StartSite, tmp_path: Path) -> None:
     clinic = copy_clinic(tmp_path)
     clinic.schema.write_text(clinic.schema.read_text().replace("individuals = 4000", "individuals = 3999"))
     site = start_site(datasets={"clinic": clinic})
@@ -164,7 +161,7 @@ def test_what_can_no_longer_be_answered_can_be_refused(site: Site, anna: Guest, 
     assert carol.approve(returned).status_code == 409
 
 
-def test_the_account_page_says_what_is_left_and_why_a_request_was_denied(start_site: Callable[..., Site]) -> None:
+def test_the_account_page_says_what_is_left_and_why_a_request_was_denied(start_site: StartSite) -> None:
     settings = clinic_settings(algorithm="fixed", policy="budget:1@1e-06")
     site = start_site(datasets={"clinic": settings})
     with site.guest("anna") as anna, site.guest("carol") as carol:

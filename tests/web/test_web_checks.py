@@ -28,7 +28,7 @@ from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.browsing import OpenPage, expect
 from tests.web.check_program import PROGRAM, Slow, is_running
 from tests.web.test_web_limits import run_story
-from tests.web.web_site import COUNT, PASSWORD, Guest, Site, find_user, read_text
+from tests.web.web_site import COUNT, PASSWORD, Guest, Site, StartSite, find_user, read_text
 
 pytestmark = pytest.mark.xdist_group("checks")  # whose processes are shared
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
@@ -49,7 +49,7 @@ def shared() -> Iterator[dict[CheckLimits, SharedProcesses]]:
 
 @pytest.fixture
 def start_checking(
-    start_site: Callable[..., Site], shared: dict[CheckLimits, SharedProcesses], monkeypatch: pytest.MonkeyPatch
+    start_site: StartSite, shared: dict[CheckLimits, SharedProcesses], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[CheckLimits], Site]:
     """Starts a server whose checks do what their texts say."""
 

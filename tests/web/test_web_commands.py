@@ -32,52 +32,42 @@ RUN = (
 )
 
 
-@pytest.fixture
-def run() -> CliRunner:
-    return CliRunner()
-
-
-def make_app() -> typer.Typer:
+def run_command(*words: str) -> str:
+    """Run a command of an operator; return what it prints."""
     app = typer.Typer()
     app.command("serve")(serve)
     app.add_typer(users)
-    return app
+    return CliRunner().invoke(app, words, catch_exceptions=False).output
 
 
-def test_users_come_and_go(tmp_path: Path, run: CliRunner) -> None:
-    config = ["--config", str(write_configuration(tmp_path))]
-    made = run.invoke(
-        make_app(), ["user", "add", "Ada", "--role", "analyst", "--json", *config], catch_exceptions=False
-    )
-    assert json.loads(made.output)["name"] == "ada"
-    with pytest.raises(OptionError, match="already"):
-        run.invoke(make_app(), ["user", "add", "ada", "--role", "analyst", *config], catch_exceptions=False)
-    with pytest.raises(OptionError, match="analyst, controller"):
-        run.invoke(make_app(), ["user", "add", "eve", "--role", "king", *config], catch_exceptions=False)
+def test_users_come_and_go(tmp_path: Path) -> None:
+    config = ("--config", str(write_configuration(tmp_path)))
+    assert json.loads(run_command("user", "add", "Ada", "--role", "analyst", "--json", *config))["name"] == "ada"
+    for name, role, words in (("ada", "analyst", "already"), ("eve", "king", "analyst, controller")):
+        with pytest.raises(OptionError, match=words):
+            run_command("user", "add", name, "--role", role, *config)
     with pytest.raises(OptionError, match="letters, digits"):
-        run.invoke(make_app(), ["user", "add", "e v e", "--role", "analyst", *config], catch_exceptions=False)
-    again = run.invoke(make_app(), ["user", "reset", "ada", *config], catch_exceptions=False)
-    assert re.search(r"ada signs in with the password \S{20}", again.output)
-    run.invoke(make_app(), ["user", "disable", "ada", *config], catch_exceptions=False)
-    listed = run.invoke(make_app(), ["user", "list", *config], catch_exceptions=False)
-    assert re.fullmatch(r"ada\s+analyst\s+disabled\n", listed.output)
+        run_command("user", "add", "e v e", "--role", "analyst", *config)
+    assert re.search(r"ada signs in with the password \S{20}", run_command("user", "reset", "ada", *config))
+    run_command("user", "disable", "ada", *config)
+    assert re.fullmatch(r"ada\s+analyst\s+disabled\n", run_command("user", "list", *config))
     with pytest.raises(OptionError, match="no user nobody"):
-        run.invoke(make_app(), ["user", "disable", "nobody", *config], catch_exceptions=False)
+        run_command("user", "disable", "nobody", *config)
 
 
-def test_secret_is_for_its_owner_only(tmp_path: Path, run: CliRunner) -> None:
+def test_secret_is_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    run.invoke(make_app(), ["user", "secret", str(path)], catch_exceptions=False)
+    run_command("user", "secret", str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(path.read_text().strip()) >= 32
     with pytest.raises(OptionError, match="exists already"):
-        run.invoke(make_app(), ["user", "secret", str(path)], catch_exceptions=False)
+        run_command("user", "secret", str(path))
 
 
 @pytest.mark.parametrize("arguments", [[], ["--demo", "--config", "x.toml"]])
-def test_serve_wants_one_thing(arguments: list[str], run: CliRunner) -> None:
+def test_serve_wants_one_thing(arguments: list[str]) -> None:
     with pytest.raises(OptionError, match="--config FILE, or --demo"):
-        run.invoke(make_app(), ["serve", *arguments], catch_exceptions=False)
+        run_command("serve", *arguments)
 
 
 def start(*arguments: str, program: str = RUN) -> tuple[subprocess.Popen[str], list[str]]:
@@ -152,13 +142,13 @@ def test_demo_tells_its_whole_story_and_stops_at_once(slow: Slow) -> None:
         end(process)
 
 
-def test_a_configured_server_serves_those_whom_the_operator_added(tmp_path: Path, run: CliRunner) -> None:
+def test_a_configured_server_serves_those_whom_the_operator_added(tmp_path: Path) -> None:
     """With passwords as they are really stored; a server that starts again is for test_web_crash.py."""
     config = write_configuration(tmp_path, "port = 0")
     passwords = {}
     for name, role in (("carol", "controller"), ("anna", "analyst")):
-        made = run.invoke(make_app(), ["user", "add", name, "--role", role, "--json", "--config", str(config)])
-        passwords[name] = json.loads(made.output)["password"]
+        made = run_command("user", "add", name, "--role", role, "--json", "--config", str(config))
+        passwords[name] = json.loads(made)["password"]
     process, lines = start("serve", "--config", str(config))
     try:
         url = lines[0].split()[-1]

@@ -21,7 +21,7 @@ from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger
 from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
-from tests.web.web_site import CERTIFICATES, Guest, Site, add_users
+from tests.web.web_site import CERTIFICATES, Guest, Site, StartSite, add_users
 
 SCRIPT = Path(__file__).with_name("web_crash.py")
 SHARED = os.pathsep.join(filter(None, [str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")]))
@@ -100,7 +100,7 @@ ALWAYS |= {("postgresql", "before settle"), ("postgresql", "after settle")}  # a
 )
 def test_killed_at_every_step(
     prepared: tuple[str, dict[str, str]],
-    start_site: Callable[..., Site],
+    start_site: StartSite,
     place: str,
     entries: list[tuple[str, str]],
     status: str,
@@ -132,7 +132,7 @@ def test_killed_at_every_step(
 
 
 @pytest.mark.long
-def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: Callable[..., Site]) -> None:
+def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: StartSite) -> None:
     """Two controllers approve a dozen queries at once while the server is killed somewhere among them, three times."""
     database, tokens = prepared
     asked: list[str] = []

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dosimeter.web.public import DENIED, PHRASES
 from dosimeter.web.store.tables import SESSIONS
-from tests.waiting import LONGEST_WAIT, wait_until
+from tests.waiting import wait_until
 from tests.web.browsing import (
     OpenPage,
     approve_button,
@@ -26,7 +25,7 @@ from tests.web.browsing import (
     wait_for_decision,
     wait_for_epsilon,
 )
-from tests.web.web_site import COUNT, PASSWORD, Guest, Site, find_user, read_text
+from tests.web.web_site import COUNT, PASSWORD, Guest, Site, find_user, keep_busy, read_text
 
 if TYPE_CHECKING:
     from playwright.sync_api import Route
@@ -125,54 +124,44 @@ def test_denials_and_changes_have_fixed_words(site: Site, open_page: OpenPage) -
 
 def test_scan_shows_progress_and_can_be_cancelled(site: Site, anna: Guest, open_page: OpenPage) -> None:
     """A FILTER looks at everybody once more. While the engine is busy the page says so, and follows when it is free."""
-    state = site.state
-    worker = state.datasets["clinic"].worker
-    free = threading.Event()
-
-    def occupy(_dataset: object, _meter: object) -> None:
-        free.wait(LONGEST_WAIT)
-
+    worker = site.state.datasets["clinic"].worker
     query_id = anna.ask("SELECT SUM(visits) FROM clinic")
     carol = open_page(site, "carol")
     decide(carol, query_id)
     carol.wait_for_selector("#people table")
-    worker.ask("busy", "busy", occupy, wait=0)
-    carol.select_option("[name=preset]", "medians")
-    carol.wait_for_selector("#preference-computing:not([hidden])")
-    carol.focus("#slider")  # the rest of the page goes on
-    expect(carol.locator("#part-line")).to_have_attribute("aria-busy", "true")
-    expect(approve_button(carol)).to_be_disabled()
-    free.set()
+    with keep_busy(worker):
+        carol.select_option("[name=preset]", "medians")
+        carol.wait_for_selector("#preference-computing:not([hidden])")
+        carol.focus("#slider")  # the rest of the page goes on
+        expect(carol.locator("#part-line")).to_have_attribute("aria-busy", "true")
+        expect(approve_button(carol)).to_be_disabled()
     carol.wait_for_selector("#part-verdict [data-preference*='FILTER']")
     carol.wait_for_selector("#preference-computing", state="hidden")
 
-    free.clear()
-    worker.ask("busy again", "busy", occupy, wait=0)
-    carol.select_option("[name=value]", "Other")
-    carol.wait_for_selector("#preference-computing:not([hidden])")
-    held: list[Route] = []
-    carol.route("**/jobs/*/cancel", lambda route: held.append(route))  # as if the engine took its time to stop
-    carol.click("#preference-cancel")
-    expect(carol.locator("#preference-cancel")).to_have_text("Stopping …")
-    wait_until(lambda: carol.evaluate("true") and held, "the page has asked to stop")
-    with carol.expect_navigation():  # cancelled, and the page starts again
+    with keep_busy(worker) as busy:
+        carol.select_option("[name=value]", "Other")
+        carol.wait_for_selector("#preference-computing:not([hidden])")
+        held: list[Route] = []
+        carol.route("**/jobs/*/cancel", lambda route: held.append(route))  # as if the engine took its time to stop
+        carol.click("#preference-cancel")
+        expect(carol.locator("#preference-cancel")).to_have_text("Stopping …")
+        wait_until(lambda: carol.evaluate("true") and held, "the page has asked to stop")
+        with carol.expect_navigation():  # cancelled, and the page starts again
+            held.pop().continue_()
+
+        waiting = anna.ask("SELECT AVG(age) FROM clinic")
+        carol.goto(f"/decide/{waiting}")
+        carol.click(".computing button >> text=Cancel")
+        expect(carol.locator(".computing button")).to_have_text("Stopping …")
+        wait_until(lambda: carol.evaluate("true") and held, "the page has asked to stop")
         held.pop().continue_()
+        expect(carol.locator(".computing")).to_contain_text("Stopped.")
 
-    waiting = anna.ask("SELECT AVG(age) FROM clinic")
-    carol.goto(f"/decide/{waiting}")
-    carol.click(".computing button >> text=Cancel")
-    expect(carol.locator(".computing button")).to_have_text("Stopping …")
-    wait_until(lambda: carol.evaluate("true") and held, "the page has asked to stop")
-    held.pop().continue_()
-    expect(carol.locator(".computing")).to_contain_text("Stopped.")
-
-    busy = next(job for job in worker.running() if job.title == "busy")
-    busy.meter.stopped = True  # it was told to stop, and goes on for a while
-    with site.guest("carol") as guest:
-        told = guest.get(f"/jobs/{busy.id}").text
-    assert "Stopping …" in told
-    assert "Cancel" not in told
-    free.set()
+        busy.meter.stopped = True  # it was told to stop, and goes on for a while
+        with site.guest("carol") as guest:
+            told = guest.get(f"/jobs/{busy.id}").text
+        assert "Stopping …" in told
+        assert "Cancel" not in told
 
 
 def test_every_page_is_accessible(site: Site, open_page: OpenPage) -> None:
@@ -241,22 +230,16 @@ def test_nothing_else_than_the_form_can_be_approved(site: Site, anna: Guest, ope
 def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(
     site: Site, anna: Guest, open_page: OpenPage
 ) -> None:
-    worker = site.state.datasets["clinic"].worker
-    query_id = anna.ask(SUM)
     carol = open_page(site, "carol")
-    decide(carol, query_id)
+    decide(carol, anna.ask(SUM))
     carol.wait_for_selector("#people table")
     wait_for_approval(carol)
     before = carol.input_value("#epsilon")
-    free = threading.Event()
-    worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
-    try:
+    with keep_busy(site.state.datasets["clinic"].worker):
         carol.select_option("[name=preset]", "medians")
         assert carol.is_disabled("#part-verdict .primary")
         expect(carol.locator("#valuetext")).to_have_text("Working it out …")
         expect(carol.locator("#epsilon")).to_have_value(before)
-    finally:
-        free.set()
     carol.wait_for_selector("#part-verdict [data-preference*='FILTER']")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from dosimeter.web.decision.accuracy import NUMBERS_SHOWN
 from tests.known import known
 from tests.web.browsing import OpenPage, decide, expect, wait_for_epsilon, wait_for_rest
-from tests.web.web_site import Guest, Site, clinic_settings, read_text, write_dataset
+from tests.web.web_site import Guest, Site, StartSite, clinic_settings, read_text, write_dataset
 
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
 NOBODY = "SELECT COUNT(*) FROM clinic WHERE district = 'Seal Island' AND sex = 'Other'"
@@ -105,7 +104,7 @@ STARTS: list[tuple[str, dict[str, str], str]] = [
 
 
 def test_slider_starts_at_the_smallest_of_what_there_is_to_choose_by(
-    start_site: Callable[..., Site], site: Site, anna: Guest, carol: Guest, tmp_path: Path
+    start_site: StartSite, site: Site, anna: Guest, carol: Guest, tmp_path: Path
 ) -> None:
     for sql, fields, start in STARTS:
         page = carol.get(f"/decide/{anna.ask(sql, **fields)}").text
@@ -162,7 +161,7 @@ def test_bars_and_dots_are_drawn_to_scale(site: Site, anna: Guest, carol: Guest)
     assert dots[300.0] == pytest.approx(dots[30.0] + step * math.log(10), abs=0.1)
 
 
-def test_many_groups_and_columns_stay_small(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_many_groups_and_columns_stay_small(start_site: StartSite, tmp_path: Path) -> None:
     names = [f"v{place}" for place in range(100)]
     people = [f"{a},{b},{at % 100}" for at, (a, b) in enumerate(product(names[:30], names[:30]))]
     facts = "".join(f'columns.{name} = {{ type = "category", values = {names} }}\n'.replace("'", '"') for name in "ab")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from dosimeter.ledger import Ledger
 from dosimeter.release import run as releasing
 from tests.web.browsing import OpenPage, expect, find_barriers
 from tests.web.test_web_trail import count_actions, measure, read_trail
-from tests.web.web_site import COUNT, Guest, Site, copy_clinic, read_text
+from tests.web.web_site import COUNT, Guest, Site, StartSite, copy_clinic, read_text
 
 SENTENCE = "Answers from this dataset are stopped until a controller has looked at it."
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
@@ -186,9 +185,7 @@ def test_pages_with_warnings_are_accessible(site: Site, open_page: OpenPage) -> 
 # ---------------------------------------------------------------- continuations
 
 
-def test_the_account_tells_who_said_that_the_people_are_the_same(
-    start_site: Callable[..., Site], tmp_path: Path
-) -> None:
+def test_the_account_tells_who_said_that_the_people_are_the_same(start_site: StartSite, tmp_path: Path) -> None:
     clinic = copy_clinic(tmp_path)
     site = start_site(datasets={"clinic": clinic})
     with site.guest("anna") as anna, site.guest("carol") as carol:

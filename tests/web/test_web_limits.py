@@ -38,6 +38,7 @@ from tests.web.web_site import (
     PASSWORD,
     Guest,
     Site,
+    StartSite,
     write_configuration,
 )
 
@@ -194,7 +195,7 @@ def test_guessing_a_password_on_ones_own_page_is_slowed_down_too(site: Site, ann
 # ---------------------------------------------------------------- open queries
 
 
-def test_an_analyst_has_so_many_open_queries(start_site: Callable[..., Site]) -> None:
+def test_an_analyst_has_so_many_open_queries(start_site: StartSite) -> None:
     site = start_site(open_queries=6)
     with site.api("anna") as api, site.api("bob") as bob, site.guest("anna") as anna:
         body = {"dataset": "clinic", "sql": COUNT, "purpose": "x"}
@@ -209,7 +210,7 @@ def test_an_analyst_has_so_many_open_queries(start_site: Callable[..., Site]) ->
         assert api.post("/queries", json=body).status_code == 201
 
 
-def test_an_analyst_submits_so_many_queries_a_minute(start_site: Callable[..., Site]) -> None:
+def test_an_analyst_submits_so_many_queries_a_minute(start_site: StartSite) -> None:
     """Withdrawing does not help: every submission is on record, and would push others off the lists."""
     site = start_site(queries_per_minute=4)
     body = {"dataset": "clinic", "sql": COUNT, "purpose": "x"}

@@ -8,7 +8,6 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 from dosimeter.web.assets import STATIC, Assets
 from dosimeter.web.store import Database, QueryFilter, QueryStatus, page_decided, page_open, page_own
 from dosimeter.web.store.tables import QUERIES
-from tests.web.web_site import USERS_AND_ROLES, Guest, Site, find_user, read_text, write_dataset
+from tests.web.web_site import USERS_AND_ROLES, Guest, Site, StartSite, find_user, read_text, write_dataset
 
 WAITING, DECIDED = 2_000, 1_000
 SMALL = 200_000  # bytes of one page, without what the browser keeps
@@ -192,7 +191,7 @@ def test_the_queue_says_which_epsilon_the_wanted_accuracy_needs(site: Site, anna
 
 
 @pytest.fixture
-def wide(start_site: Callable[..., Site], tmp_path: Any) -> Site:
+def wide(start_site: StartSite, tmp_path: Any) -> Site:
     names = [f"q{number:03d}" for number in range(348)]
     values = ", ".join(f'"v{number:05d}"' for number in range(10_000))
     facts = f'individuals = 10\n[columns]\ncode = {{ type = "category", values = [{values}] }}\n'

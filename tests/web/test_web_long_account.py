@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from html import unescape
@@ -16,7 +16,7 @@ from dosimeter.ledger import Charge, Ledger, Reservation
 from tests.known import known
 from tests.ledger.long_ledgers import grow_ledger
 from tests.ledger.raw_records import alter
-from tests.web.web_site import Site, clinic_settings, make_settings, read_text
+from tests.web.web_site import Site, StartSite, clinic_settings, make_settings, read_text
 
 ENTRIES = 1_000
 pytestmark = pytest.mark.xdist_group("long account")  # which takes longer to grow than to look at
@@ -108,7 +108,7 @@ def test_analysts_read_released_answers_in_parts(long: Site) -> None:
         assert len(anna.get("/answers").content) < 200_000
 
 
-def test_a_server_does_not_start_on_an_altered_ledger(start_site: Callable[..., Site]) -> None:
+def test_a_server_does_not_start_on_an_altered_ledger(start_site: StartSite) -> None:
     """A release follows the chain from the last checkpoint; the start of a server reads all of it."""
     site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:50")})
     grow(site, 60)

@@ -26,7 +26,7 @@ from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classe
 from dosimeter.web.worker import JobMeter
 from tests.known import known
 from tests.schemas import category, decimal, declare, plain, whole
-from tests.web.web_site import Site, read_text, write_dataset
+from tests.web.web_site import StartSite, read_text, write_dataset
 
 
 def many_people(n: int, seed: int = 3) -> Dataset:
@@ -203,7 +203,7 @@ def rooms() -> pa.Table:
     return pa.table({"number": [0, 1], "wing": ["north", "south"]})
 
 
-def test_people_with_several_rows(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_people_with_several_rows(start_site: StartSite, tmp_path: Path) -> None:
     """One individual, many rows: who they are is masked, and their guarantees are added as a bound."""
     rows = [(f"p{n % 40}", f"v{n}", n % 9) for n in range(100)]
     facts = (

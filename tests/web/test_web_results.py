@@ -10,7 +10,6 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Callable
 from html import unescape
 
 import httpx
@@ -21,7 +20,7 @@ from dosimeter.web.figures import show_estimate, show_interval
 from dosimeter.web.public import AnswerShape, PublicAnswer
 from tests.known import known
 from tests.web.test_web_trail import count_actions, measure
-from tests.web.web_site import COUNT, Guest, Site, clinic_settings, read_text
+from tests.web.web_site import COUNT, Guest, Site, StartSite, clinic_settings, read_text
 
 
 @pytest.mark.parametrize(
@@ -202,7 +201,7 @@ def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, an
 
 
 def test_a_record_of_a_repeated_answer_tells_nothing_of_who_asked_first(
-    start_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+    start_site: StartSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dosimeter.web.store import queries
 
@@ -225,7 +224,7 @@ def test_a_record_of_a_repeated_answer_tells_nothing_of_who_asked_first(
     assert table.findall(his) == table.findall(hers) != []  # the same numbers
 
 
-def test_a_record_for_its_analyst_does_not_tell_the_threshold_of_the_test(start_site: Callable[..., Site]) -> None:
+def test_a_record_for_its_analyst_does_not_tell_the_threshold_of_the_test(start_site: StartSite) -> None:
     dataset = clinic_settings(
         algorithm="find-and-release", policy="budget:50", svt=1.0, variance=0.24681, candidates="0.5"
     )
@@ -294,7 +293,7 @@ def test_settings_say_what_a_threshold_means(carol: Guest) -> None:
     assert "anna analyst" in page
 
 
-def test_health_tells_that_the_data_are_gone(start_site: Callable[..., Site], tmp_path: object) -> None:
+def test_health_tells_that_the_data_are_gone(start_site: StartSite, tmp_path: object) -> None:
     from pathlib import Path
 
     from tests.web.web_site import CLINIC
@@ -403,7 +402,7 @@ def test_reading_released_answers_is_on_record(site: Site, anna: Guest, carol: G
 
 
 @pytest.mark.parametrize("algorithm", ["fixed", "find-and-release"])
-def test_the_previewed_promise_is_the_one_that_comes(start_site: Callable[..., Site], algorithm: str) -> None:
+def test_the_previewed_promise_is_the_one_that_comes(start_site: StartSite, algorithm: str) -> None:
     """A look at an analyst's own query shows in the promise, and so in the preview; one at a colleague's in neither."""
     dataset = clinic_settings(algorithm=algorithm, policy="budget:50", variance=0.01, candidates="0.5")
     site = start_site(datasets={"clinic": dataset})
@@ -429,7 +428,7 @@ def test_the_previewed_promise_is_the_one_that_comes(start_site: Callable[..., S
         assert answer_blindly(anna, "anna")
 
 
-def test_a_promise_on_violations_is_told_to_everybody(start_site: Callable[..., Site]) -> None:
+def test_a_promise_on_violations_is_told_to_everybody(start_site: StartSite) -> None:
     """V7, from the settings: on the controller's pages before anything is looked at, and in the analyst's answer."""
     dataset = clinic_settings(
         algorithm="find-and-release", policy="budget:5", svt=0.1, variance=0.01, violation=0.05, candidates="0.5,0.1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from unittest.mock import Mock
 from urllib.parse import urlsplit
 
@@ -25,7 +25,7 @@ from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import SESSIONS, TOKENS, USERS
 from tests.known import known
 from tests.waiting import wait_until
-from tests.web.web_site import COUNT, PASSWORD, Guest, Site, add_users, read_text
+from tests.web.web_site import COUNT, PASSWORD, Guest, Site, StartSite, add_users, read_text
 
 HOSTILE = "'; DROP TABLE web_users; -- \"<script>alert(1)</script>{{999983*999979}}${999983*999979}%0d%0aSet-Cookie:x=1"
 
@@ -89,7 +89,7 @@ def test_signature_protects_the_cookie(site: Site, anna: Guest) -> None:
         assert response.headers["location"] == "/sign-in?next=%2Fqueries"
 
 
-def test_cookie_is_not_for_scripts(site: Site, start_site: Callable[..., Site]) -> None:
+def test_cookie_is_not_for_scripts(site: Site, start_site: StartSite) -> None:
     with site.guest() as guest:
         guest.follow_redirects = False
         header = guest.sign_in("anna").headers["set-cookie"]
@@ -243,7 +243,7 @@ def test_texts_no_database_can_hold(site: Site, api: httpx.Client, anna: Guest, 
         assert anna.act("/ask", **body).status_code == 422
 
 
-def test_nothing_in_an_address_breaks_the_database(start_site: Callable[..., Site], database: str) -> None:
+def test_nothing_in_an_address_breaks_the_database(start_site: StartSite, database: str) -> None:
     """PostgreSQL refuses texts with a zero byte, and must never be asked."""
     site = start_site(database=database)
     with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api, site.guest() as guest:

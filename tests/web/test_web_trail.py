@@ -8,13 +8,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import sqlalchemy as sa
-from typer.testing import CliRunner
 
 from dosimeter.ledger import Ledger
 from dosimeter.web.identity import users
@@ -26,7 +26,17 @@ from dosimeter.web.store.queries import find_own, withdraw_query
 from dosimeter.web.store.tables import AUDIT, QUERIES
 from tests.known import known
 from tests.waiting import wait_until
-from tests.web.web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, find_user, read_text, write_configuration
+from tests.web.web_site import (
+    COUNT,
+    PASSWORD,
+    Guest,
+    Site,
+    StartSite,
+    clinic_settings,
+    find_user,
+    read_text,
+    write_configuration,
+)
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
 LIMITS = Limits("10.0.0.9", 5, 15)
@@ -84,9 +94,7 @@ def test_revealing_before_one_may_look_reveals_and_records_nothing(site: Site, a
 
 
 @pytest.mark.parametrize("algorithm", ["fixed", "find-and-release"])
-def test_sums_per_person_are_a_look_that_the_next_promise_tells(
-    start_site: Callable[..., Site], algorithm: str
-) -> None:
+def test_sums_per_person_are_a_look_that_the_next_promise_tells(start_site: StartSite, algorithm: str) -> None:
     dataset = clinic_settings(algorithm=algorithm, policy="budget:50", variance=0.01)
     site = start_site(datasets={"clinic": dataset})
     approved = {"confirmed": "test"} if algorithm == "find-and-release" else {}
@@ -139,16 +147,13 @@ def test_password_changes_are_on_record(site: Site, anna: Guest) -> None:
 
 
 def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
-    from tests.web.test_web_commands import make_app
+    from tests.web.test_web_commands import run_command
 
-    config = ["--config", str(write_configuration(tmp_path))]
+    config = ("--config", str(write_configuration(tmp_path)))
     for words in (["add", "ada", "--role", "analyst"], ["reset", "ada"], ["disable", "ada"]):
-        made = CliRunner().invoke(make_app(), ["user", *words, *config], catch_exceptions=False)
-        assert made.exit_code == 0
-    database = Database(str(tmp_path / "site.db"))
-    with database.reading() as connection:
+        run_command("user", *words, *config)
+    with closing(Database(str(tmp_path / "site.db"))) as database, database.reading() as connection:
         rows = connection.execute(sa.select(AUDIT).order_by(AUDIT.c.id)).mappings().all()
-    database.close()
     assert [(row["user"], row["action"], row["detail"]) for row in rows] == [
         (SERVER, "began the chain", "no records from before"),
         (OPERATOR, "added a user", "ada, analyst"),
@@ -309,19 +314,18 @@ ISLAND = "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' 
 
 
 def test_a_query_about_one_person_is_refused_where_it_is_checked_and_where_it_is_asked(
-    site: Site, api: httpx.Client, anna: Guest
+    anna: Guest, api: httpx.Client
 ) -> None:
     for sql in (NAMED, "SELECT COUNT(*) FILTER (WHERE patient_id LIKE 'P218%') FROM clinic"):
-        words = read_text(anna.act("/ask/check", dataset="clinic", sql=sql).text)
-        assert "asks about single persons" in words
-        assert anna.act("/ask", dataset="clinic", sql=sql, purpose="x").status_code == 422
-        with site.api() as api:
-            checked = api.post("/check", json={"dataset": "clinic", "sql": sql}).json()
-            assert not checked["answerable"]
-            assert checked["clause"] in ("name = 'Yusuf Demir'", "patient_id LIKE 'P218%'")
-            refused = api.post("/queries", json={"dataset": "clinic", "sql": sql, "purpose": "x"})
-            assert refused.status_code == 422
-            assert "identifies people" in refused.json()["error"]["message"]
+        asked = {"dataset": "clinic", "sql": sql, "purpose": "x"}
+        assert "asks about single persons" in read_text(anna.act("/ask/check", dataset="clinic", sql=sql).text)
+        assert anna.act("/ask", **asked).status_code == 422
+        checked = api.post("/check", json={"dataset": "clinic", "sql": sql}).json()
+        assert not checked["answerable"]
+        assert checked["clause"] in ("name = 'Yusuf Demir'", "patient_id LIKE 'P218%'")
+        refused = api.post("/queries", json=asked)
+        assert refused.status_code == 422
+        assert "identifies people" in refused.json()["error"]["message"]
     assert "You have not asked anything yet." in anna.get("/queries").text
     for sql in (COUNT, "SELECT COUNT(DISTINCT patient_id) FROM clinic WHERE name IS NOT NULL"):
         answer = api.post("/check", json={"dataset": "clinic", "sql": sql}).json()
@@ -329,7 +333,7 @@ def test_a_query_about_one_person_is_refused_where_it_is_checked_and_where_it_is
 
 
 @pytest.mark.parametrize("algorithm", ["find", "fixed"])
-def test_where_it_is_allowed_the_decision_opens_with_an_alarm(start_site: Callable[..., Site], algorithm: str) -> None:
+def test_where_it_is_allowed_the_decision_opens_with_an_alarm(start_site: StartSite, algorithm: str) -> None:
     site = start_site(datasets={"clinic": clinic_settings(allow_identifying=True, algorithm=algorithm)})
     with site.guest("anna") as anna, site.guest("carol") as carol:
         assert "singles people out by name" in read_text(anna.act("/ask/check", dataset="clinic", sql=NAMED).text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from dosimeter.web.public import NewQuery
 from dosimeter.web.store import Database, QueryStatus, User, find_query, move_query, submit_query
 from dosimeter.web.store.tables import QUERIES, USERS
 from tests.known import known
-from tests.web.web_site import Guest, Site, clinic_settings
+from tests.web.web_site import Guest, Site, StartSite, clinic_settings
 
 FINAL = {QueryStatus.RELEASED, QueryStatus.DENIED, QueryStatus.WITHDRAWN}
 LIVE_FIELDS: list[dict[str, str]] = [
@@ -82,7 +81,7 @@ def test_a_query_moves_only_as_its_status_allows(database: str) -> None:
     ],
 )
 def test_slider_confirmation_and_approval_agree_on_every_epsilon(
-    start_site: Callable[..., Site], algorithm: str, policy: str, largest: float
+    start_site: StartSite, algorithm: str, policy: str, largest: float
 ) -> None:
     site = start_site(datasets={"clinic": clinic_settings(algorithm=algorithm, policy=policy)})
     spent = "0.01" if policy != "budget:0.5" else "0.1"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -18,8 +16,18 @@ from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, 
 from dosimeter.web.figures import show_bound, show_number
 from dosimeter.web.query_planner import QueryPlanner
 from dosimeter.web.question import QueryInWords, describe_question
-from tests.waiting import LONGEST_WAIT, wait_until
-from tests.web.web_site import COUNT, Guest, Site, clinic_settings, copy_clinic, make_settings, read_text
+from tests.waiting import wait_until
+from tests.web.web_site import (
+    COUNT,
+    Guest,
+    Site,
+    StartSite,
+    clinic_settings,
+    copy_clinic,
+    keep_busy,
+    make_settings,
+    read_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +133,7 @@ def test_revealed_names_stay_for_the_session_and_the_query(site: Site, anna: Gue
     assert carol.get("/audit").text.count("revealed identities") == 1
 
 
-def test_other_dataset_keeps_what_was_typed(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_other_dataset_keeps_what_was_typed(start_site: StartSite, tmp_path: Path) -> None:
     site = start_site(datasets={"clinic": clinic_settings(), "other": copy_clinic(tmp_path, "other")})
     with site.guest("anna") as anna:
         page = anna.act("/ask", dataset="other", sql=COUNT, purpose="a reason", switch="1")
@@ -157,16 +165,11 @@ def test_analyst_is_told_what_an_analyst_can_do(site: Site, api: httpx.Client, a
 
 
 def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Guest) -> None:
-    worker = site.state.datasets["clinic"].worker
-    free = threading.Event()
-    job = worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
-    try:
+    with keep_busy(site.state.datasets["clinic"].worker) as job:
         page = carol.get(f"/decide/{anna.ask()}").text
         assert "data-reload" not in page
         assert 'hx-get="/jobs/' in page
         assert "HX-Refresh" not in carol.get(f"/jobs/{job.id}").headers
-    finally:
-        free.set()
     wait_until(job.ended.is_set, "the job has ended")
     assert carol.get(f"/jobs/{job.id}").headers["HX-Refresh"] == "true"  # done: the page is loaded anew, once
 

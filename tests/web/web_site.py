@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import httpx
 import uvicorn
 
+if TYPE_CHECKING:
+    import pytest
+
+from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.ledger import Entry, Ledger
 from dosimeter.web.app import make_app
 from dosimeter.web.http.connections import make_server
@@ -22,6 +28,7 @@ from dosimeter.web.state import ServerState
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import USERS
 from dosimeter.web.store.user import User
+from dosimeter.web.worker import DatasetWorker, Job
 from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
 
@@ -192,6 +199,37 @@ class Site:
             timeout=LONGEST_WAIT,
             verify=CERTIFICATES,
         )
+
+
+@contextmanager
+def keep_busy(worker: DatasetWorker) -> Iterator[Job[Any]]:
+    """Keep a worker at work for as long as the block runs; gives its job, which runs."""
+    free = threading.Event()
+    job = worker.ask(f"busy {uuid4()}", "busy", lambda _dataset, _meter: free.wait(LONGEST_WAIT), wait=0)
+    wait_until(lambda: job.state == "running", "the worker is busy")
+    try:
+        yield job
+    finally:
+        free.set()
+
+
+def note_readers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note, from now on, the name of every thread that reads data."""
+    readers: list[str] = []
+
+    def watch(read: Any) -> Any:
+        def watched(self: DuckDBEngine, query: Any) -> Any:
+            readers.append(threading.current_thread().name)
+            return read(self, query)
+
+        return watched
+
+    for name in ("fetch", "fetch_few"):
+        monkeypatch.setattr(DuckDBEngine, name, watch(getattr(DuckDBEngine, name)))
+    return readers
+
+
+StartSite = Callable[..., Site]
 
 
 def read_text(page: str) -> str:
