@@ -4,7 +4,7 @@ lost meanwhile, and not one that is lost before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -50,6 +50,12 @@ def write_bad_bytes(path: Path) -> Path:
 @pytest.fixture
 def patients(tmp_path: Path) -> Path:
     return write_bad_bytes(tmp_path / "patients.parquet")
+
+
+@pytest.fixture
+def dataset(patients: Path) -> Iterator[Dataset]:
+    with Dataset.open(patients, schema=SCHEMA) as opened:
+        yield opened
 
 
 def stop(ledger: Ledger, dataset: str = "clinic") -> Incident:
@@ -133,44 +139,43 @@ def test_a_reservation_from_before_the_stop_is_still_settled(ledger: Ledger) -> 
 
 
 @pytest.mark.parametrize(("by", "reason"), [("", "r"), ("Carol", ""), ("Carol", "a\nb"), ("a\0", "r")])
-def test_who_clears_it_and_why_must_be_said(tmp_path: Path, by: str, reason: str) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        stop(ledger)
-        with pytest.raises(LedgerError, match="must be a text"):
-            ledger.clear("clinic", by=by, reason=reason)
-        assert ledger.stopped("clinic") is not None
+def test_who_clears_it_and_why_must_be_said(ledger: Ledger, by: str, reason: str) -> None:
+    stop(ledger)
+    with pytest.raises(LedgerError, match="must be a text"):
+        ledger.clear("clinic", by=by, reason=reason)
+    assert ledger.stopped("clinic") is not None
 
 
-def test_the_kind_is_one_of_a_few_words(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        with pytest.raises(LedgerError, match="measuring, lost, killed, noise, unexpected"):
-            ledger.stop("clinic", "row 3 holds 'Ann'", software="dosimeter 0")  # type: ignore[arg-type]
-        assert ledger.verify().records == 0
+def test_the_kind_is_one_of_a_few_words(ledger: Ledger) -> None:
+    with pytest.raises(LedgerError, match="measuring, lost, killed, noise, unexpected"):
+        ledger.stop("clinic", "row 3 holds 'Ann'", software="dosimeter 0")  # type: ignore[arg-type]
+    assert ledger.verify().records == 0
 
 
 # ---------------------------------------------------------------- a release that fails
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
-def test_what_fails_while_it_is_measured_stops_everything(ledger: Ledger, patients: Path, way: dict[str, Any]) -> None:
-    with Dataset.open(patients, schema=SCHEMA) as dataset:
-        before = dataset.release(SOUND, ledger=ledger, policy="budget:90", **way)
-        assert before.status == "released"
-        account = known(ledger.account("patients"))
-        for sql in (FAILING, FAILING, SOUND, "SELECT COUNT(*) AS n FROM patients"):  # the third is on record
-            with pytest.raises(DatasetStopped):
-                dataset.release(sql, ledger=ledger, **way)
-        after = known(ledger.account("patients"))
-        assert (after.reading, after.entries) == (account.reading, account.entries)  # no charge, and no denial
-        assert len(ledger.incidents("patients")) == 1
-        assert after.stopped is not None
-        assert after.stopped.kind == "measuring"
-        ledger.clear("patients", by="Carol", reason="names are not asked for")
-        repeated = dataset.release(SOUND, ledger=ledger, **way)
-        assert (repeated.repeated, repeated.answer) == (True, before.answer)
+def test_what_fails_while_it_is_measured_stops_everything(
+    dataset: Dataset, ledger: Ledger, way: dict[str, Any]
+) -> None:
+    before = dataset.release(SOUND, ledger=ledger, policy="budget:90", **way)
+    assert before.status == "released"
+    account = known(ledger.account("patients"))
+    for sql in (FAILING, FAILING, SOUND, "SELECT COUNT(*) AS n FROM patients"):  # the third is on record
         with pytest.raises(DatasetStopped):
-            dataset.release(FAILING, ledger=ledger, **way)
-        assert ledger.verify().intact
+            dataset.release(sql, ledger=ledger, **way)
+    after = known(ledger.account("patients"))
+    assert (after.reading, after.entries) == (account.reading, account.entries)  # no charge, and no denial
+    assert len(ledger.incidents("patients")) == 1
+    assert after.stopped is not None
+    assert after.stopped.kind == "measuring"
+    ledger.clear("patients", by="Carol", reason="names are not asked for")
+    repeated = dataset.release(SOUND, ledger=ledger, **way)
+    assert (repeated.repeated, repeated.answer) == (True, before.answer)
+    with pytest.raises(DatasetStopped):
+        dataset.release(FAILING, ledger=ledger, **way)
+    assert ledger.verify().intact
 
 
 def test_another_name_does_not_get_round_a_stop(ledger: Ledger, patients: Path) -> None:
@@ -215,59 +220,54 @@ def test_looking_makes_no_incident(tmp_path: Path, patients: Path) -> None:
     ids=["unreachable", "interrupted", "lost"],
 )
 def test_what_the_data_do_not_decide_passes_through(
-    tmp_path: Path, patients: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ledger: Ledger, dataset: Dataset, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(releasing, "_measure", Mock(side_effect=error))
-    with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
-        with pytest.raises(type(error), match=str(error)):
-            dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
-        assert ledger.verify().records == 2  # that it was measured, and that this came to nothing
-        assert (ledger.accounts(), ledger.stopped("patients"), ledger.incidents("patients")) == ((), None, ())
+    with pytest.raises(type(error), match=str(error)):
+        dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+    assert ledger.verify().records == 2  # that it was measured, and that this came to nothing
+    assert (ledger.accounts(), ledger.stopped("patients"), ledger.incidents("patients")) == ((), None, ())
 
 
 def test_an_error_that_nobody_foresaw_stops_the_dataset_too(
-    tmp_path: Path, patients: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
-        with monkeypatch.context() as patched:
-            patched.setattr(releasing, "_measure", Mock(side_effect=MemoryError))
-            with pytest.raises(MemoryError):
-                dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
-        assert known(ledger.stopped("patients")).kind == "unexpected"
-        with pytest.raises(DatasetStopped):
+    with monkeypatch.context() as patched:
+        patched.setattr(releasing, "_measure", Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
             dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+    assert known(ledger.stopped("patients")).kind == "unexpected"
+    with pytest.raises(DatasetStopped):
+        dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
 
 
 def test_noise_that_fails_is_charged_and_stops_the_dataset(
-    target: str, patients: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(releasing, "add_noise_to", Mock(side_effect=DataError("a total is too large.")))
-    with Ledger.open(target) as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
-        with pytest.raises(DatasetStopped):
-            dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
-        account = known(ledger.account("patients"))
-        assert account.reading.epsilon == account.entries[0].charge > 0
-        assert account.entries[0].status == "denied"
-        assert account.stopped is not None
-        assert (account.stopped.kind, account.stopped.entry) == ("noise", account.entries[0].id)
+    with pytest.raises(DatasetStopped):
+        dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+    account = known(ledger.account("patients"))
+    assert account.reading.epsilon == account.entries[0].charge > 0
+    assert account.entries[0].status == "denied"
+    assert account.stopped is not None
+    assert (account.stopped.kind, account.stopped.entry) == ("noise", account.entries[0].id)
 
 
 def test_a_release_that_was_measured_before_the_stop_is_not_answered_after_it(
-    tmp_path: Path, patients: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = releasing._measure
 
-    with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(patients, schema=SCHEMA) as dataset:
+    def measure(*arguments: Any) -> Any:
+        result = inner(*arguments)
+        stop(ledger, "patients")  # another process fails meanwhile
+        return result
 
-        def measure(*arguments: Any) -> Any:
-            result = inner(*arguments)
-            stop(ledger, "patients")  # another process fails meanwhile
-            return result
-
-        monkeypatch.setattr(releasing, "_measure", measure)
-        with pytest.raises(DatasetStopped):
-            dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
-        assert ledger.accounts() == ()
+    monkeypatch.setattr(releasing, "_measure", measure)
+    with pytest.raises(DatasetStopped):
+        dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
+    assert ledger.accounts() == ()
 
 
 # ---------------------------------------------------------------- on the command line
@@ -319,6 +319,12 @@ def source(create_database: Callable[[], str]) -> str:
     return url
 
 
+@pytest.fixture
+def visits(source: str) -> Iterator[Dataset]:
+    with Dataset.open(source, schema=VISITS, table="visits") as opened:
+        yield opened
+
+
 def end_sessions(url: str, application: str) -> None:
     with psycopg.connect(url, autocommit=True) as raw:
         raw.execute(
@@ -347,85 +353,83 @@ def die_in_query(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "find-and-release"])
 def test_lost_in_any_query_of_the_measuring(
-    target: str, source: str, way: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, visits: Dataset, way: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     died = 0
-    with Ledger.open(target) as ledger, Dataset.open(source, schema=VISITS, table="visits") as dataset:
-        for number in range(1, 20):
-            with monkeypatch.context() as patched:
-                die_in_query(number, patched)
-                try:
-                    answer = dataset.release(ON_VISITS, ledger=ledger, policy="budget:90", **way)
-                except DatasetStopped:
-                    died += 1
-                else:
-                    assert answer.status == "released"  # it takes fewer queries
-                    break
-            assert ledger.accounts() == ()
-            with pytest.raises(DatasetStopped):
-                dataset.release(ON_VISITS, ledger=ledger, policy="budget:90", **way)
-            assert [incident.kind for incident in ledger.incidents("visits")] == ["lost"] * died
-            ledger.clear("visits", by="Carol", reason="r")
-        assert 1 <= died < 19
-        assert ledger.verify().intact
+    for number in range(1, 20):
+        with monkeypatch.context() as patched:
+            die_in_query(number, patched)
+            try:
+                answer = visits.release(ON_VISITS, ledger=ledger, policy="budget:90", **way)
+            except DatasetStopped:
+                died += 1
+            else:
+                assert answer.status == "released"  # it takes fewer queries
+                break
+        assert ledger.accounts() == ()
+        with pytest.raises(DatasetStopped):
+            visits.release(ON_VISITS, ledger=ledger, policy="budget:90", **way)
+        assert [incident.kind for incident in ledger.incidents("visits")] == ["lost"] * died
+        ledger.clear("visits", by="Carol", reason="r")
+    assert 1 <= died < 19
+    assert ledger.verify().intact
 
 
 def test_a_table_that_changes_meanwhile_is_no_excuse(
-    tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, visits: Dataset, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What fails in a snapshot fails by what is in it, whatever others write since."""
-    with Ledger.open(tmp_path / "ledger.db") as ledger, Dataset.open(source, schema=VISITS, table="visits") as dataset:
-        run = PostgresEngine._run
+    run = PostgresEngine._run
 
-        def run_out_of_memory(engine: PostgresEngine, _: str) -> Any:
-            with psycopg.connect(source, autocommit=True) as raw:
-                raw.execute("INSERT INTO visits VALUES (1)")
-            return run(engine, "SELECT repeat('x', 2000000000)")
+    def run_out_of_memory(engine: PostgresEngine, _: str) -> Any:
+        with psycopg.connect(source, autocommit=True) as raw:
+            raw.execute("INSERT INTO visits VALUES (1)")
+        return run(engine, "SELECT repeat('x', 2000000000)")
 
-        measure = releasing._measure
+    measure = releasing._measure
 
-        def measure_and_fail(*arguments: Any) -> Any:
-            with monkeypatch.context() as patched:
-                patched.setattr(PostgresEngine, "_run", run_out_of_memory)
-                return measure(*arguments)
+    def measure_and_fail(*arguments: Any) -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(PostgresEngine, "_run", run_out_of_memory)
+            return measure(*arguments)
 
-        monkeypatch.setattr(releasing, "_measure", measure_and_fail)
-        with pytest.raises(DatasetStopped):
-            dataset.release(ON_VISITS, ledger=ledger, epsilon=0.5, policy="budget:1")
-        assert [incident.kind for incident in ledger.incidents("visits")] == ["measuring"]
+    monkeypatch.setattr(releasing, "_measure", measure_and_fail)
+    with pytest.raises(DatasetStopped):
+        visits.release(ON_VISITS, ledger=ledger, epsilon=0.5, policy="budget:1")
+    assert [incident.kind for incident in ledger.incidents("visits")] == ["measuring"]
 
 
-def test_an_outage_before_the_query_is_no_incident(target: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_before_the_query_is_no_incident(
+    ledger: Ledger, visits: Dataset, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     measure = releasing._measure
 
     def lose_and_measure(*arguments: Any) -> Any:
         end_sessions(source, "dosimeter")
         return measure(*arguments)
 
-    with Ledger.open(target) as ledger, Dataset.open(source, schema=VISITS, table="visits") as dataset:
-        with monkeypatch.context() as patched:
-            patched.setattr(releasing, "_measure", lose_and_measure)
-            with pytest.raises(SourceUnreachable, match="connection to the server was lost") as caught:
-                dataset.release(ON_VISITS, ledger=ledger, epsilon=0.5, policy="budget:1")
-            assert not isinstance(caught.value, ConnectionLost)
-        assert (ledger.accounts(), ledger.stopped("visits")) == ((), None)
-        assert dataset.release(ON_VISITS, ledger=ledger, epsilon=0.5, policy="budget:1").status == "released"
+    with monkeypatch.context() as patched:
+        patched.setattr(releasing, "_measure", lose_and_measure)
+        with pytest.raises(SourceUnreachable, match="connection to the server was lost") as caught:
+            visits.release(ON_VISITS, ledger=ledger, epsilon=0.5, policy="budget:1")
+        assert not isinstance(caught.value, ConnectionLost)
+    assert (ledger.accounts(), ledger.stopped("visits")) == ((), None)
+    assert visits.release(ON_VISITS, ledger=ledger, epsilon=0.5, policy="budget:1").status == "released"
 
 
-def test_a_look_that_loses_its_connection_stops_nothing(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Dataset.open(source, schema=VISITS, table="visits") as dataset:
-        run = PostgresEngine._run
-        with monkeypatch.context() as patched:
-            patched.setattr(
-                PostgresEngine, "_run", lambda engine, _: run(engine, "SELECT pg_terminate_backend(pg_backend_pid())")
-            )
-            with pytest.raises(ConnectionLost, match="Try again"):
-                dataset.risk(ON_VISITS)
-        assert dataset.risk(ON_VISITS).matched == 3
+def test_a_look_that_loses_its_connection_stops_nothing(visits: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = PostgresEngine._run
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            PostgresEngine, "_run", lambda engine, _: run(engine, "SELECT pg_terminate_backend(pg_backend_pid())")
+        )
+        with pytest.raises(ConnectionLost, match="Try again"):
+            visits.risk(ON_VISITS)
+    assert visits.risk(ON_VISITS).matched == 3
 
 
 def test_a_ledger_that_ends_the_session_takes_the_measurement_for_killed(
-    create_database: Callable[[], str], source: str, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, visits: Dataset, create_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lock is all that shows whether a process lives: without it nothing is granted."""
     target, measure = create_database(), releasing._measure
@@ -435,9 +439,8 @@ def test_a_ledger_that_ends_the_session_takes_the_measurement_for_killed(
         end_sessions(target, "dosimeter ledger")
         return found
 
-    with Ledger.open(target) as ledger, Dataset.open(source, schema=VISITS, table="visits") as dataset:
-        monkeypatch.setattr(releasing, "_measure", measure_and_lose)
-        with pytest.raises(DatasetStopped):
-            dataset.release(ON_VISITS, ledger=ledger, epsilon=0.5, policy="budget:1")
-        assert ledger.accounts() == ()
-        assert [incident.kind for incident in ledger.incidents("visits")] == ["killed"]
+    monkeypatch.setattr(releasing, "_measure", measure_and_lose)
+    with pytest.raises(DatasetStopped):
+        visits.release(ON_VISITS, ledger=ledger, epsilon=0.5, policy="budget:1")
+    assert ledger.accounts() == ()
+    assert [incident.kind for incident in ledger.incidents("visits")] == ["killed"]

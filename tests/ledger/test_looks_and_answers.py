@@ -174,7 +174,7 @@ def test_what_cannot_be_measured_is_not_continued(ledger: Ledger, tmp_path: Path
 # ---------------------------------------------------------------- what every analyst may see
 
 
-def test_released_answers_are_listed_without_who_and_why(wards: Dataset, ledger: Ledger, tmp_path: Path) -> None:
+def test_released_answers_are_listed_without_who_and_why(wards: Dataset, ledger: Ledger) -> None:
     first = wards.release(
         SMOKERS, ledger=ledger, epsilon=0.5, policy="budget:1", analyst="anna", purpose="the trial of May"
     )

@@ -374,7 +374,7 @@ def test_a_kept_number_is_a_number_of_something(of: str, number: str) -> None:
         KeptNumber(of, number)
 
 
-def test_a_reason_belongs_to_a_denial(tmp_path: Path) -> None:
+def test_a_reason_belongs_to_a_denial() -> None:
     charge = Charge(Decimal("0.1"))
     with pytest.raises(LedgerError, match="Only a denial"):
         Reservation(request=make_request(), charge=charge, reason="budget")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tests.waiting import wait_until
 for library in ("fastapi", "uvicorn", "alembic", "argon2", "httpx"):
     pytest.importorskip(library, reason="the web application is not installed: pip install 'dosimeter[web]'")
 
+from dosimeter.web.store.database import Database  # noqa: E402
 from tests.quick_servers import make_servers_quick  # noqa: E402 - only where the extra is installed
 from tests.web.check_program import Slow  # noqa: E402
 from tests.web.web_site import PASSWORD, Guest, Site, StartSite, add_users, clinic_settings, make_settings  # noqa: E402 - only where the extra is installed
@@ -69,6 +71,15 @@ def prepared_database(tmp_path_factory: pytest.TempPathFactory, _quick_passwords
     """A database with the users in it, to be copied, and their tokens."""
     path = tmp_path_factory.mktemp("prepared") / "site.db"
     return path, add_users(str(path))
+
+
+@pytest.fixture
+def opened(prepared_database: tuple[Path, dict[str, str]], tmp_path: Path) -> Iterator[Database]:
+    """A database with users, that no server has."""
+    path = tmp_path / "opened.db"
+    shutil.copy(prepared_database[0], path)
+    with closing(Database(str(path))) as database:
+        yield database
 
 
 @pytest.fixture

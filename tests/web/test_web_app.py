@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -101,8 +102,7 @@ def test_terms_of_an_account_cannot_be_changed_by_the_configuration(site: Site, 
 
 
 def test_migrations_make_the_tables_the_code_uses(database: str) -> None:
-    opened = Database(database)
-    try:
+    with closing(Database(database)) as opened:
         opened.migrate()
         opened.migrate()  # nothing to do
         inspector = sa.inspect(opened.engine)
@@ -116,5 +116,3 @@ def test_migrations_make_the_tables_the_code_uses(database: str) -> None:
         assert VERSION_TABLE in names
         assert "alembic_version" not in names
         assert opened.ledger.verify().intact
-    finally:
-        opened.close()

@@ -16,7 +16,7 @@ from tests.web.web_site import COUNT, Guest, Site, StartSite, clinic_settings, c
 
 
 @pytest.mark.clinic(algorithm="fixed", policy="budget:1", max_epsilon=0.5)
-def test_fixed_epsilon_account(site: Site, anna: Guest, carol: Guest, api: httpx.Client) -> None:
+def test_fixed_epsilon_account(anna: Guest, carol: Guest, api: httpx.Client) -> None:
     first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     unseen = read_text(carol.get(f"/decide/{first}").text).replace("\xa0", " ")
     assert "Decide without looking" in unseen
@@ -78,7 +78,7 @@ def test_any_remaining_candidate_below_may_be_approved_and_none_above(site: Site
 
 
 @pytest.mark.clinic(policy="paper")
-def test_what_approving_would_take_from_others(site: Site, anna: Guest, carol: Guest) -> None:
+def test_what_approving_would_take_from_others(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")  # ten groups allow a larger ε
@@ -134,7 +134,7 @@ def test_more_people_than_declared_are_the_controllers_business(start_site: Star
 
 
 @pytest.mark.parametrize("reason", ["", "  \n "])
-def test_a_decision_needs_a_reason(site: Site, anna: Guest, carol: Guest, reason: str) -> None:
+def test_a_decision_needs_a_reason(anna: Guest, carol: Guest, reason: str) -> None:
     query_id = anna.ask()
     assert carol.approve(query_id, reason=reason).status_code == 422
     assert carol.act(f"/decide/{query_id}/deny", reason=reason).status_code == 422

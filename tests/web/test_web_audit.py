@@ -190,8 +190,7 @@ def migrate_to(database: Database, revision: str, *, down: bool = False) -> None
 
 
 def test_records_from_before_are_chained_as_they_were_found(database: str) -> None:
-    opened = Database(database)
-    try:
+    with closing(Database(database)) as opened:
         migrate_to(opened, "0002")
         old = [
             (number, f"2026-01-{number:02}T00:00:00.000000Z", "anna", f"act {number}", None, "q", "ε")
@@ -218,8 +217,6 @@ def test_records_from_before_are_chained_as_they_were_found(database: str) -> No
         assert left[-1] == "went on"
         opened.migrate()
         assert check_audit(opened).intact
-    finally:
-        opened.close()
 
 
 # ---------------------------------------------------------------- the commands
@@ -275,7 +272,7 @@ def test_an_export_writes_over_nothing_that_the_server_needs(
         assert main(["audit", "verify", "--config", config]) == 0
 
 
-def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
     config = str(write_configuration(tmp_path))
     assert main(["user", "add", "ada", "--role", "analyst", "--config", config]) == 0
     log = tmp_path / "log.jsonl"

@@ -207,7 +207,7 @@ def test_client_is_told_why(site: Site, carol: Guest) -> None:
         Client("dosimeter.example.org", "x")
 
 
-def test_errors_have_one_shape(site: Site, api: httpx.Client) -> None:
+def test_errors_have_one_shape(api: httpx.Client) -> None:
     responses = [
         api.get("/nowhere"),
         api.get("/queries/nothing"),
@@ -266,7 +266,7 @@ def _run_property(strategy: Any, check: Callable[[Any], None], run: hypothesis_s
     run(drawn(check))()
 
 
-def test_description_names_what_is_public(site: Site, api: httpx.Client) -> None:
+def test_description_names_what_is_public(api: httpx.Client) -> None:
     document = api.get("/openapi.json").json()
     text = str(document).lower()
     assert "bearer" in text

@@ -9,7 +9,6 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import Mock
@@ -20,8 +19,8 @@ import pytest
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger
 from tests.known import known
-from tests.waiting import LONGEST_WAIT, wait_until
-from tests.web.web_site import CERTIFICATES, Guest, Site, StartSite, add_users
+from tests.web.test_web_commands import sign_in
+from tests.web.web_site import PASSWORD, Guest, Site, StartSite, add_users
 
 SCRIPT = Path(__file__).with_name("web_crash.py")
 SHARED = os.pathsep.join(filter(None, [str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")]))
@@ -39,35 +38,13 @@ class Process:
         self.url = json.loads(self.process.stdout.readline())["url"]
 
     def guest(self, name: str) -> Guest:
-        guest = Guest(base_url=self.url, follow_redirects=True, timeout=LONGEST_WAIT, verify=CERTIFICATES)
-
-        def answers() -> bool:
-            with contextlib.suppress(httpx.TransportError):
-                return bool(guest.sign_in(name))
-            return False
-
-        wait_until(answers, "the server answers")  # its socket is open before it listens
-        return guest
+        return sign_in(self.url, name, PASSWORD)
 
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def prepared(
-    request: pytest.FixtureRequest, tmp_path: Path, prepared_database: tuple[Path, dict[str, str]]
-) -> tuple[str, dict[str, str]]:
-    """A database with users, and their tokens."""
-    if request.param == "postgresql":
-        create: Callable[[], str] = request.getfixturevalue("create_database")
-        url = create()
-        return url, add_users(url)
-    path = tmp_path / "site.db"
-    path.write_bytes(prepared_database[0].read_bytes())
-    return str(path), prepared_database[1]
 
 
 def ledger_entries(database: str) -> list[tuple[str, str]]:
@@ -90,23 +67,23 @@ ALWAYS |= {("postgresql", "before settle"), ("postgresql", "after settle")}  # a
 
 
 @pytest.mark.parametrize(
-    ("prepared", "place", "entries", "status", "words"),
+    ("database", "place", "entries", "status", "words"),
     [
         pytest.param(kind, *step, marks=[] if (kind, step[0]) in ALWAYS else [pytest.mark.long])
         for kind in ("sqlite", "postgresql")
         for step in STEPS
     ],
-    indirect=["prepared"],
+    indirect=["database"],
 )
 def test_killed_at_every_step(
-    prepared: tuple[str, dict[str, str]],
+    database: str,
     start_site: StartSite,
     place: str,
     entries: list[tuple[str, str]],
     status: str,
     words: str,
 ) -> None:
-    database, tokens = prepared
+    tokens = add_users(database)
     victim = Process(database, place)
     try:
         with victim.guest("anna") as anna, victim.guest("carol") as carol:
@@ -132,9 +109,9 @@ def test_killed_at_every_step(
 
 
 @pytest.mark.long
-def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: StartSite) -> None:
+def test_killed_at_any_time(database: str, start_site: StartSite) -> None:
     """Two controllers approve a dozen queries at once while the server is killed somewhere among them, three times."""
-    database, tokens = prepared
+    tokens = add_users(database)
     asked: list[str] = []
     dice = random.Random(7)
     for _ in range(3):

@@ -243,7 +243,7 @@ def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(
     carol.wait_for_selector("#part-verdict [data-preference*='FILTER']")
 
 
-def test_server_reads_the_form_anew(site: Site, anna: Guest, carol: Guest) -> None:
+def test_server_reads_the_form_anew(anna: Guest, carol: Guest) -> None:
     """Another road than the page: the address of the confirmation, put together by hand."""
     query_id = anna.ask()
     address = f"/decide/{query_id}/confirm"
@@ -355,7 +355,7 @@ def test_only_own_pages_are_ways_back(site: Site) -> None:
 
 
 @pytest.mark.clinic(algorithm="find-and-release", policy="budget:6", variance=0.01)
-def test_noisy_test_is_described_by_its_worst_case(site: Site, anna: Guest, carol: Guest) -> None:
+def test_noisy_test_is_described_by_its_worst_case(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     blind = read_text(carol.get(f"/decide/{query_id}").text)
     carol.act(f"/decide/{query_id}/look")

@@ -104,7 +104,7 @@ STARTS: list[tuple[str, dict[str, str], str]] = [
 
 
 def test_slider_starts_at_the_smallest_of_what_there_is_to_choose_by(
-    start_site: StartSite, site: Site, anna: Guest, carol: Guest, tmp_path: Path
+    start_site: StartSite, anna: Guest, carol: Guest, tmp_path: Path
 ) -> None:
     for sql, fields, start in STARTS:
         page = carol.get(f"/decide/{anna.ask(sql, **fields)}").text
@@ -118,7 +118,7 @@ def test_slider_starts_at_the_smallest_of_what_there_is_to_choose_by(
 
 
 @pytest.mark.clinic(policy="budget:0.04")
-def test_whole_budget_is_never_taken_silently(site: Site, anna: Guest, carol: Guest) -> None:
+def test_whole_budget_is_never_taken_silently(anna: Guest, carol: Guest) -> None:
     page = carol.get(f"/decide/{anna.ask(SMOKERS)}").text
     assert read_start(page) == "0.04"
     words = read_text(page)
@@ -185,7 +185,7 @@ def test_many_groups_and_columns_stay_small(start_site: StartSite, tmp_path: Pat
                 assert len(part) < 50 * KILOBYTE
 
 
-def test_each_number_is_listed_with_the_range_it_will_lie_in(site: Site, anna: Guest, carol: Guest) -> None:
+def test_each_number_is_listed_with_the_range_it_will_lie_in(anna: Guest, carol: Guest) -> None:
     """ε = 0.5, counts of one person each: discrete Laplace noise of scale 2 is off by at most 6 with 95 %."""
     query_id = anna.ask("SELECT sex, COUNT(*) FROM clinic GROUP BY sex")
     words = read_text(carol.get(f"/decide/{query_id}/numbers", params={"epsilon": "0.5"}).text)
@@ -266,14 +266,14 @@ def read_part(page: str, name: str) -> str:
     ],
 )
 def test_what_the_lines_speak_for(
-    site: Site, anna: Guest, carol: Guest, sql: str, fields: dict[str, str], epsilon: str, advice: str, against: bool
+    anna: Guest, carol: Guest, sql: str, fields: dict[str, str], epsilon: str, advice: str, against: bool
 ) -> None:
     page = carol.get(f"/decide/{anna.ask(sql, **fields)}", params={"epsilon": epsilon}).text
     assert advice in read_part(page, "verdict")
     assert ("data-against" in page) is against
 
 
-def test_few_people_are_no_reason_to_approve(site: Site, anna: Guest, carol: Guest) -> None:
+def test_few_people_are_no_reason_to_approve(anna: Guest, carol: Guest) -> None:
     """Three people have the disease: ± 5 is as exact as asked, and a preference of 50 % allows it."""
     page = carol.get(f"/decide/{anna.ask(wanted_error='5')}", params={"percent": "50"}).text
     assert read_start(page) == "0.6"
@@ -285,9 +285,7 @@ def test_few_people_are_no_reason_to_approve(site: Site, anna: Guest, carol: Gue
     )
 
 
-def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(
-    site: Site, anna: Guest, carol: Guest
-) -> None:
+def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(anna: Guest, carol: Guest) -> None:
     """± 60 at ε = 0.05 is more than 50; the advantage tanh(ε/2) is at most 0.2 up to ε = 0.405."""
     query_id = anna.ask(SMOKERS)
     fields = {"preset": "own", "text": "error <= 50 AND MAX(advantage) <= 0.2"}
@@ -300,7 +298,7 @@ def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(
     assert "Answered" in carol.approve(query_id, "0.4", fields["text"]).text
 
 
-def test_what_fails_by_its_error_does_not_fail_by_risk(site: Site, anna: Guest, carol: Guest) -> None:
+def test_what_fails_by_its_error_does_not_fail_by_risk(anna: Guest, carol: Guest) -> None:
     """tanh(ε/2) is at most 0.25 up to ε = 0.51: at 0.5 only the error fails, which a rank has in rows; at 2 both do."""
     query_id = anna.ask("SELECT MEDIAN(visits) FROM clinic")
     fields = {"preset": "own", "text": "MAX(advantage) <= 0.25 AND relative_error <= 0.5"}
@@ -311,7 +309,7 @@ def test_what_fails_by_its_error_does_not_fail_by_risk(site: Site, anna: Guest, 
     assert "✗ Risk: ε = 2 does not meet the preference; no ε does. Of 100" in read_part(far, "cost")
 
 
-def test_a_preference_over_errors_alone_is_no_tick_for_risk(site: Site, anna: Guest, carol: Guest) -> None:
+def test_a_preference_over_errors_alone_is_no_tick_for_risk(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask(SMOKERS)
     fields = {"preset": "own", "text": "error <= 50"}
     page = carol.get(f"/decide/{query_id}", params={**fields, "epsilon": "1"}).text
@@ -324,7 +322,7 @@ def test_a_preference_over_errors_alone_is_no_tick_for_risk(site: Site, anna: Gu
     assert "Meets the preference, and is exact" not in confirm
 
 
-def test_where_a_larger_epsilon_is_allowed_it_is_named(site: Site, anna: Guest, carol: Guest) -> None:
+def test_where_a_larger_epsilon_is_allowed_it_is_named(anna: Guest, carol: Guest) -> None:
     """Diabetes: 370 people. ± 750 at ε = 0.004 and ± 300 at 0.01; 0.05 meets the preference."""
     query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE diagnosis = 'Diabetes'")
     words = read_part(carol.get(f"/decide/{query_id}", params={"epsilon": "0.004"}).text, "verdict")
@@ -333,7 +331,7 @@ def test_where_a_larger_epsilon_is_allowed_it_is_named(site: Site, anna: Guest, 
 
 
 @pytest.mark.clinic(algorithm="fixed", policy="budget:2")
-def test_a_fixed_epsilon_beyond_the_preference_is_spoken_against(site: Site, anna: Guest, carol: Guest) -> None:
+def test_a_fixed_epsilon_beyond_the_preference_is_spoken_against(anna: Guest, carol: Guest) -> None:
     """Three people have the disease; ε = 2 gives ± 1, and with a fixed ε the preference forbids nothing."""
     query_id = anna.ask()
     carol.act(f"/decide/{query_id}/look")
@@ -396,7 +394,7 @@ def test_an_earlier_answer_is_given_with_a_reason(site: Site, anna: Guest, carol
     assert len(site.entries()) == 1
 
 
-def test_a_record_says_why(site: Site, anna: Guest, carol: Guest) -> None:
+def test_a_record_says_why(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask(SMOKERS)
     carol.approve(query_id, reason="The yearly report needs it")
     entry = carol.get(f"/decide/{query_id}").text

@@ -11,6 +11,7 @@ import pytest
 from dosimeter.errors import DataError
 from dosimeter.ledger import Ledger
 from dosimeter.release import run as releasing
+from tests.known import known
 from tests.web.browsing import OpenPage, expect, find_barriers
 from tests.web.test_web_trail import count_actions, measure, read_trail
 from tests.web.web_site import COUNT, Guest, Site, StartSite, copy_clinic, read_text
@@ -108,8 +109,7 @@ def test_controllers_see_it_on_every_page_and_clear_it(site: Site, anna: Guest, 
     assert SENTENCE not in str(list_analyst_pages(anna, query_id))
     cleared = [(w, d) for w, action, d in read_trail(site) if action == "cleared an incident"]
     assert cleared == [("carol", "The disk was full. It is not any more.")]
-    with Ledger.open(site.settings.database, create=False) as ledger:
-        (incident,) = ledger.incidents("clinic")
+    (incident,) = site.state.database.ledger.incidents("clinic")
     assert (incident.cleared_by, incident.reason) == ("carol", "The disk was full. It is not any more.")
     again = carol.act("/incidents/clinic/clear", reason="twice")
     assert again.status_code == 409
@@ -205,9 +205,6 @@ def test_the_account_tells_who_said_that_the_people_are_the_same(start_site: Sta
         assert "Answered" in carol.get(f"/decide/{second}").text
         account = read_text(carol.get("/accounts/clinic").text)
     assert "The data or the schema changed" in account
-    with Ledger.open(site.settings.database, create=False) as ledger:
-        found = ledger.account("clinic")
-    assert found is not None
-    (step,) = found.continuations
+    (step,) = known(site.state.database.ledger.account("clinic")).continuations
     assert step.by == "carol"
     assert f"{step.at[:10]} {step.at[11:16]} carol" in account

@@ -186,7 +186,7 @@ def test_analyst_pages_are_made_of_public_values_only() -> None:
         render_public(None, "query.html", None, query={"epsilon": 0.5})  # type: ignore[arg-type]
 
 
-def test_schema_is_public_and_rows_are_not(site: Site, api: httpx.Client) -> None:
+def test_schema_is_public_and_rows_are_not(api: httpx.Client) -> None:
     document = api.get("/datasets").json()
     assert document[0]["individuals"] == PEOPLE
     assert [column["name"] for column in document[0]["columns"]] == ["name", "kind", "amount"]

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,25 +44,20 @@ from tests.web.web_site import (
 # ---------------------------------------------------------------- passwords
 
 
-def test_many_wrong_passwords_at_once_are_not_more(
-    prepared_database: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_wrong_passwords_at_once_are_not_more(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty at the same time: five are looked at, and the rest are turned away."""
-    path = tmp_path / "site.db"
-    path.write_bytes(prepared_database[0].read_bytes())
     matches = Mock(side_effect=users._matches)
     monkeypatch.setattr(users, "_matches", matches)
 
     def attempt(_: int) -> str:
         try:
-            key = users.sign_in(database, "anna", "wrong password", Limits("10.0.0.1", 5, 15), hours=1)
+            key = users.sign_in(opened, "anna", "wrong password", Limits("10.0.0.1", 5, 15), hours=1)
         except Throttled:
             return "throttled"
         return "in" if key else "wrong"
 
-    with closing(Database(str(path))) as database, ThreadPoolExecutor(40) as threads:
-        results = sorted(threads.map(attempt, range(40)))
-    assert results == ["throttled"] * 35 + ["wrong"] * 5
+    with ThreadPoolExecutor(40) as threads:
+        assert sorted(threads.map(attempt, range(40))) == ["throttled"] * 35 + ["wrong"] * 5
     assert matches.call_count == 5
 
 
@@ -238,7 +232,7 @@ def test_an_analyst_has_so_many_tokens(anna: Guest) -> None:
 
 
 @pytest.mark.parametrize("letter", ["\u202e", "\u202a", "\u2066", "\u2069", "\u200b", "\u00ad", "\ufeff", "\u0600"])
-def test_invisible_letters_are_refused(site: Site, api: httpx.Client, anna: Guest, carol: Guest, letter: str) -> None:
+def test_invisible_letters_are_refused(api: httpx.Client, anna: Guest, carol: Guest, letter: str) -> None:
     query_id = anna.ask()
     for field in ("sql", "purpose"):
         body = {"dataset": "clinic", "sql": COUNT, "purpose": "why"}
@@ -262,7 +256,7 @@ def test_letters_of_real_languages_stay() -> None:
 # ---------------------------------------------------------------- requests
 
 
-def test_forms_are_not_uploads(site: Site, anna: Guest) -> None:
+def test_forms_are_not_uploads(anna: Guest) -> None:
     body = (
         b'--x\r\nContent-Disposition: form-data; name="csrf"\r\n'
         b"Content-Type: text/plain; charset=unicode_escape\r\n\r\n\\ud800\r\n--x--\r\n"

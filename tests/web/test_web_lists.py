@@ -175,7 +175,7 @@ def test_an_analyst_reaches_all_own_queries(crowded: Site) -> None:
         )
 
 
-def test_the_queue_says_which_epsilon_the_wanted_accuracy_needs(site: Site, anna: Guest, carol: Guest) -> None:
+def test_the_queue_says_which_epsilon_the_wanted_accuracy_needs(anna: Guest, carol: Guest) -> None:
     """Noise on whole numbers, of scale 1/ε: ± 5 needs the smallest ε with P(|noise| > 5) ≤ 5 %, whatever the data."""
     anna.ask(wanted_error="5")
     anna.ask("SELECT AVG(age) FROM clinic", wanted_error="5")  # it depends on how many people there are
@@ -274,7 +274,7 @@ def test_another_content_has_another_address(tmp_path: Any) -> None:
     assert after.address("b.css") == Assets(tmp_path).address("b.css")
 
 
-def test_pages_name_versioned_files_only(site: Site, anna: Guest, carol: Guest) -> None:
+def test_pages_name_versioned_files_only(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     carol.approve(query_id)
     cold = 0
@@ -302,7 +302,7 @@ def test_no_name_in_the_exported_audit_log_is_a_formula(anna: Guest, carol: Gues
     assert "=1+1" in {record["detail"] for record in whole}  # as it was chained
 
 
-def test_the_audit_log_is_exported_whole_and_in_part(site: Site, anna: Guest, carol: Guest) -> None:
+def test_the_audit_log_is_exported_whole_and_in_part(anna: Guest, carol: Guest) -> None:
     from dosimeter.web.store.audit_log import AuditRecord
 
     query_id = anna.ask()

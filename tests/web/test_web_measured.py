@@ -105,7 +105,7 @@ def test_kept_numbers_choose_as_the_whole_table_does(text: str, monkeypatch: pyt
     assert [line.value for line in quick.candidates] == pytest.approx([line.value for line in whole.candidates])
 
 
-def test_classes_for_the_picture_keep_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_for_the_picture_keep_both_ends() -> None:
     with many_people(30_000) as dataset:
         sensitivities = dataset.risk("SELECT SUM(cost) FROM many").sensitivities
     drawn = compress_classes(sensitivities)

@@ -8,7 +8,7 @@ import selectors
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -33,6 +33,7 @@ from dosimeter.web.store.tables import AUDIT, later
 from tests.known import known
 from tests.waiting import wait_until
 from tests.web.test_web_commands import end, start
+from tests.web.test_web_connections import wait_for
 from tests.web.test_web_limits import run_story
 from tests.web.test_web_trail import count_actions
 from tests.web.web_site import PASSWORD, Guest, Site, make_settings, read_text
@@ -111,15 +112,6 @@ def test_new_passwords_are_checked_and_must_be_new(site: Site, anna: Guest) -> N
 
 
 # ---------------------------------------------------------------- from many addresses
-
-
-@pytest.fixture
-def opened(prepared_database: tuple[Path, dict[str, str]], tmp_path: Path) -> Iterator[Database]:
-    path = tmp_path / "throttle.db"
-    path.write_bytes(prepared_database[0].read_bytes())
-    database = Database(str(path))
-    yield database
-    database.close()
 
 
 def guess(database: Database, address: str, name: str = "anna") -> str:
@@ -520,7 +512,7 @@ def test_two_minutes_from_forty_addresses() -> None:
     (password,) = (words[2] for words in (line.split() for line in lines[1:3]) if words[1] == "carol")
     waits, statuses = [], []
     try:
-        wait_until(lambda: is_served(url), "the server answers")
+        wait_for(url)
         with Attack(url, [f"127.0.1.{number}" for number in range(1, 41)], "carol") as attack:
             begun = time.monotonic()
             for visit in range(10):
@@ -536,10 +528,3 @@ def test_two_minutes_from_forty_addresses() -> None:
     assert max(waits) < 5.0
     assert attack.statuses[401] <= 20 + 120 / PAUSE  # what was verified
     assert sum(attack.statuses.values()) > 5_000  # it was an attack
-
-
-def is_served(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health").status_code == 200
-    except httpx.TransportError:
-        return False

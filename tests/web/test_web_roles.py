@@ -157,7 +157,7 @@ def test_analysts_do_not_see_each_other(site: Site, anna: Guest) -> None:
 
 
 @pytest.mark.parametrize("path", ["/datasets", "/queries", "/queries/x", "/answers?dataset=clinic"])
-def test_interface_needs_a_token(site: Site, anna: Guest, path: str) -> None:
+def test_interface_needs_a_token(anna: Guest, path: str) -> None:
     for wrong in (None, "Bearer dsm_wrong", "Basic YTpi", "Bearer"):
         headers = {} if wrong is None else {"Authorization": wrong}
         response = anna.get(f"/api/v1{path}", headers=headers)  # a session's cookie counts for nothing here

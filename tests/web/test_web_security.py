@@ -233,7 +233,7 @@ def test_hostile_text_in_every_field(site: Site, anna: Guest, carol: Guest, open
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\x1bb", "\ud800"])
-def test_texts_no_database_can_hold(site: Site, api: httpx.Client, anna: Guest, text: str) -> None:
+def test_texts_no_database_can_hold(api: httpx.Client, anna: Guest, text: str) -> None:
     body = {"dataset": "clinic", "sql": COUNT, "purpose": text}
     import json
 
@@ -312,7 +312,7 @@ def test_headers_cannot_be_smuggled_in(site: Site, anna: Guest) -> None:
     assert httpx.get(site.url, headers={"Host": "evil.example"}).headers["location"] == "/sign-in"
 
 
-def test_every_response_carries_the_headers(site: Site, anna: Guest) -> None:
+def test_every_response_carries_the_headers(anna: Guest) -> None:
     pages = [
         "/sign-in",
         "/ask",
@@ -333,7 +333,7 @@ def test_every_response_carries_the_headers(site: Site, anna: Guest) -> None:
     assert "unsafe" not in POLICY
 
 
-def test_pages_have_no_inline_scripts_or_styles(site: Site, anna: Guest, carol: Guest) -> None:
+def test_pages_have_no_inline_scripts_or_styles(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     pages = [anna.get(path).text for path in ("/ask", "/queries", f"/queries/{query_id}", "/me")]
     pages += [

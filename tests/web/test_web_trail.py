@@ -165,15 +165,6 @@ def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- shutting somebody out
 
 
-@pytest.fixture
-def opened(prepared_database: tuple[Path, dict[str, str]], tmp_path: Path) -> Any:
-    path = tmp_path / "race.db"
-    path.write_bytes(prepared_database[0].read_bytes())
-    database = Database(str(path))
-    yield database
-    database.close()
-
-
 @pytest.mark.parametrize("act", [users.reset_password, users.disable_user])
 def test_old_password_opens_nothing_once_it_is_replaced(
     opened: Database, monkeypatch: pytest.MonkeyPatch, act: Callable[[Database, str], object]
@@ -271,7 +262,7 @@ def test_withdrawal_counts_unless_there_is_an_answer(
 # ---------------------------------------------------------------- links from elsewhere
 
 
-def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: Guest) -> None:
+def test_link_from_elsewhere_sets_no_preference(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     measure(carol, query_id)
     form = {"preset": "ratio", "percent": "1", "epsilon": "10"}
@@ -289,7 +280,7 @@ def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: 
         assert "Largest ε that meets the preference: 0.05" in read_text(page)
 
 
-def test_looser_preference_is_said_whatever_its_kind(site: Site, anna: Guest, carol: Guest) -> None:
+def test_looser_preference_is_said_whatever_its_kind(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     measure(carol, query_id)
     for form, looser in (

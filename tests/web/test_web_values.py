@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -38,8 +39,7 @@ def test_final_statuses_stay_and_an_interruption_follows_an_approval_only() -> N
 
 
 def test_a_query_moves_only_as_its_status_allows(database: str) -> None:
-    opened = Database(database)
-    try:
+    with closing(Database(database)) as opened:
         opened.migrate()
         analyst = User("a", "anna", "analyst")
         with opened.writing() as connection:
@@ -64,8 +64,6 @@ def test_a_query_moves_only_as_its_status_allows(database: str) -> None:
                     assert move_query(connection, query_id, {before}, to, claimed_by="c", note="noted")
                 moved = known(find_query(opened, query_id))
                 assert (moved.status, moved.note, moved.analyst, moved.decider) == (to, "noted", "anna", None)
-    finally:
-        opened.close()
 
 
 # ---------------------------------------------------------------- which ε may be approved
@@ -134,9 +132,7 @@ def find_part(page: str, name: str) -> str | None:
 
 
 @pytest.mark.parametrize("fields", LIVE_FIELDS, ids=lambda fields: fields.get("preset", "none"))
-def test_page_and_slider_are_rendered_from_one_value(
-    site: Site, anna: Guest, carol: Guest, fields: dict[str, str]
-) -> None:
+def test_page_and_slider_are_rendered_from_one_value(anna: Guest, carol: Guest, fields: dict[str, str]) -> None:
     query_id = anna.ask()
     whole = carol.get(f"/decide/{query_id}", params=fields).text
     step: dict[str, Any] = carol.get(f"/decide/{query_id}/live", params=fields).json()
@@ -146,7 +142,7 @@ def test_page_and_slider_are_rendered_from_one_value(
     assert f'aria-valuetext="{step["valuetext"]}"' in whole
 
 
-def test_a_decided_query_shows_no_parts_that_decide(site: Site, anna: Guest, carol: Guest) -> None:
+def test_a_decided_query_shows_no_parts_that_decide(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     carol.approve(query_id)
     whole = carol.get(f"/decide/{query_id}").text

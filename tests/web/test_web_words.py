@@ -65,7 +65,7 @@ def test_stored_preference_becomes_its_sentence_again() -> None:
     assert recall_form(None, 0.1) == DecisionForm(epsilon=0.1)
 
 
-def test_confirmation_repeats_what_warns(site: Site, anna: Guest, carol: Guest) -> None:
+def test_confirmation_repeats_what_warns(anna: Guest, carol: Guest) -> None:
     """Three people have the disease; their preference of 50 % is looser than the threshold of 95 %."""
     loose = {"epsilon": "1", "preset": "ratio", "percent": "50"}
     query_id = anna.ask()
@@ -77,7 +77,7 @@ def test_confirmation_repeats_what_warns(site: Site, anna: Guest, carol: Guest) 
 
 
 @pytest.mark.clinic(algorithm="fixed")
-def test_answer_names_each_error(site: Site, anna: Guest, carol: Guest, api: httpx.Client) -> None:
+def test_answer_names_each_error(anna: Guest, carol: Guest, api: httpx.Client) -> None:
     grouped, alone = anna.ask("SELECT sex, COUNT(*), SUM(visits) FROM clinic GROUP BY sex"), anna.ask()
     for query_id in (grouped, alone):
         carol.approve(query_id, "0.5")
@@ -96,7 +96,7 @@ def test_answer_names_each_error(site: Site, anna: Guest, carol: Guest, api: htt
 
 
 @pytest.mark.clinic(algorithm="fixed")
-def test_what_is_drawn_by_rank_is_told_in_rows(site: Site, anna: Guest, carol: Guest, api: httpx.Client) -> None:
+def test_what_is_drawn_by_rank_is_told_in_rows(anna: Guest, carol: Guest, api: httpx.Client) -> None:
     query_id = anna.ask("SELECT sex, MEDIAN(visits), MIN(visits), COUNT(*) FROM clinic GROUP BY sex")
     decided = read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.5"}).text)
     carol.approve(query_id, "0.5")
@@ -150,7 +150,7 @@ def test_same_data_twice_are_refused_at_the_start() -> None:
         make_settings("x.db", {"a": clinic_settings(), "b": clinic_settings()})
 
 
-def test_analyst_is_told_what_an_analyst_can_do(site: Site, api: httpx.Client, anna: Guest) -> None:
+def test_analyst_is_told_what_an_analyst_can_do(api: httpx.Client, anna: Guest) -> None:
     joined = anna.act("/ask/check", dataset="clinic", sql="SELECT COUNT(*) FROM clinic JOIN other USING (age)").text
     assert "[tables" not in joined
     assert "Only the controller can change that" in joined

@@ -345,9 +345,7 @@ def test_release_under_way_is_not_settled_by_looking(site: Site, anna: Guest, ca
 # ---------------------------------------------------------------- what others would lose
 
 
-def test_wide_queries_and_long_looks_are_left_out(
-    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wide_queries_and_long_looks_are_left_out(anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     query_id = anna.ask()
     anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")
@@ -439,7 +437,7 @@ def test_filter_is_refused_in_another_thread() -> None:
         assert measured.choose(preference) == measured.recall(preference)
 
 
-def test_notes_on_the_page_are_those_of_find(site: Site, anna: Guest, carol: Guest) -> None:
+def test_notes_on_the_page_are_those_of_find(anna: Guest, carol: Guest) -> None:
     """A value that the schema does not list is noted, by whichever road the preference was evaluated."""
     query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE sex = 'M'")
     page = read_text(fetch(carol, f"/decide/{query_id}").text)
