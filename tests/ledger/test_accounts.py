@@ -284,20 +284,17 @@ def test_nothing_is_written_when_the_decision_raises(ledger: Ledger, error: Base
     ],
 )
 def test_the_ledger_itself_refuses(
-    tmp_path: Path, asked: dict[str, Any], charge: tuple[str, ...], status: Any, message: str
+    ledger: Ledger, asked: dict[str, Any], charge: tuple[str, ...], status: Any, message: str
 ) -> None:
     first = Charge(Decimal("0.3"))
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        opening = make_opening("budget:1", max_epsilon=Decimal("0.5"))
-        ledger.reserve("clinic", decide_always(Reservation(request=make_request(), charge=first, opening=opening)))
-        with pytest.raises(LedgerError, match=message):
-            ledger.reserve(
-                "clinic",
-                lambda _: Reservation(
-                    request=make_request(**asked), charge=Charge(*map(Decimal, charge)), status=status
-                ),
-            )
-        assert ledger.verify().records == 2
+    opening = make_opening("budget:1", max_epsilon=Decimal("0.5"))
+    ledger.reserve("clinic", decide_always(Reservation(request=make_request(), charge=first, opening=opening)))
+    with pytest.raises(LedgerError, match=message):
+        ledger.reserve(
+            "clinic",
+            lambda _: Reservation(request=make_request(**asked), charge=Charge(*map(Decimal, charge)), status=status),
+        )
+    assert ledger.verify().records == 2
 
 
 def test_an_account_must_be_opened_first(ledger: Ledger) -> None:
@@ -331,16 +328,15 @@ def test_an_entry_is_settled_once_and_properly(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "a\0b", "\udcff"])
-def test_names_that_no_database_compares_alike_are_refused(tmp_path: Path, name: str) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger, pytest.raises(LedgerError, match="dataset's name"):
+def test_names_that_no_database_compares_alike_are_refused(ledger: Ledger, name: str) -> None:
+    with pytest.raises(LedgerError, match="dataset's name"):
         ledger.reserve(name, decide_on("0.1"))
 
 
-def test_values_show_no_private_numbers(tmp_path: Path) -> None:
+def test_values_show_no_private_numbers(ledger: Ledger) -> None:
     """An ε of algorithm 1, and the reading it adds to, are private: no repr shows them."""
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.777", request=make_request(algorithm="find")))
-        assert "0.777" not in f"{entry!r} {ledger.account('clinic')!r} {ledger!r}"
+    entry = ledger.reserve("clinic", decide_on("0.777", request=make_request(algorithm="find")))
+    assert "0.777" not in f"{entry!r} {ledger.account('clinic')!r} {ledger!r}"
 
 
 def test_looks_are_told_apart_by_whom_they_were_for(ledger: Ledger) -> None:

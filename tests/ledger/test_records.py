@@ -88,7 +88,7 @@ def test_canonical_json_comes_back_and_stays(value: object) -> None:
     assert write_canonical_json(json.loads(text)) == text
 
 
-def test_answers_may_hold_dates_decimals_and_numpy_numbers(tmp_path: Path) -> None:
+def test_answers_may_hold_dates_decimals_and_numpy_numbers(ledger: Ledger) -> None:
     import numpy as np
 
     answer = [
@@ -99,11 +99,10 @@ def test_answers_may_hold_dates_decimals_and_numpy_numbers(tmp_path: Path) -> No
             "x": np.float32(0.5),
         }
     ]
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.1"))
-        settled = ledger.settle(entry.id, status="released", answer=answer)
-        assert settled.answer == [{"day": "2026-01-02", "sum": "-1.50", "n": 3, "x": 0.5}]
-        assert ledger.entry(entry.id) == settled
+    entry = ledger.reserve("clinic", decide_on("0.1"))
+    settled = ledger.settle(entry.id, status="released", answer=answer)
+    assert settled.answer == [{"day": "2026-01-02", "sum": "-1.50", "n": 3, "x": 0.5}]
+    assert ledger.entry(entry.id) == settled
 
 
 @pytest.mark.parametrize("change", [{"kind": "transfer"}, {"version": 9}])

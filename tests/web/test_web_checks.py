@@ -114,7 +114,7 @@ def test_page_asks_again_while_an_older_check_runs(
         assert 'hx-trigger="load' in fragment
         asked = again.act("/ask", dataset="clinic", sql=COUNT, purpose="x")
         assert asked.status_code == 429
-        assert COUNT in read_text(asked.text).replace("&#39;", "'")
+        assert COUNT in read_text(asked.text)
         slow.end()
         older.join()
         monkeypatch.setattr(analyst, "PATIENCE", LONGEST_WAIT)

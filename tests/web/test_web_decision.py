@@ -363,8 +363,8 @@ def test_noisy_test_is_described_by_its_worst_case(anna: Guest, carol: Guest) ->
     assert "What is spent goes from 0 to at most 6, the whole budget." in blind  # ε = 5, the largest that fits, and 1
     posterior = 1 / (1 + 99 * math.exp(-6))  # of a suspicion of 1 %, at ε = 5 and 1 for the test
     assert 0.8025 < posterior < 0.803
-    assert "If the test finds ε = 5: somebody who knows everybody else" in blind.replace("\xa0", " ")
-    assert "is at most 80.3 % sure afterwards." in blind.replace("\xa0", " ")
+    assert "If the test finds ε = 5: somebody who knows everybody else" in blind
+    assert "is at most 80.3 % sure afterwards." in blind
     for page in pages:
         assert "normalised RDR is at most 0.01" in page
         assert "to look only" in page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from itertools import product
@@ -218,13 +217,13 @@ ISLAND = "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' 
 
 
 def read_page(guest: Guest, address: str, **fields: str) -> str:
-    return html.unescape(read_text(guest.get(address, params=fields).text)).replace("\xa0", " ")
+    return read_text(guest.get(address, params=fields).text)
 
 
 def read_part(page: str, name: str) -> str:
     """The text of one part of the whole page."""
     found = known(re.search(rf'id="part-{name}"[^>]*>(.*?)</section>', page, re.DOTALL))
-    return html.unescape(read_text(found[1])).replace("\xa0", " ")
+    return read_text(found[1])
 
 
 # ---------------------------------------------------------------- what the lines speak for

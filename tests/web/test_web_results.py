@@ -161,7 +161,7 @@ def test_examples_and_descriptions_come_from_the_schema(api: httpx.Client, anna:
     examples = re.findall(r'data-example="([^"]+)"', page)
     assert len(examples) >= 4
     for sql in examples:
-        document = {"dataset": "clinic", "sql": sql.replace("&#39;", "'").replace("&#34;", '"')}
+        document = {"dataset": "clinic", "sql": unescape(sql)}
         assert api.post("/check", json=document).json()["answerable"], sql
 
 

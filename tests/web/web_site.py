@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import unescape
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -233,9 +234,9 @@ StartSite = Callable[..., Site]
 
 
 def read_text(page: str) -> str:
-    """A page's words."""
+    """A page's words, with plain spaces."""
     bare = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.S)
-    return " ".join(re.sub(r"<[^>]+>", " ", bare).split())
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", bare)).split())
 
 
 def write_configuration(folder: Path, text: str = "", dataset: str = "") -> Path:
