@@ -154,25 +154,15 @@ POSTGRES_ACCIDENTS = [
 ]
 
 
-@pytest.mark.parametrize("accident", ACCIDENTS + SQLITE_ACCIDENTS)
-def test_triggers_prevent_accidents_on_sqlite(tmp_path: Path, accident: str) -> None:
-    path = tmp_path / "ledger.db"
-    with Ledger.open(path) as ledger:
-        ledger.reserve("clinic", decide_on("0.1"))
-        before = ledger.verify()
-        with closing(sqlite3.connect(path)) as raw, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+def test_triggers_prevent_accidents(target: str, ledger: Ledger) -> None:
+    ledger.reserve("clinic", decide_on("0.1"))
+    before = ledger.verify()
+    connect: Callable[[str], Any]
+    connect, own = (psycopg.connect, POSTGRES_ACCIDENTS) if "://" in target else (sqlite3.connect, SQLITE_ACCIDENTS)
+    for accident in ACCIDENTS + own:
+        refused = pytest.raises((sqlite3.IntegrityError, psycopg.errors.RaiseException), match="append-only")
+        with closing(connect(target)) as raw, refused:
             raw.execute(accident)
-        assert ledger.verify() == before
-
-
-def test_triggers_prevent_accidents_on_postgresql(create_database: Callable[[], str]) -> None:
-    url = create_database()
-    with Ledger.open(url) as ledger:
-        ledger.reserve("clinic", decide_on("0.1"))
-        before = ledger.verify()
-        for accident in ACCIDENTS + POSTGRES_ACCIDENTS:
-            with psycopg.connect(url) as raw, pytest.raises(psycopg.errors.RaiseException, match="append-only"):
-                raw.execute(accident)
         assert ledger.verify() == before
 
 

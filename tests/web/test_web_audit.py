@@ -165,13 +165,11 @@ def test_the_database_refuses_what_only_adds_are_for(opened: Database, statement
 
 
 def test_text_that_is_no_text_is_found(tmp_path: Path) -> None:
-    database = Database(str(tmp_path / "site.db"))
-    database.migrate()
-    drop_guards(database)
-    execute(database, "UPDATE web_audit SET detail = CAST(x'ff' AS TEXT)")
-    checked = check_audit(database)
-    database.close()
-    assert checked.first_bad == (1, "its detail is not valid text")
+    with closing(Database(str(tmp_path / "site.db"))) as database:
+        database.migrate()
+        drop_guards(database)
+        execute(database, "UPDATE web_audit SET detail = CAST(x'ff' AS TEXT)")
+        assert check_audit(database).first_bad == (1, "its detail is not valid text")
 
 
 # ---------------------------------------------------------------- records from before
@@ -222,6 +220,20 @@ def test_records_from_before_are_chained_as_they_were_found(database: str) -> No
 # ---------------------------------------------------------------- the commands
 
 
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """The configuration of a server to which an operator added somebody."""
+    file = str(write_configuration(tmp_path))
+    assert main(["user", "add", "ada", "--role", "analyst", "--config", file]) == 0
+    return file
+
+
+def forge_role(folder: Path) -> None:
+    with closing(Database(str(folder / "site.db"))) as database:
+        drop_guards(database)
+        execute(database, "UPDATE web_audit SET detail = 'eve, analyst' WHERE id = 2")
+
+
 def test_audit_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = str(write_configuration(tmp_path))
     target = str(tmp_path / "site.db")
@@ -244,10 +256,7 @@ def test_audit_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["audit", "verify"]) == 2
     assert main(["audit", "verify", "--config", config, "--database", target]) == 2
     assert "--config FILE, or --database L" in capsys.readouterr().err
-    database = Database(target)
-    drop_guards(database)
-    execute(database, "UPDATE web_audit SET detail = 'eve, analyst' WHERE id = 2")
-    database.close()
+    forge_role(tmp_path)
     assert main(["audit", "verify", "--config", config]) == 1
     assert "Not intact: record 2: its content does not match its digest" in capsys.readouterr().out
     assert main(["audit", "verify", "--config", config, "--json"]) == 1
@@ -257,10 +266,8 @@ def test_audit_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("name", ["site.db", "dosimeter.toml", "secret", "clinic.csv", "clinic.toml", "linked.jsonl"])
 def test_an_export_writes_over_nothing_that_the_server_needs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    config = str(write_configuration(tmp_path))
-    assert main(["user", "add", "ada", "--role", "analyst", "--config", config]) == 0
     (tmp_path / "linked.jsonl").symlink_to("site.db")
     before = {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.suffix != ".db-shm"}
     capsys.readouterr()
@@ -272,17 +279,12 @@ def test_an_export_writes_over_nothing_that_the_server_needs(
         assert main(["audit", "verify", "--config", config]) == 0
 
 
-def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
-    config = str(write_configuration(tmp_path))
-    assert main(["user", "add", "ada", "--role", "analyst", "--config", config]) == 0
+def test_an_export_that_fails_leaves_the_earlier_one(config: str, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     assert main(["audit", "export", "--config", config, "-o", str(log)]) == 0
     earlier = log.read_text()
     assert earlier.count("\n") == 2
-    database = Database(str(tmp_path / "site.db"))
-    drop_guards(database)
-    execute(database, "UPDATE web_audit SET detail = 'eve, analyst' WHERE id = 2")
-    database.close()
+    forge_role(tmp_path)
     assert main(["audit", "export", "--config", config, "-o", str(log)]) == 2
     assert log.read_text() == earlier
     assert not list(tmp_path.glob(".log*"))

@@ -165,34 +165,32 @@ def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- shutting somebody out
 
 
+def replace_meanwhile(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen after a password was found right, and before anything comes of it."""
+    matches = users._matches
+
+    def match(stored: str, password: str) -> bool:
+        right = matches(stored, password)
+        act()
+        return right
+
+    patch.setattr(users, "_matches", match)
+
+
 @pytest.mark.parametrize("act", [users.reset_password, users.disable_user])
 def test_old_password_opens_nothing_once_it_is_replaced(
     opened: Database, monkeypatch: pytest.MonkeyPatch, act: Callable[[Database, str], object]
 ) -> None:
-    """It is replaced after it was found right and before the session begins."""
-    matches = users._matches
-
-    def replace_meanwhile(stored: str, password: str) -> bool:
-        right = matches(stored, password)
-        act(opened, "anna")
-        return right
-
-    monkeypatch.setattr(users, "_matches", replace_meanwhile)
+    replace_meanwhile(monkeypatch, lambda: act(opened, "anna"))
     assert users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1) is None
     anna = find_user(opened, "anna")
     assert not users.change_password(opened, anna, PASSWORD, "another password", LIMITS)
 
 
 def test_old_password_changes_nothing_once_it_is_replaced(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    anna, matches, given = find_user(opened, "anna"), users._matches, []
-
-    def replace_meanwhile(stored: str, password: str) -> bool:
-        right = matches(stored, password)
-        given.append(users.reset_password(opened, "anna"))
-        return right
-
+    anna, given = find_user(opened, "anna"), list[str]()
     with monkeypatch.context() as patch:
-        patch.setattr(users, "_matches", replace_meanwhile)
+        replace_meanwhile(patch, lambda: given.append(users.reset_password(opened, "anna")))
         assert not users.change_password(opened, anna, PASSWORD, "another password", LIMITS)
     assert users.sign_in(opened, "anna", given[0], LIMITS, hours=1)
 
