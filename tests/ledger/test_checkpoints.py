@@ -33,7 +33,7 @@ from dosimeter.release import save_answer
 from dosimeter.release.run import recall_answer
 from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, decide_on, make_request
-from tests.ledger.long_ledgers import NAMES, read_kinds, release, use_all
+from tests.ledger.long_ledgers import NAMES, grow_ledger, read_kinds, release, use_all
 from tests.ledger.raw_records import alter
 
 Kill = Callable[[list[list[str]]], None]
@@ -201,9 +201,9 @@ def test_a_use_reads_few_records_however_long_the_ledger_is(target: str, counted
     }
     most: dict[int, int] = {}
     with Ledger.open(target) as ledger:
+        request = release(ledger, 0).request
         for length in (30, 90):
-            for number in range(length):
-                release(ledger, 1000 * length + number)
+            grow_ledger(ledger, "clinic", request, length)
             found = []
             for _ in range(17):  # wherever the last checkpoint is
                 for use in uses.values():
