@@ -428,11 +428,12 @@ def test_a_look_that_loses_its_connection_stops_nothing(visits: Dataset, monkeyp
     assert visits.risk(ON_VISITS).matched == 3
 
 
+@pytest.mark.parametrize("new_target", ["postgresql"], indirect=True)
 def test_a_ledger_that_ends_the_session_takes_the_measurement_for_killed(
-    ledger: Ledger, visits: Dataset, create_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    target: str, ledger: Ledger, visits: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lock is all that shows whether a process lives: without it nothing is granted."""
-    target, measure = create_database(), releasing._measure
+    measure = releasing._measure
 
     def measure_and_lose(*arguments: Any) -> Any:
         found = measure(*arguments)
