@@ -18,7 +18,7 @@ from httpx import Response
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted, LedgerError, OptionError
 from dosimeter.options import LookOptions
-from dosimeter.release import read_way
+from dosimeter.release import read_way, release
 from dosimeter.release.order import ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.risk.preference import parse_preference
@@ -299,7 +299,7 @@ def test_unforeseen_error_leaves_the_query_to_be_decided(
 def test_stop_that_was_meant_for_another_does_not_end_a_release(
     anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stray = Mock(wraps=approve.release, side_effect=[Interrupted("Stopped."), DEFAULT])
+    stray = Mock(wraps=release, side_effect=[Interrupted("Stopped."), DEFAULT])
     monkeypatch.setattr(approve, "release", stray)
     assert "Answered" in carol.approve(anna.ask()).text
     assert stray.call_count == 2
