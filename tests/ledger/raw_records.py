@@ -23,7 +23,7 @@ GUARDS = ["no_update", "no_delete", "in_order", "format_no_update"]
 def drop_guards(raw: sqlite3.Connection) -> None:
     """Let records be changed and deleted."""
     for guard in GUARDS:
-        raw.execute(f"DROP TRIGGER dosimeter_ledger_{guard}")
+        raw.execute(f"DROP TRIGGER IF EXISTS dosimeter_ledger_{guard}")
 
 
 @contextmanager
